@@ -101,6 +101,31 @@ export const limits = {
   /** A longer conversation is rendered by the template each time. */
   promptShapeMessagesMax: 128,
 
+  // Files
+  /** Each user's; settings may lower them. */
+  filesPerOwnerMax: 1_000,
+  fileBytesMax: 100 * MIB,
+  fileBytesPerOwnerMax: 10 * 1024 * MIB,
+  /** UTF-8. */
+  filenameBytesMax: 4 * KIB,
+
+  // Extraction
+  extractionMsMax: 5 * 60_000,
+  /** Resident, of the process that reads one document. */
+  extractionMemoryBytesMax: 1536 * MIB,
+  extractionPagesMax: 5_000,
+  extractionPixelsMax: 64 * MIB,
+  extractionTextLengthMax: 128 * MIB,
+  extractionUnpackedBytesMax: 200 * MIB,
+  extractionUnpackRatioMax: 100,
+  extractionEntriesMax: 10_000,
+  extractionNestingMax: 256,
+  /** Documents that wait, of all and of one owner; an upload beyond is `overloaded`. */
+  extractionQueueMax: 1_000,
+  extractionQueueOwnerMax: 100,
+  /** A process that reads documents and has none ends after this long. */
+  extractionIdleMs: 60_000,
+
   // Pools
   inferQueueMax: 512,
   /** Pieces one generation may run ahead of its reader. */
@@ -194,6 +219,12 @@ assert(
   limits.jsonDepthMax < limits.recordDepthMax,
   'what a client may send must fit into a record',
 );
+assert(limits.fileBytesMax <= limits.fileBytesPerOwnerMax);
+assert(
+  limits.fileBytesMax < limits.extractionTextLengthMax,
+  'a text that may be uploaded must fit',
+);
+assert(limits.extractionQueueOwnerMax < limits.extractionQueueMax);
 assert(limits.streamBacklogBytesMax < limits.streamBacklogBytesHardMax);
 assert(limits.bodyAheadBytesMax < limits.bodyBytesMax);
 assert(limits.bodyBytesMax < limits.bodyBytesHeldMax);

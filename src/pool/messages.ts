@@ -8,6 +8,7 @@ import type {
   EngineEvent,
   EngineModel,
   EngineOptions,
+  ExtractorOptions,
   GenerateTask,
   PrefillTask,
   TokenizerInfo,
@@ -82,4 +83,37 @@ export interface HostStart {
   readonly engine: EngineRef;
   /** Streams that may run or wait in the engine at the same time. */
   readonly streamsMax: number;
+}
+
+// ------------------------------------------------- extraction pool: one document, one value
+
+export interface ExtractTask {
+  readonly extractors: readonly PluginRef<ExtractorOptions>[];
+  /** File with the document's bytes. */
+  readonly source: string;
+  readonly filename: string;
+  /**
+   * File to write, which must not exist: the text of all pages as one JSON string literal, UTF-8, pages parted by a
+   * form feed. Removed again when the extraction fails.
+   */
+  readonly target: string;
+}
+
+export interface ExtractedDocument {
+  readonly fileType: string;
+  readonly title: string;
+  readonly pages: number;
+  /** Of the file written. */
+  readonly bytes: number;
+}
+
+export type ExtractResult =
+  | { readonly type: 'extracted'; readonly document: ExtractedDocument }
+  /** The document's own fault: the same bytes fail again. */
+  | { readonly type: 'refused'; readonly reason: string };
+
+export interface ExtractProgress {
+  readonly page: number;
+  /** Null where nobody knows yet. */
+  readonly pages: number | null;
 }
