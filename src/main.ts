@@ -171,7 +171,9 @@ function openEngines(config: Config, log: Log, opened: Opened): Map<string, Host
   const modules = new Set(config.models.map(({ engine }) => engine));
   return new Map(
     [...modules].map((module) => {
-      const host = new Host({ start: hostStart(config, module), clock: systemClock, log });
+      const start = hostStart(config, module);
+      const streamsMax = config.limits.inferQueue;
+      const host = new Host({ start, streamsMax, clock: systemClock, log });
       return [module, opened.add(host, (part) => part.close())];
     }),
   );
@@ -189,7 +191,7 @@ function hostStart(config: Config, module: string): HostStart {
   const stateDir = join(config.dataDir, 'engine');
   const bounds = { slots, memoryBytesMax, snapshotBytesMax };
   const options = { models, exact, threads, ...bounds, stateDir };
-  return { engine: { module, options }, streamsMax: config.limits.inferQueue };
+  return { engine: { module, options } };
 }
 
 function weightsOf(config: Config, { weights }: ModelConfig): string | null {

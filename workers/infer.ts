@@ -1,55 +1,50 @@
 /**
- * Owns the inference thread: opens one engine and runs each stream it is given.
+ * Owns the inference thread: opens one engine and serves the streams of whoever asks, until that one is gone.
  * It must never see the store, an actor or HTTP, and never keep a stream after its end.
  */
+import { Socket } from 'node:net';
 import { type ErrorValue, toErrorValue } from '../src/errors.js';
 import type { Engine, EngineEvent } from '../src/plugin/contract.js';
 import { loadPlugin } from '../src/plugin/load.js';
 import type { FromEngine, InferTask, ToEngine } from '../src/pool/messages.js';
-import { runStream, type StreamControl, StreamControls } from '../src/pool/token-stream.js';
-import { portTransport, type Transport } from '../src/pool/transport.js';
+import {
+  joinEvents,
+  runStream,
+  type StreamControl,
+  StreamControls,
+} from '../src/pool/token-stream.js';
+import { pipeTransport, portTransport, type Transport } from '../src/pool/transport.js';
 
-interface Attached {
-  readonly engine: Engine;
-  readonly transport: Transport<FromEngine, ToEngine>;
-}
+type Asker = Transport<FromEngine, ToEngine>;
 
-const controls = new StreamControls();
-/** A promise, because streams may come while the engine still opens. */
-let attached: Promise<Attached> | null = null;
-
-export default async function infer(task: InferTask): Promise<ErrorValue | null> {
+/** Resolves when nobody asks any more, or when the engine could not be opened, which the asker has then been told. */
+export default async function infer({ engine: ref, asker }: InferTask): Promise<void> {
+  const transport = open(asker);
   try {
-    if (task.type === 'run') {
-      await run(task.stream);
-    } else {
-      attached = attach(task);
-      await attached;
-    }
-    return null;
+    const plugin = await loadPlugin(ref.module, 'engine');
+    await serve(await plugin.open(ref.options), transport);
   } catch (cause) {
-    return toErrorValue(cause);
+    transport.send({ type: 'failed', error: toErrorValue(cause) });
+    await new Promise<void>((resolve) => transport.finish(resolve));
   }
 }
 
-async function attach(task: Extract<InferTask, { type: 'attach' }>): Promise<Attached> {
-  const plugin = await loadPlugin(task.engine.module, 'engine');
-  const engine = await plugin.open(task.engine.options);
-  const transport = portTransport<FromEngine, ToEngine>(task.port);
+function open(asker: InferTask['asker']): Asker {
+  if (typeof asker !== 'number') return portTransport(asker, joinEvents);
+  return pipeTransport(new Socket({ fd: asker, readable: true, writable: true }), joinEvents);
+}
+
+async function serve(engine: Engine, transport: Asker): Promise<void> {
+  const send = (message: FromEngine) => transport.send(message);
+  const controls = new StreamControls((stream, control) =>
+    runStream(stream, control, eventsOf(engine, control), send, engineError),
+  );
   transport.receive((messages) => {
     for (const message of messages) controls.receive(message);
   });
-  transport.send({ type: 'ready', models: engine.models() });
-  return { engine, transport };
-}
-
-async function run(stream: number): Promise<void> {
-  if (attached === null) throw new Error('the inference worker has no engine');
-  const { engine, transport } = await attached;
-  const control = await controls.take(stream);
-  const events = eventsOf(engine, control);
-  await runStream(stream, control, events, (message) => transport.send(message), engineError);
-  controls.end(stream);
+  send({ type: 'ready', models: engine.models() });
+  await new Promise<void>((resolve) => transport.onClose(resolve));
+  await engine.close();
 }
 
 function eventsOf(engine: Engine, control: StreamControl): AsyncIterable<EngineEvent> {

@@ -17,8 +17,8 @@ import type {
 } from '../plugin/contract.js';
 import type { EngineWork, HostStart } from './messages.js';
 import {
-  deadStream,
   type EngineState,
+  refused,
   type TokenStream,
   TokenStreamClient,
   type TokenStreamHandlers,
@@ -27,6 +27,8 @@ import { pipeTransport } from './transport.js';
 
 export interface HostOptions {
   readonly start: HostStart;
+  /** Streams that may run or wait in the engine at the same time; one more is `overloaded`. */
+  readonly streamsMax: number;
   readonly clock: Clock;
   readonly log: (line: string) => void;
 }
@@ -92,8 +94,7 @@ export class Host {
     const client = this.#client;
     // The pipe closes a moment before the exit is told.
     if (client !== null && !client.closed) return client.start(work, handlers);
-    queueMicrotask(() => handlers.onEnd(RESTARTING));
-    return deadStream;
+    return refused(handlers, RESTARTING);
   }
 
   close(): Promise<void> {
@@ -123,15 +124,17 @@ export class Host {
       (state) => this.#onState(state),
       (fault) =>
         this.options.log(`stream: ${fault instanceof Error ? fault.stack : String(fault)}`),
+      this.options.streamsMax,
     );
   }
 
   #fork(): ChildProcess | null {
     const entry = fileURLToPath(new URL('./host-child.js', import.meta.url));
     try {
-      // Standard output is the server's own; whatever a native library prints goes to standard error.
+      // Standard input is never written: it ends when this process does. Standard output is the server's own; whatever
+      // a native library prints goes to standard error.
       const child = spawn(process.execPath, [entry, JSON.stringify(this.options.start)], {
-        stdio: ['ignore', 2, 2, 'pipe'],
+        stdio: ['pipe', 2, 2, 'pipe'],
       });
       child.once('error', (error) => this.#died(child, error.message));
       child.once('exit', (code, signal) => this.#died(child, `${signal ?? `code ${code}`}`));

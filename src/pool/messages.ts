@@ -64,25 +64,26 @@ export type FromEngine =
   | { readonly type: 'ready'; readonly models: readonly EngineModel[] }
   /** The engine could not be opened; nothing follows. */
   | { readonly type: 'failed'; readonly error: ErrorValue }
-  | { readonly type: 'event'; readonly stream: number; readonly event: EngineEvent }
+  /** What happened to one stream within one turn, in order. */
+  | { readonly type: 'events'; readonly stream: number; readonly events: EngineEvent[] }
   | { readonly type: 'end'; readonly stream: number }
   | { readonly type: 'error'; readonly stream: number; readonly error: ErrorValue };
 
 export type EngineRef = PluginRef<EngineOptions>;
 
 /**
- * Tasks of an inference worker. `attach` opens the engine and resolves when its port speaks; each
- * `run` then runs one stream, whose work, credit and cancel come by the port, in order.
+ * The one task of an inference worker: open the engine and serve its streams until whoever asks is gone. Their work,
+ * credit and cancel come to the worker itself, in order; a task for each stream would cost more than an echo.
  */
-export type InferTask =
-  | { readonly type: 'attach'; readonly engine: EngineRef; readonly port: MessagePort }
-  | { readonly type: 'run'; readonly stream: number };
+export interface InferTask {
+  readonly engine: EngineRef;
+  /** The number of an open file, a pipe to the parent process; or a port, within one process. */
+  readonly asker: number | MessagePort;
+}
 
 /** What a host process is started with, as JSON in its first argument. */
 export interface HostStart {
   readonly engine: EngineRef;
-  /** Streams that may run or wait in the engine at the same time. */
-  readonly streamsMax: number;
 }
 
 // ------------------------------------------------- extraction pool: one document, one value

@@ -31,8 +31,13 @@ export const ENGINE_GONE: ErrorValue = {
   extra: {},
 };
 
-/** What a caller holds when there is nothing behind it; its handlers hear of the end. */
-export const deadStream: TokenStream = { number: 0, grant() {}, cancel() {} };
+const OVERLOADED: ErrorValue = { row: 'overloaded', values: {}, extra: { retryAfterMs: 1000 } };
+
+/** What a caller holds when there is nothing behind it; its handlers hear of the end a little later. */
+export function refused(handlers: TokenStreamHandlers, error: ErrorValue): TokenStream {
+  queueMicrotask(() => handlers.onEnd(error));
+  return { number: 0, grant() {}, cancel() {} };
+}
 
 /** The asking side: lives as long as its transport. */
 export class TokenStreamClient {
@@ -45,6 +50,8 @@ export class TokenStreamClient {
     readonly onState: (state: EngineState) => void,
     /** Takes what a listener throws: one stream's bug must not be every stream's end. */
     readonly report: (fault: unknown) => void,
+    /** Streams that may run or wait in the engine at the same time; one more is `overloaded`. */
+    readonly streamsMax: number,
   ) {
     transport.receive((messages) => this.#dispatch(messages));
     transport.onClose(() => this.#failAll());
@@ -55,11 +62,9 @@ export class TokenStreamClient {
   }
 
   start(work: EngineWork, handlers: TokenStreamHandlers): TokenStream {
+    if (this.#closed) return refused(handlers, ENGINE_GONE);
+    if (this.#streams.size >= this.streamsMax) return refused(handlers, OVERLOADED);
     const stream = this.#next++;
-    if (this.#closed) {
-      queueMicrotask(() => handlers.onEnd(ENGINE_GONE));
-      return deadStream;
-    }
     this.#streams.set(stream, handlers);
     this.transport.send({ type: 'start', stream, work });
     return {
@@ -74,27 +79,15 @@ export class TokenStreamClient {
   }
 
   #dispatch(messages: readonly FromEngine[]): void {
-    let at = 0;
-    while (at < messages.length) at = this.#dispatchOne(messages, at);
-  }
-
-  /** @returns the position after the message, or after the run of events of one stream. */
-  #dispatchOne(messages: readonly FromEngine[], at: number): number {
-    const message = messages[at] as FromEngine;
-    if (message.type === 'ready' || message.type === 'failed') this.onState(message);
-    else if (message.type === 'event') return this.#dispatchEvents(messages, at, message.stream);
-    else this.#end(message.stream, message.type === 'error' ? message.error : null);
-    return at + 1;
-  }
-
-  #dispatchEvents(messages: readonly FromEngine[], from: number, stream: number): number {
-    const events: EngineEvent[] = [];
-    let at = from;
-    for (; at < messages.length; at++) {
-      const message = messages[at] as FromEngine;
-      if (message.type !== 'event' || message.stream !== stream) break;
-      events.push(message.event);
+    for (const message of messages) {
+      if (message.type === 'events') this.#tell(message.stream, message.events);
+      else if (message.type === 'end') this.#end(message.stream, null);
+      else if (message.type === 'error') this.#end(message.stream, message.error);
+      else this.onState(message);
     }
+  }
+
+  #tell(stream: number, events: readonly EngineEvent[]): void {
     try {
       this.#streams.get(stream)?.onEvents(events);
     } catch (fault) {
@@ -102,7 +95,6 @@ export class TokenStreamClient {
       this.#sendIfLive({ type: 'cancel', stream, choice: null });
       this.#end(stream, toErrorValue(fault));
     }
-    return at;
   }
 
   #end(stream: number, error: ErrorValue | null): void {
@@ -125,14 +117,16 @@ export class TokenStreamClient {
 export class StreamControl {
   #credit: number = limits.creditPieces;
   #wake: (() => void) | null = null;
-  readonly #abort = new AbortController();
-  /** As its signal says, which costs more to ask. */
+  /** Made when somebody asks for its signal: it costs more than a short generation has to spend. */
+  #abort: AbortController | null = null;
   #aborted = false;
   readonly #cancelled = new Set<number>();
 
   constructor(readonly work: EngineWork) {}
 
   get signal(): AbortSignal {
+    this.#abort ??= new AbortController();
+    if (this.#aborted) this.#abort.abort();
     return this.#abort.signal;
   }
 
@@ -153,7 +147,7 @@ export class StreamControl {
     if (choice !== null) this.#cancelled.add(choice);
     else {
       this.#aborted = true;
-      this.#abort.abort();
+      this.#abort?.abort();
     }
     this.#release();
   }
@@ -185,7 +179,7 @@ export async function runStream(
   try {
     for await (const event of events) {
       if (control.aborted) break;
-      send({ type: 'event', stream, event });
+      send({ type: 'events', stream, events: [event] });
       const wait = event.type === 'piece' ? control.spend() : null;
       if (wait !== null) await wait;
     }
@@ -195,34 +189,27 @@ export async function runStream(
   }
 }
 
-/**
- * The answering side's streams, by number. A credit or cancel that finds none is for one that has
- * ended: `start` comes first, by the same port.
- */
+/** What happened to one stream within one turn leaves as one message. */
+export function joinEvents(last: FromEngine, next: FromEngine): boolean {
+  if (last.type !== 'events' || next.type !== 'events' || last.stream !== next.stream) return false;
+  last.events.push(...next.events);
+  return true;
+}
+
+/** The answering side's streams, by number. A credit or cancel that finds none is for one that has ended. */
 export class StreamControls {
   readonly #controls = new Map<number, StreamControl>();
-  readonly #awaited = new Map<number, (control: StreamControl) => void>();
+
+  constructor(readonly run: (stream: number, control: StreamControl) => Promise<void>) {}
 
   receive(message: ToEngine): void {
-    if (message.type === 'start') this.#begin(message.stream, new StreamControl(message.work));
+    if (message.type === 'start') this.#start(message.stream, new StreamControl(message.work));
     else if (message.type === 'credit') this.#controls.get(message.stream)?.grant(message.pieces);
     else this.#controls.get(message.stream)?.cancel(message.choice);
   }
 
-  /** The pool's task and the port's message race: whichever comes first waits for the other. */
-  take(stream: number): Promise<StreamControl> {
-    const control = this.#controls.get(stream);
-    if (control !== undefined) return Promise.resolve(control);
-    return new Promise((resolve) => this.#awaited.set(stream, resolve));
-  }
-
-  end(stream: number): void {
-    this.#controls.delete(stream);
-  }
-
-  #begin(stream: number, control: StreamControl): void {
+  #start(stream: number, control: StreamControl): void {
     this.#controls.set(stream, control);
-    this.#awaited.get(stream)?.(control);
-    this.#awaited.delete(stream);
+    void this.run(stream, control).then(() => this.#controls.delete(stream));
   }
 }

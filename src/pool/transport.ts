@@ -12,10 +12,6 @@ export interface Transport<Out, In> {
   send(message: Out): void;
   /** One listener for all that arrived together. Set once, before anything can arrive. */
   receive(listener: (messages: readonly In[]) => void): void;
-  /** Instead of `receive`, for one who stands between two others: all that arrives goes on, unread. */
-  relayTo(next: Transport<In, unknown>): void;
-  /** Many messages that are packed already; they come after all that was sent before. */
-  sendFrame(frame: Uint8Array): void;
   /** Called once, when the other side is gone for whatever reason. */
   onClose(listener: () => void): void;
   /** Calls back when all that was sent has left. */
@@ -23,13 +19,21 @@ export interface Transport<Out, In> {
   close(): void;
 }
 
+/** Takes `next` into `last`, which has not left yet, and says whether it could: one message costs less than two. */
+export type Join<Out> = (last: Out, next: Out) => boolean;
+
 /** Gathers one turn's messages: crossing a border costs far more than one message more. */
 class Batch<Out> {
   #waiting: Out[] = [];
 
-  constructor(readonly sendFrame: (frame: Uint8Array) => void) {}
+  constructor(
+    readonly sendFrame: (frame: Uint8Array) => void,
+    readonly join: Join<Out>,
+  ) {}
 
   add(message: Out): void {
+    const last = this.#waiting.at(-1);
+    if (last !== undefined && this.join(last, message)) return;
     this.#waiting.push(message);
     if (this.#waiting.length === 1) setImmediate(() => this.leave());
   }
@@ -54,22 +58,25 @@ class Batch<Out> {
   }
 }
 
-/** Frames, not objects: packing them costs half of a structured clone, and a relay need not look inside. */
-export function portTransport<Out, In>(port: MessagePort): Transport<Out, In> {
+/** Frames, not objects: packing them costs half of a structured clone. */
+export function portTransport<Out, In>(
+  port: MessagePort,
+  join: Join<Out> = never,
+): Transport<Out, In> {
   // A copy of its own: of a view the whole memory behind it would be cloned.
   const sendFrame = (frame: Uint8Array) => port.postMessage(new Uint8Array(frame));
-  const batch = new Batch<Out>(sendFrame);
-  const receiveFrames = (listener: (frame: Uint8Array) => void) => port.on('message', listener);
+  const batch = new Batch<Out>(sendFrame, join);
   return {
-    ...sending(batch, sendFrame),
-    ...receiving(receiveFrames),
+    send: (message) => batch.add(message),
+    receive: (listener) =>
+      port.on('message', (frame: Uint8Array) => listener(unpackFrame(frame) as In[])),
     onClose: (listener) => port.once('close', listener),
     finish: (done) => setImmediate(() => setImmediate(done)),
     close: () => port.close(),
   };
 }
 
-export function pipeTransport<Out, In>(pipe: Duplex): Transport<Out, In> {
+export function pipeTransport<Out, In>(pipe: Duplex, join: Join<Out> = never): Transport<Out, In> {
   const sendFrame = (frame: Uint8Array) => {
     if (!pipe.writable) return;
     const head = Buffer.allocUnsafe(HEAD_BYTES);
@@ -79,39 +86,22 @@ export function pipeTransport<Out, In>(pipe: Duplex): Transport<Out, In> {
     pipe.write(frame);
     pipe.uncork();
   };
-  const batch = new Batch<Out>(sendFrame);
-  const receiveFrames = (listener: (frame: Uint8Array) => void) => {
-    const frames = new FrameReader(listener);
-    pipe.on('data', (chunk: Buffer) => frames.push(chunk));
-  };
+  const batch = new Batch<Out>(sendFrame, join);
   // A pipe whose other end died reports both 'error' and 'close'; the latter tells it all.
   pipe.on('error', () => {});
   return {
-    ...sending(batch, sendFrame),
-    ...receiving(receiveFrames),
+    send: (message) => batch.add(message),
+    receive: (listener) => {
+      const frames = new FrameReader((frame) => listener(unpackFrame(frame) as In[]));
+      pipe.on('data', (chunk: Buffer) => frames.push(chunk));
+    },
     onClose: (listener) => pipe.once('close', listener),
     finish: (done) => setImmediate(() => pipe.end(done)),
     close: () => pipe.destroy(),
   };
 }
 
-function sending<Out>(batch: Batch<Out>, sendFrame: (frame: Uint8Array) => void) {
-  return {
-    send: (message: Out) => batch.add(message),
-    sendFrame: (frame: Uint8Array) => {
-      batch.leave();
-      sendFrame(frame);
-    },
-  };
-}
-
-function receiving<In>(receiveFrames: (listener: (frame: Uint8Array) => void) => void) {
-  return {
-    receive: (listener: (messages: readonly In[]) => void) =>
-      receiveFrames((frame) => listener(unpackFrame(frame) as In[])),
-    relayTo: (next: Transport<In, unknown>) => receiveFrames((frame) => next.sendFrame(frame)),
-  };
-}
+const never = () => false;
 
 const HEAD_BYTES = 4;
 

@@ -2,7 +2,7 @@
 import { MessageChannel } from 'node:worker_threads';
 import t from 'tap';
 import { systemClock } from '../../src/clock.js';
-import type { ErrorName, ErrorValue } from '../../src/errors.js';
+import type { ErrorName } from '../../src/errors.js';
 import { Host } from '../../src/pool/host.js';
 import type { EngineRef, FromEngine, InferTask, ToEngine } from '../../src/pool/messages.js';
 import { Pool } from '../../src/pool/pool.js';
@@ -29,15 +29,15 @@ const engine: EngineRef = {
 };
 
 function openHost(log: (line: string) => void = () => {}): Host {
-  return new Host({ start: { engine, streamsMax: 256 }, clock: systemClock, log });
+  return new Host({ start: { engine }, streamsMax: 256, clock: systemClock, log });
 }
 
 async function openThread(): Promise<OpenedStreams> {
-  const pool = new Pool<InferTask, ErrorValue | null>({
+  const pool = new Pool<InferTask, void>({
     worker: new URL('../../workers/infer.js', import.meta.url),
     threads: 1,
-    tasksPerThread: 256,
-    queueMax: 256,
+    tasksPerThread: 1,
+    queueMax: 1,
     sleepsBetweenTasks: false,
     onThreadError: (error) => {
       throw error;
@@ -45,22 +45,18 @@ async function openThread(): Promise<OpenedStreams> {
   });
   const { port1, port2 } = new MessageChannel();
   const transport = portTransport<ToEngine, FromEngine>(port1);
-  const client = new TokenStreamClient(
-    transport,
-    () => {},
-    (fault) => {
-      throw fault;
-    },
-  );
-  await pool.run({ type: 'attach', engine, port: port2 }, [port2]);
+  const fail = (fault: unknown) => {
+    throw fault;
+  };
+  const serving = pool.run({ engine, asker: port2 }, [port2]);
+  const client = await new Promise<TokenStreamClient>((resolve) => {
+    const made = new TokenStreamClient(transport, () => resolve(made), fail, 256);
+  });
   return {
-    generate(task, handlers) {
-      const stream = client.start({ type: 'generate', task }, handlers);
-      void pool.run({ type: 'run', stream: stream.number });
-      return stream;
-    },
+    generate: (task, handlers) => client.start({ type: 'generate', task }, handlers),
     async close() {
       transport.close();
+      await serving;
       await pool.close();
     },
   };
@@ -86,7 +82,8 @@ t.test('a killed process costs its streams an error, and the next one answers', 
 t.test('an engine that cannot be opened says why', async (t) => {
   const missing: EngineRef = { ...engine, module: '/no/such/plugin.js' };
   const host = new Host({
-    start: { engine: missing, streamsMax: 4 },
+    start: { engine: missing },
+    streamsMax: 4,
     clock: systemClock,
     log: () => {},
   });
@@ -133,7 +130,7 @@ t.test('a listener that throws loses its own stream only', async (t) => {
 t.test(
   'one stream too many is refused at once, and its place is free again after a cancel',
   async (t) => {
-    const host = new Host({ start: { engine, streamsMax: 2 }, clock: systemClock, log: () => {} });
+    const host = new Host({ start: { engine }, streamsMax: 2, clock: systemClock, log: () => {} });
     t.teardown(() => host.close());
     const running = [new Recorder(), new Recorder()];
     await host.ready;
