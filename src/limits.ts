@@ -108,6 +108,25 @@ export const limits = {
   fileBytesPerOwnerMax: 10 * 1024 * MIB,
   /** UTF-8. */
   filenameBytesMax: 4 * KIB,
+  fileIdLength: 20,
+  /** What a form may have beside its file: boundaries, headers of its parts, other fields. */
+  uploadFormBytesMax: 64 * KIB,
+  uploadPartsMax: 64,
+  /** Of a form's field; what is longer is cut, and so cannot be what is allowed. */
+  uploadFieldBytesMax: KIB,
+  /** The form's Content-Type: a boundary has at most 70 characters. */
+  uploadTypeLengthMax: 256,
+  /** Uploads under way, of all and of one owner; one more is `overloaded`. */
+  uploadsRunningMax: 256,
+  uploadsRunningOwnerMax: 64,
+  /** When to come back while uploads or extractions take all places. */
+  uploadRetryMs: 1_000,
+  /** Gathered for one write to the disk. */
+  uploadWriteBytes: 256 * KIB,
+  /** A text waits this long for its extraction, which may stand in a queue: less than the ten minutes of both SDKs. */
+  contentWaitMsMax: 9 * 60_000,
+  /** Of an extracted text, read and sent at once. */
+  contentReadBytes: 256 * KIB,
 
   // Extraction
   extractionMsMax: 5 * 60_000,
@@ -123,6 +142,9 @@ export const limits = {
   /** Documents that wait, of all and of one owner; an upload beyond is `overloaded`. */
   extractionQueueMax: 1_000,
   extractionQueueOwnerMax: 100,
+  /** An extraction that found no room, or no disk, is tried again after this long, doubled up to the second. */
+  extractionRetryMs: 500,
+  extractionRetryMsMax: 30_000,
   /** A process that reads documents and has none ends after this long. */
   extractionIdleMs: 60_000,
 
@@ -225,6 +247,14 @@ assert(
   'a text that may be uploaded must fit',
 );
 assert(limits.extractionQueueOwnerMax < limits.extractionQueueMax);
+assert(limits.extractionRetryMs <= limits.extractionRetryMsMax);
+assert(limits.extractionMsMax < limits.contentWaitMsMax, 'who asks for a text may see it made');
+assert(limits.uploadsRunningOwnerMax < limits.uploadsRunningMax);
+assert(limits.filenameBytesMax < limits.uploadFormBytesMax);
+assert(
+  limits.contentReadBytes < limits.streamBacklogBytesHardMax,
+  'one write must not cost a slow reader its connection',
+);
 assert(limits.streamBacklogBytesMax < limits.streamBacklogBytesHardMax);
 assert(limits.bodyAheadBytesMax < limits.bodyBytesMax);
 assert(limits.bodyBytesMax < limits.bodyBytesHeldMax);

@@ -1,0 +1,19 @@
+/**
+ * Owns the letters that ids are made of.
+ * It must never make some likelier than others, or an id could be guessed sooner.
+ */
+import type { NewBytes } from '../clock.js';
+
+const ALPHABET = 'abcdefghijklmnopqrstuvwxyz0123456789';
+/** Bytes above would make the first letters likelier. */
+const FAIR_BYTES = 256 - (256 % ALPHABET.length);
+
+export function idLetters(newBytes: NewBytes, length: number): string {
+  let text = '';
+  while (text.length < length) {
+    for (const byte of newBytes(length)) {
+      if (byte < FAIR_BYTES) text += ALPHABET.charAt(byte % ALPHABET.length);
+    }
+  }
+  return text.slice(0, length);
+}

@@ -1,0 +1,105 @@
+/**
+ * Owns the life of a file: being extracted, extracted, or refused, and what each message makes of it.
+ * It must stay pure: time comes in with each message, and what is to be done goes out as data.
+ */
+import { ApiError } from '../errors.js';
+
+/** What was found in a file. The text itself lies beside the file's bytes. */
+export interface FileDocument {
+  readonly fileType: string;
+  readonly title: string;
+  readonly pages: number;
+  /** Of the text, as it is kept. */
+  readonly bytes: number;
+}
+
+export type FileProgress =
+  | { readonly status: 'extracting' }
+  | { readonly status: 'ok'; readonly document: FileDocument }
+  | { readonly status: 'error'; readonly reason: string };
+
+/** What the store keeps of a file. */
+export interface FileRecord {
+  readonly id: string;
+  readonly owner: string;
+  /** Data only: no path is made of it. */
+  readonly filename: string;
+  readonly bytes: number;
+  /** Of the bytes, hexadecimal. */
+  readonly sha256: string;
+  readonly createdS: number;
+  readonly progress: FileProgress;
+}
+
+/** null: there is no such file, or no longer. */
+export type FileState = FileRecord | null;
+
+export type NewFile = Omit<FileRecord, 'createdS' | 'progress'>;
+
+export type FileMessage =
+  | { readonly type: 'create'; readonly file: NewFile }
+  | { readonly type: 'read' }
+  | { readonly type: 'extracted'; readonly document: FileDocument }
+  /** The same bytes would be refused again. */
+  | { readonly type: 'refused'; readonly reason: string }
+  | { readonly type: 'delete' };
+
+export type FileEffect =
+  | { readonly type: 'extract' }
+  /** Whoever waits for the end of the extraction may look now. */
+  | { readonly type: 'tell' };
+
+export interface FileDecision {
+  readonly next: FileState;
+  /** The file as it is now; for `delete` as it was. */
+  readonly reply: FileState;
+  readonly save: 'now' | 'no';
+  readonly effects: readonly FileEffect[];
+}
+
+export function fileTransition(
+  state: FileState,
+  message: FileMessage,
+  nowMs: number,
+): FileDecision {
+  const next = change(state, message, nowMs);
+  const reply = message.type === 'delete' ? state : next;
+  return { next, reply, save: next === state ? 'no' : 'now', effects: effectsOf(state, next) };
+}
+
+/** What a state that was read back still waits for. */
+export function fileEffectsDue(state: FileState): readonly FileEffect[] {
+  return state?.progress.status === 'extracting' ? [{ type: 'extract' }] : [];
+}
+
+function change(state: FileState, message: FileMessage, nowMs: number): FileState {
+  switch (message.type) {
+    case 'create':
+      return created(state, message.file, nowMs);
+    case 'read':
+      return state;
+    case 'extracted':
+      return ended(state, { status: 'ok', document: message.document });
+    case 'refused':
+      return ended(state, { status: 'error', reason: message.reason });
+    case 'delete':
+      return null;
+  }
+}
+
+function created(state: FileState, file: NewFile, nowMs: number): FileRecord {
+  if (state !== null) throw new ApiError('server', { error: `the id ${file.id} is taken` });
+  return { ...file, createdS: Math.floor(nowMs / 1000), progress: { status: 'extracting' } };
+}
+
+/** An extraction that a crash cut off may have come to its end twice: the first one counts. */
+function ended(state: FileState, progress: FileProgress): FileState {
+  return state?.progress.status === 'extracting' ? { ...state, progress } : state;
+}
+
+function effectsOf(state: FileState, next: FileState): readonly FileEffect[] {
+  const was = state?.progress.status === 'extracting';
+  const is = next?.progress.status === 'extracting';
+  if (is && !was) return [{ type: 'extract' }];
+  return was && !is ? [{ type: 'tell' }] : [];
+}

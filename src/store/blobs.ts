@@ -1,0 +1,209 @@
+/**
+ * Owns the bytes of files on the disk: a private folder, generated names, whole blobs or none.
+ * It must never make a path of anything a client sent, nor call a blob kept that a power cut could take.
+ */
+import { createHash } from 'node:crypto';
+import { constants } from 'node:fs';
+import { chmod, type FileHandle, link, mkdir, open, opendir, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ApiError } from '../errors.js';
+import { limits } from '../limits.js';
+
+const NAME = /^[a-z0-9]{1,64}(\.[a-z]{1,16})?$/;
+/** What is not whole yet. */
+const PART = '.part';
+const PRIVATE = { folder: 0o700, file: 0o600 };
+
+export interface KeptBlob {
+  readonly bytes: number;
+  /** Hexadecimal. */
+  readonly sha256: string;
+}
+
+export class Blobs {
+  readonly #folder: string;
+
+  private constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  /** Removes what an earlier run left unfinished: no other process may have the folder open. */
+  static async open(folder: string): Promise<Blobs> {
+    await mkdir(folder, { recursive: true, mode: PRIVATE.folder });
+    await chmod(folder, PRIVATE.folder);
+    const blobs = new Blobs(folder);
+    for await (const { name } of await opendir(folder)) {
+      if (name.endsWith(PART)) await rm(join(folder, name), { force: true });
+    }
+    return blobs;
+  }
+
+  /** @throws ApiError `unavailable`. */
+  async create(name: string): Promise<BlobWriter> {
+    const path = this.partPath(name);
+    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
+    const handle = await onDisk(() => open(path, flags, PRIVATE.file));
+    return new BlobWriter(handle, path, () => this.#settle(name));
+  }
+
+  /** Makes what somebody wrote at the blob's `partPath` the blob. @throws ApiError `unavailable`. */
+  async adopt(name: string): Promise<void> {
+    await onDisk(async () => {
+      const handle = await open(this.partPath(name), constants.O_RDONLY | constants.O_NOFOLLOW);
+      try {
+        await handle.sync();
+      } finally {
+        await handle.close();
+      }
+      await this.#settle(name);
+    });
+  }
+
+  /** Two names for the same bytes, each removed for itself. @returns false where there is no blob `from`. */
+  async share(from: string, to: string): Promise<boolean> {
+    return await onDisk(async () => {
+      await rm(this.partPath(to), { force: true });
+      try {
+        await link(this.path(from), this.partPath(to));
+      } catch (cause) {
+        if (codeOf(cause) === 'ENOENT') return false;
+        throw cause;
+      }
+      await this.#settle(to);
+      return true;
+    });
+  }
+
+  /** For reading only. */
+  path(name: string): string {
+    if (!NAME.test(name)) throw new Error(`a blob cannot be called ${JSON.stringify(name)}`);
+    return join(this.#folder, name);
+  }
+
+  /** Where a blob is written before it is adopted. */
+  partPath(name: string): string {
+    return this.path(name) + PART;
+  }
+
+  async read(name: string): Promise<FileHandle> {
+    return await open(this.path(name), constants.O_RDONLY | constants.O_NOFOLLOW);
+  }
+
+  /** The blob and what was written of it; nothing happens when there is none. */
+  async remove(name: string): Promise<void> {
+    await rm(this.partPath(name), { force: true });
+    await rm(this.path(name), { force: true });
+  }
+
+  async *names(): AsyncGenerator<string> {
+    for await (const { name } of await opendir(this.#folder)) yield name;
+  }
+
+  async #settle(name: string): Promise<void> {
+    await rename(this.partPath(name), this.path(name));
+    // Until the folder is on disk too, a power cut could take the name away.
+    const folder = await open(this.#folder, constants.O_RDONLY);
+    try {
+      await folder.sync();
+    } finally {
+      await folder.close();
+    }
+  }
+}
+
+/** One blob on its way to the disk. Either `keep` or `discard` ends it. */
+export class BlobWriter {
+  readonly #hash = createHash('sha256');
+  #gathered: Buffer[] = [];
+  #gatheredBytes = 0;
+  #bytes = 0;
+  #open = true;
+
+  constructor(
+    readonly handle: FileHandle,
+    readonly path: string,
+    readonly settle: () => Promise<void>,
+  ) {}
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Pull is the back-pressure: one call at a time. @throws ApiError `unavailable`. */
+  async write(piece: Buffer): Promise<void> {
+    this.#bytes += piece.length;
+    this.#gathered.push(piece);
+    this.#gatheredBytes += piece.length;
+    if (this.#gatheredBytes >= limits.uploadWriteBytes) await this.#flush();
+  }
+
+  /** Resolves when the blob would survive a power cut. @throws ApiError `unavailable`; then nothing is left. */
+  async keep(): Promise<KeptBlob> {
+    try {
+      await this.#flush();
+      await onDisk(() => this.handle.sync());
+      await this.#close();
+      await onDisk(this.settle);
+    } catch (cause) {
+      await this.discard();
+      throw cause;
+    }
+    return { bytes: this.#bytes, sha256: this.#hash.digest('hex') };
+  }
+
+  /** Does nothing to a blob that was kept. */
+  async discard(): Promise<void> {
+    this.#gathered = [];
+    await this.#close();
+    await rm(this.path, { force: true });
+  }
+
+  async #flush(): Promise<void> {
+    const pieces = this.#gathered;
+    this.#gathered = [];
+    this.#gatheredBytes = 0;
+    // Hashed in what is at hand for the disk, so that a file in tiny pieces costs no more than one in large ones.
+    for (const piece of pieces) this.#hash.update(piece);
+    let rest = pieces;
+    while (rest.length > 0) rest = await this.#writeOnce(rest);
+  }
+
+  /** The disk may take less than it was given. */
+  async #writeOnce(pieces: readonly Buffer[]): Promise<Buffer[]> {
+    let { bytesWritten } = await onDisk(() => this.handle.writev(pieces));
+    const rest: Buffer[] = [];
+    for (const piece of pieces) {
+      const written = Math.min(bytesWritten, piece.length);
+      bytesWritten -= written;
+      if (written < piece.length) rest.push(piece.subarray(written));
+    }
+    return rest;
+  }
+
+  async #close(): Promise<void> {
+    if (!this.#open) return;
+    this.#open = false;
+    await this.handle.close();
+  }
+}
+
+/** What a disk says that takes nothing now, and may later. */
+const PASSING = ['ENOSPC', 'EDQUOT', 'EIO', 'EMFILE', 'ENFILE', 'EROFS', 'ENOMEM'];
+
+async function onDisk<Result>(act: () => Promise<Result>): Promise<Result> {
+  try {
+    return await act();
+  } catch (cause) {
+    const code = codeOf(cause);
+    if (code === undefined || !PASSING.includes(code)) throw cause;
+    throw new ApiError(
+      'unavailable',
+      { error: `the data folder did not take a write (${code})` },
+      { retryAfterMs: limits.storeRetryMs },
+    );
+  }
+}
+
+function codeOf(cause: unknown): string | undefined {
+  return cause instanceof Error && 'code' in cause ? String(cause.code) : undefined;
+}

@@ -1,0 +1,54 @@
+/**
+ * Owns the proof of the life of a file, state by state.
+ * It must stay free of clocks, stores and actors.
+ */
+import t from 'tap';
+import { type FileRecord, fileEffectsDue, fileTransition } from '../../src/rules/file-state.js';
+
+const nowMs = 1_700_000_000_900;
+const made = { id: 'f', owner: 'alice', filename: '../a.pdf', bytes: 3, sha256: 'ab' };
+const extracting: FileRecord = {
+  ...made,
+  createdS: 1_700_000_000,
+  progress: { status: 'extracting' },
+};
+const document = { fileType: 'application/pdf', title: '', pages: 1, bytes: 9 };
+const ok: FileRecord = { ...extracting, progress: { status: 'ok', document } };
+const refused: FileRecord = { ...extracting, progress: { status: 'error', reason: 'no text' } };
+
+t.test('a new file is extracted', async (t) => {
+  const decision = fileTransition(null, { type: 'create', file: made }, nowMs);
+  t.same(decision, {
+    ...{ next: extracting, reply: extracting, save: 'now', effects: [{ type: 'extract' }] },
+  });
+  t.throws(() => fileTransition(extracting, { type: 'create', file: made }, nowMs), /taken/);
+});
+
+t.test('the first end counts, and is told', async (t) => {
+  const ends = [
+    [{ type: 'extracted', document } as const, ok],
+    [{ type: 'refused', reason: 'no text' } as const, refused],
+  ] as const;
+  for (const [message, next] of ends) {
+    const decision = fileTransition(extracting, message, nowMs);
+    t.same(decision, { next, reply: next, save: 'now', effects: [{ type: 'tell' }] });
+    for (const state of [ok, refused, null]) {
+      const late = fileTransition(state, message, nowMs);
+      t.same(late, { next: state, reply: state, save: 'no', effects: [] });
+    }
+  }
+});
+
+t.test('a delete answers what was there, and tells who waits', async (t) => {
+  for (const state of [extracting, ok, refused]) {
+    const { next, reply, save, effects } = fileTransition(state, { type: 'delete' }, nowMs);
+    t.same([next, reply, save], [null, state, 'now']);
+    t.same(effects, state === extracting ? [{ type: 'tell' }] : []);
+  }
+  t.match(fileTransition(null, { type: 'delete' }, nowMs), { reply: null, save: 'no' });
+});
+
+t.test('only what a crash cut off is taken up again', async (t) => {
+  t.same(fileEffectsDue(extracting), [{ type: 'extract' }]);
+  for (const state of [ok, refused, null]) t.same(fileEffectsDue(state), []);
+});
