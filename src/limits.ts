@@ -189,6 +189,8 @@ export const limits = {
   actorIdleMs: 60_000,
   actorsActiveMax: 10_000,
   accountConcurrencyDefault: 1024,
+  /** Tokens of all live caches of one account. */
+  accountCachedTokensDefault: 1_048_576,
 
   /** State that may be lost in a crash is on its way to the disk after this long. */
   actorSaveMs: 1_000,

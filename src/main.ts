@@ -31,6 +31,7 @@ import { Pool } from './pool/pool.js';
 import { TokenCounter } from './pool/token-counter.js';
 import { resources } from './protocol/chat-api.js';
 import { openApiDocument } from './protocol/openapi.js';
+import { defaultPolicy } from './rules/account-policy.js';
 import { imageSizeOfDataUrl } from './rules/image-tokens.js';
 import { countOnlyModels } from './settings/count-only.js';
 import { ApiKeys } from './store/keys.js';
@@ -133,13 +134,14 @@ function openGate(config: Config, records: Store, log: Log, opened: Opened): Gat
   const keyFile = LmdbStore.open({ folder, name: 'keys', exclusive: false });
   opened.add(keyFile, (part) => part.close());
   const report = (fault: unknown) => log(`account: ${reasonOf(fault)}`);
-  const concurrencyMax = () => config.limits.accountConcurrency;
-  const accounts = new Accounts({ store: records, clock, report, concurrencyMax });
+  const accounts = new Accounts({ store: records, clock, report });
   opened.add(accounts, (part) => part.close());
   const settings = config.apiKeys;
+  const policy = { ...defaultPolicy, concurrency: config.limits.accountConcurrency };
   return new Gate(
     new ApiKeys({ store: keyFile, clock, newBytes: systemRandom, settings }),
     accounts,
+    { of: () => policy },
   );
 }
 

@@ -3,16 +3,15 @@
  * It must cost a chat no write: what chats used is saved by the second, so a crash may forget the last one.
  */
 import type { Clock } from '../clock.js';
-import { limits } from '../limits.js';
 import {
   type AccountMessage,
   type AccountRecord,
   type AccountState,
   accountTransition,
   newAccount,
-  type Standing,
   type TokenUsage,
 } from '../rules/account.js';
+import type { AccountPolicy } from '../rules/account-policy.js';
 import type { Store } from '../store/store.js';
 import type { Logic } from './actor.js';
 import { Registry } from './registry.js';
@@ -27,8 +26,6 @@ export interface AccountsParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly report: (fault: unknown) => void;
-  /** Chats one user may run at once; `limits.accountConcurrencyDefault` if absent. */
-  readonly concurrencyMax?: (user: string) => number;
 }
 
 type AccountLogic = Logic<AccountState, AccountRecord, AccountMessage, AccountState, never>;
@@ -39,25 +36,20 @@ export class Accounts {
 
   constructor(parts: AccountsParts) {
     const { store, clock, report } = parts;
-    const logic = accountLogic(parts.concurrencyMax ?? (() => limits.accountConcurrencyDefault));
+    const logic = accountLogic();
     this.#report = report;
     this.#registry = new Registry({ logic, store, clock, report, runEffect: noEffect });
   }
 
   /**
    * Plain unless the account is being written just now; `await` takes both.
-   * @throws ApiError `accountNotActive`, `concurrencyLimit`, `overloaded`.
+   * @throws ApiError `concurrencyLimit`, `overloaded`.
    */
-  admit(user: string, keyId: string): Admission | Promise<Admission> {
-    const state = this.#registry.ask(user, { type: 'admit', keyId });
+  admit(user: string, keyId: string, policy: AccountPolicy): Admission | Promise<Admission> {
+    const state = this.#registry.ask(user, { type: 'admit', keyId, policy });
     return state instanceof Promise
       ? state.then(() => this.#admission(user))
       : this.#admission(user);
-  }
-
-  /** Durable when it resolves. Chats that run are not touched. */
-  async setStanding(user: string, standing: Standing): Promise<void> {
-    await this.#registry.ask(user, { type: 'set-standing', standing });
   }
 
   close(): Promise<void> {
@@ -85,18 +77,17 @@ export class Accounts {
   }
 }
 
-function accountLogic(concurrencyMax: (user: string) => number): AccountLogic {
+function accountLogic(): AccountLogic {
   return {
     key: (user) => ['account', user],
     restore: (saved, user, before) => ({
       ...(before ?? newAccount()),
-      // After a failed write the counts in memory are the newer ones; whether the standing changed, the store says.
-      ...(before && saved ? { standing: saved.standing } : saved),
+      // After a failed write the counts in memory are the newer ones.
+      ...(before === null && saved),
       user,
-      concurrencyMax: concurrencyMax(user),
       inFlight: before?.inFlight ?? 0,
     }),
-    saved: ({ standing, today, past }) => ({ standing, today, past }),
+    saved: ({ today, past }) => ({ today, past }),
     indexChanges: () => [],
     transition: accountTransition,
     resume: () => [],

@@ -22,7 +22,7 @@ export interface StreamPace {
 }
 
 export function chatRoutes(gate: Gate, service: ChatService, pace: StreamPace): Route[] {
-  const handle = gate.guard(async (exchange, { user }) => {
+  const handle = gate.guard({ api: 'chat' }, async (exchange, { user }) => {
     const value = parseJson(await exchange.body());
     const chat = await service.prepare(user, value, (name) => exchange.header(name));
     if (chat.cache?.dryRun) {

@@ -6,20 +6,42 @@ import type { Accounts } from '../actors/account.js';
 import { ApiError } from '../errors.js';
 import { limits } from '../limits.js';
 import type { TokenUsage } from '../rules/account.js';
+import { type AccountPolicy, type Api, checkEntry } from '../rules/account-policy.js';
 import { bearerKey } from './auth.js';
 import type { Exchange } from './exchange.js';
+import type { Handler } from './router.js';
 
-export interface Caller {
+interface KeyHolder {
   readonly user: string;
   readonly keyId: string;
 }
 
+export interface Caller extends KeyHolder {
+  /** As it was when the request came. */
+  readonly policy: AccountPolicy;
+}
+
 export interface Keys {
-  lookup(bearer: string): Caller | null;
+  lookup(bearer: string): KeyHolder | null;
+}
+
+export interface Policies {
+  of(user: string): AccountPolicy;
 }
 
 /** What the request used is what it resolves to; null for nothing that counts. */
-export type Guarded = (exchange: Exchange, caller: Caller) => Promise<TokenUsage | null>;
+export type Guarded<Params> = (
+  exchange: Exchange,
+  caller: Caller,
+  params: Params,
+) => Promise<TokenUsage | null>;
+
+export interface Entrance {
+  /** What must be open to the account; null: nothing. */
+  readonly api: Api | null;
+  /** A body that declares more is refused before it takes a place; `limits.bodyBytesMax` if absent. */
+  readonly bodyBytesMax?: number;
+}
 
 const NOTHING: TokenUsage = { promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
 
@@ -27,28 +49,49 @@ export class Gate {
   constructor(
     readonly keys: Keys,
     readonly accounts: Accounts,
+    readonly policies: Policies,
   ) {}
 
-  /** @throws ApiError 401. */
-  identify(exchange: Exchange): Caller {
-    const caller = this.keys.lookup(bearerKey(exchange.header('authorization')));
-    if (caller === null) throw new ApiError('wrongKey');
-    return caller;
+  /**
+   * For what takes no place among the running requests.
+   * @throws ApiError 401, 403.
+   */
+  identify(exchange: Exchange, api: Api | null): Caller {
+    const holder = this.keys.lookup(bearerKey(exchange.header('authorization')));
+    if (holder === null) throw new ApiError('wrongKey');
+    const { user, keyId } = holder;
+    const policy = this.policies.of(user);
+    checkEntry(policy, holder, api);
+    return { user, keyId, policy };
   }
 
   /** Wraps a handler that runs as one request of its account, and tells what it used. */
-  guard(handler: Guarded): (exchange: Exchange) => Promise<void> {
-    return async (exchange) => {
-      const caller = this.identify(exchange);
+  guard<Params>(
+    { api, bodyBytesMax = limits.bodyBytesMax }: Entrance,
+    handler: Guarded<Params>,
+  ): Handler<Params> {
+    return async (exchange, params) => {
+      const caller = this.identify(exchange, api);
       // A body that says itself that it is too large must not take a place among the running requests.
-      exchange.refuseBodyOver(limits.bodyBytesMax);
-      const admission = await this.accounts.admit(caller.user, caller.keyId);
+      exchange.refuseBodyOver(bodyBytesMax);
+      const admission = await this.accounts.admit(caller.user, caller.keyId, caller.policy);
       let used = NOTHING;
       try {
-        used = (await handler(exchange, caller)) ?? NOTHING;
+        used = (await handler(exchange, caller, params)) ?? NOTHING;
       } finally {
         admission.settle(used);
       }
     };
+  }
+
+  /** A handler behind the gate that uses no tokens. */
+  guardFree<Params>(
+    entrance: Entrance,
+    handle: (exchange: Exchange, caller: Caller, params: Params) => Promise<void>,
+  ): Handler<Params> {
+    return this.guard<Params>(entrance, async (exchange, caller, params) => {
+      await handle(exchange, caller, params);
+      return null;
+    });
   }
 }

@@ -24,11 +24,11 @@ export function modelRoutes(gate: Gate, catalog: Catalog, createdS: number): Rou
   const bodies = new Map(records.map((record) => [record.id, JSON.stringify(model(record))]));
   return [
     route('GET', '/v1/models', (exchange) => {
-      gate.identify(exchange);
+      gate.identify(exchange, null);
       exchange.reply(200, list);
     }),
     route('GET', '/v1/models/:id', (exchange, { id }) => {
-      gate.identify(exchange);
+      gate.identify(exchange, null);
       const body = bodies.get(id);
       if (body === undefined) throw new ApiError('modelNotFound', {}, { param: 'model', code: id });
       exchange.reply(200, body);

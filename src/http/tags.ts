@@ -6,18 +6,19 @@ import type { Caches } from '../actors/cache.js';
 import { parseJson } from '../protocol/json.js';
 import { parsePageQuery } from '../protocol/page-query.js';
 import { parseTagBind, tag, tagDeleted, tagList } from '../protocol/tags.js';
-import { guarded, json } from './caches.js';
+import { json } from './caches.js';
 import type { Gate } from './gate.js';
 import { type Route, route } from './router.js';
 
 const PATH = '/v1/caching/refs/tags';
+const caching = { api: 'caching' } as const;
 
 export function tagRoutes(gate: Gate, caches: Caches): Route[] {
   return [
     route(
       'POST',
       PATH,
-      guarded(gate, async (exchange, { user }) => {
+      gate.guardFree(caching, async (exchange, { user }) => {
         const bind = parseTagBind(parseJson(await exchange.body()));
         exchange.replyJson(200, tag(await caches.bindTag(user, bind.tag, bind.cacheId)));
       }),
@@ -25,28 +26,28 @@ export function tagRoutes(gate: Gate, caches: Caches): Route[] {
     route(
       'GET',
       PATH,
-      guarded(gate, async (exchange, { user }) => {
+      gate.guardFree(caching, async (exchange, { user }) => {
         exchange.replyJson(200, tagList(caches.tags.list(user, parsePageQuery(exchange.query))));
       }),
     ),
     route(
       'GET',
       `${PATH}/:tag`,
-      guarded(gate, async (exchange, { user }, params) => {
+      gate.guardFree(caching, async (exchange, { user }, params) => {
         exchange.replyJson(200, tag(caches.tags.get(user, params.tag)));
       }),
     ),
     route(
       'GET',
       `${PATH}/:tag/content`,
-      guarded(gate, async (exchange, { user }, params) => {
+      gate.guardFree(caching, async (exchange, { user }, params) => {
         exchange.reply(200, json(await caches.resolveTag(user, params.tag)));
       }),
     ),
     route(
       'DELETE',
       `${PATH}/:tag`,
-      guarded(gate, async (exchange, { user }, params) => {
+      gate.guardFree(caching, async (exchange, { user }, params) => {
         await caches.tags.remove(user, params.tag);
         exchange.replyJson(200, tagDeleted(params.tag));
       }),

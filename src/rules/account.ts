@@ -4,8 +4,7 @@
  */
 import { ApiError } from '../errors.js';
 import { limits } from '../limits.js';
-
-export type Standing = 'active' | 'suspended';
+import type { AccountPolicy } from './account-policy.js';
 
 export interface TokenUsage {
   readonly promptTokens: number;
@@ -22,7 +21,6 @@ export interface DayUsage extends TokenUsage {
 
 /** What the store keeps of an account. */
 export interface AccountRecord {
-  readonly standing: Standing;
   readonly today: DayUsage;
   /** The days before, oldest first. */
   readonly past: readonly DayUsage[];
@@ -30,16 +28,14 @@ export interface AccountRecord {
 
 export interface AccountState extends AccountRecord {
   readonly user: string;
-  readonly concurrencyMax: number;
   /** Chats admitted and not yet settled. Begins at 0: a restart ends all chats. */
   readonly inFlight: number;
 }
 
 export type AccountMessage =
   /** Each admission is followed by exactly one `settle`, whatever became of the chat. */
-  | { readonly type: 'admit'; readonly keyId: string }
-  | { readonly type: 'settle'; readonly usage: TokenUsage }
-  | { readonly type: 'set-standing'; readonly standing: Standing };
+  | { readonly type: 'admit'; readonly keyId: string; readonly policy: AccountPolicy }
+  | { readonly type: 'settle'; readonly usage: TokenUsage };
 
 export interface AccountDecision {
   readonly next: AccountState;
@@ -59,31 +55,29 @@ export function accountTransition(
 ): AccountDecision {
   switch (message.type) {
     case 'admit':
-      return decided(admitted(state, message.keyId), 'no');
+      return decided(admitted(state, message), 'no');
     case 'settle':
       return decided(settled(state, message.usage, dayOf(nowMs)), 'later');
-    case 'set-standing':
-      return decided({ ...state, standing: message.standing }, 'now');
   }
 }
 
 export function newAccount(): AccountRecord {
-  return { standing: 'active', today: emptyDay(0), past: [] };
+  return { today: emptyDay(0), past: [] };
 }
 
 function decided(next: AccountState, save: AccountDecision['save']): AccountDecision {
   return { next, reply: next, save, effects: NO_EFFECTS };
 }
 
-function admitted(state: AccountState, keyId: string): AccountState {
-  const { user, standing, concurrencyMax, inFlight } = state;
-  const account = { uid: user, 'ak-id': keyId };
-  if (standing !== 'active') {
-    throw new ApiError('accountNotActive', { ...account, 'current state': standing });
-  }
-  if (inFlight >= concurrencyMax) {
+function admitted(
+  state: AccountState,
+  { keyId, policy }: Extract<AccountMessage, { readonly type: 'admit' }>,
+): AccountState {
+  const { user, inFlight } = state;
+  if (inFlight >= policy.concurrency) {
+    const account = { uid: user, 'ak-id': keyId };
     const retryAfterMs = limits.concurrencyRetryMs;
-    const values = { ...account, Concurrency: concurrencyMax, time: retryAfterMs / 1000 };
+    const values = { ...account, Concurrency: policy.concurrency, time: retryAfterMs / 1000 };
     throw new ApiError('concurrencyLimit', values, { retryAfterMs });
   }
   return { ...state, inFlight: inFlight + 1 };

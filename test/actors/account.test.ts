@@ -7,10 +7,12 @@ import { Accounts, type AccountsParts, type Admission } from '../../src/actors/a
 import { decodeRecord } from '../../src/codec.js';
 import { limits } from '../../src/limits.js';
 import type { AccountRecord } from '../../src/rules/account.js';
+import { defaultPolicy } from '../../src/rules/account-policy.js';
 import { apiError } from '../support/api-error.js';
 import { FaultyStore } from '../support/faulty-store.js';
 import { SimulatedClock, settled } from '../support/simulated-clock.js';
 
+const narrow = { ...defaultPolicy, concurrency: 1 };
 const USAGE = { promptTokens: 10, cachedTokens: 4, completionTokens: 5 };
 
 function world(): AccountsParts & { store: FaultyStore; clock: SimulatedClock; faults: unknown[] } {
@@ -20,7 +22,6 @@ function world(): AccountsParts & { store: FaultyStore; clock: SimulatedClock; f
     clock: new SimulatedClock(),
     faults,
     report: (fault) => void faults.push(fault),
-    concurrencyMax: (user) => (user === 'small' ? 1 : limits.accountConcurrencyDefault),
   };
 }
 
@@ -35,7 +36,7 @@ t.test(
     const parts = world();
     const accounts = new Accounts(parts);
     for (let i = 0; i < 100; i++) {
-      const admission = accounts.admit('alice', 'ak-1');
+      const admission = accounts.admit('alice', 'ak-1', defaultPolicy);
       if (admission instanceof Promise) t.fail('not on the spot');
       (await admission).settle(USAGE);
     }
@@ -45,7 +46,7 @@ t.test(
     t.match(stored(parts.store, 'alice')?.today, { requests: 100, promptTokens: 1_000 });
 
     const restarted = new Accounts(parts);
-    (await restarted.admit('alice', 'ak-1')).settle(USAGE);
+    (await restarted.admit('alice', 'ak-1', defaultPolicy)).settle(USAGE);
     await restarted.close();
     t.match(stored(parts.store, 'alice')?.today, { requests: 101, completionTokens: 505 });
   },
@@ -54,13 +55,13 @@ t.test(
 t.test('the bound on concurrency is per user, and settling twice frees one place', async (t) => {
   const parts = world();
   const accounts = new Accounts(parts);
-  const first = await accounts.admit('small', 'ak-1');
-  t.throws(() => accounts.admit('small', 'ak-2'), apiError('concurrencyLimit'));
-  await accounts.admit('other', 'ak-3');
+  const first = await accounts.admit('small', 'ak-1', narrow);
+  t.throws(() => accounts.admit('small', 'ak-2', narrow), apiError('concurrencyLimit'));
+  await accounts.admit('other', 'ak-3', defaultPolicy);
   first.settle(USAGE);
   first.settle(USAGE);
-  await accounts.admit('small', 'ak-1');
-  t.throws(() => accounts.admit('small', 'ak-1'), apiError('concurrencyLimit'));
+  await accounts.admit('small', 'ak-1', narrow);
+  t.throws(() => accounts.admit('small', 'ak-1', narrow), apiError('concurrencyLimit'));
   await accounts.close();
   t.equal(stored(parts.store, 'small')?.today.requests, 1);
 });
@@ -68,59 +69,30 @@ t.test('the bound on concurrency is per user, and settling twice frees one place
 t.test('an account with a chat in flight is never let go, so its bound holds', async (t) => {
   const parts = world();
   const accounts = new Accounts(parts);
-  const running = await accounts.admit('small', 'ak-1');
+  const running = await accounts.admit('small', 'ak-1', narrow);
   await parts.clock.advance(limits.actorIdleMs * 5);
-  t.throws(() => accounts.admit('small', 'ak-1'), apiError('concurrencyLimit'));
+  t.throws(() => accounts.admit('small', 'ak-1', narrow), apiError('concurrencyLimit'));
   running.settle(USAGE);
   await parts.clock.advance(limits.actorIdleMs * 5);
   t.equal(parts.clock.timerCount, 0, 'and is let go once idle');
 });
 
-t.test('a suspension is durable, refuses new chats, and keeps the counts', async (t) => {
-  const parts = world();
-  const accounts = new Accounts(parts);
-  const running = await accounts.admit('alice', 'ak-1');
-  (await accounts.admit('alice', 'ak-1')).settle(USAGE);
-  await accounts.setStanding('alice', 'suspended');
-  t.match(stored(parts.store, 'alice'), { standing: 'suspended', today: { requests: 1 } });
-  t.throws(() => accounts.admit('alice', 'ak-1'), apiError('accountNotActive'));
-  t.throws(() => new Accounts(parts).admit('alice', 'ak-1'), apiError('accountNotActive'));
-  running.settle(USAGE);
-  await accounts.setStanding('alice', 'active');
-  await accounts.admit('alice', 'ak-1');
-  t.equal(stored(parts.store, 'alice')?.today.requests, 2);
-});
-
-t.test('a failed suspension leaves the account as it was, with its chats and counts', async (t) => {
-  const parts = world();
-  const accounts = new Accounts(parts);
-  const running = await accounts.admit('small', 'ak-1');
-  parts.store.nextFault = () => 'lost';
-  await t.rejects(accounts.setStanding('small', 'suspended'), apiError('unavailable'));
-  parts.store.nextFault = () => 'none';
-  t.throws(() => accounts.admit('small', 'ak-1'), apiError('concurrencyLimit'), 'still in flight');
-  running.settle(USAGE);
-  await accounts.admit('small', 'ak-1');
-  await accounts.close();
-  t.match(stored(parts.store, 'small'), { standing: 'active', today: { requests: 1 } });
-});
-
 t.test('chats that come and go during a write wait for it', async (t) => {
   const parts = world();
   const accounts = new Accounts(parts);
-  const running = await accounts.admit('small', 'ak-1');
+  (await accounts.admit('small', 'ak-1', narrow)).settle(USAGE);
+  const running = await accounts.admit('small', 'ak-1', narrow);
   let open = (): void => {};
   parts.store.gate = new Promise((resolve) => {
     open = resolve;
   });
-  const standing = accounts.setStanding('small', 'active');
+  await parts.clock.advance(limits.actorSaveMs);
   running.settle(USAGE);
-  const next: Promise<Admission> = Promise.resolve(accounts.admit('small', 'ak-1'));
+  const next: Promise<Admission> = Promise.resolve(accounts.admit('small', 'ak-1', narrow));
   open();
-  await standing;
   (await next).settle(USAGE);
   await settled();
   await accounts.close();
-  t.equal(stored(parts.store, 'small')?.today.requests, 2);
+  t.equal(stored(parts.store, 'small')?.today.requests, 3);
   t.strictSame(parts.faults, []);
 });

@@ -12,11 +12,19 @@ import {
   accountTransition,
   newAccount,
 } from '../../src/rules/account.js';
+import {
+  type AccountPolicy,
+  type Api,
+  checkEntry,
+  defaultPolicy,
+} from '../../src/rules/account-policy.js';
+import { apiError } from '../support/api-error.js';
 
 const DAY_MS = 86_400_000;
 const NOON_MS = 20_000 * DAY_MS + DAY_MS / 2;
-const fresh: AccountState = { ...newAccount(), user: 'alice', concurrencyMax: 2, inFlight: 0 };
-const admit: AccountMessage = { type: 'admit', keyId: 'ak-1' };
+const fresh: AccountState = { ...newAccount(), user: 'alice', inFlight: 0 };
+const policy = { ...defaultPolicy, concurrency: 2 };
+const admit: AccountMessage = { type: 'admit', keyId: 'ak-1', policy };
 const settle = (promptTokens = 10, cachedTokens = 4, completionTokens = 5): AccountMessage => ({
   type: 'settle',
   usage: { promptTokens, cachedTokens, completionTokens },
@@ -61,16 +69,21 @@ t.test('one more than allowed is 429 with true values', async (t) => {
   t.equal(after(full, [settle(), admit]).next.inFlight, 2, 'a settled chat makes room');
 });
 
-t.test('a suspended account is 403, for new chats only', async (t) => {
-  const suspended = after(fresh, [admit, { type: 'set-standing', standing: 'suspended' }]).next;
-  const error = refusal(suspended);
-  t.match(error, { row: 'accountNotActive', status: 403, final: true });
-  t.match(error.message, /^Your account alice<ak-1> is not active, current state: suspended, /);
-  t.equal(after(suspended, [settle()]).next.inFlight, 0, 'what runs may end');
-  const again = after(suspended, [{ type: 'set-standing', standing: 'active' }, admit]);
-  t.equal(again.next.inFlight, 2);
-  const full = { ...suspended, inFlight: 2 };
-  t.equal(refusal(full).row, 'accountNotActive', 'the state is checked before the concurrency');
+t.test('what is not open to an account is 403, its state first', async (t) => {
+  const name = { user: 'alice', keyId: 'ak-1' };
+  const entry = (granted: Partial<AccountPolicy>, api: Api | null) => () =>
+    checkEntry({ ...defaultPolicy, ...granted }, name, api);
+  t.throws(entry({ state: 'suspended', apis: [] }, 'chat'), {
+    ...apiError('accountNotActive'),
+    status: 403,
+    final: true,
+    message:
+      'Your account alice<ak-1> is not active, current state: suspended, you may consider to check your account balance',
+  });
+  t.throws(entry({ apis: ['files'] }, 'chat'), { ...apiError('apiNotOpen'), status: 403 });
+  t.doesNotThrow(entry({ apis: ['files'] }, 'files'));
+  t.doesNotThrow(entry({ apis: [] }, null), 'what belongs to no API');
+  t.doesNotThrow(entry({}, 'chat'));
 });
 
 t.test('what chats used is summed by day', async (t) => {
@@ -93,8 +106,7 @@ t.test('days are kept up to a bound, the latest ones, without empty ones', async
   t.equal(state.past.at(-1)?.day, state.today.day - 3);
 });
 
-t.test('only a change of the standing is worth a write before the reply', async (t) => {
+t.test('an admission costs no write, and what was used is saved later', async (t) => {
   t.equal(after(fresh, [admit]).save, 'no');
   t.equal(after(fresh, [admit, settle()]).save, 'later');
-  t.equal(after(fresh, [{ type: 'set-standing', standing: 'active' }]).save, 'now');
 });

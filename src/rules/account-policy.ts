@@ -1,0 +1,73 @@
+/**
+ * Owns what an operator grants an account: its state, its limits, what is open to it, and the refusals that follow.
+ * It must stay pure, and know nothing of what the account has used.
+ */
+import { ApiError } from '../errors.js';
+import { limits } from '../limits.js';
+
+export const accountStates = ['active', 'suspended', 'closed'] as const;
+export type AccountStateName = (typeof accountStates)[number];
+
+/** What a key can be let into; everything else (the models, one's own account) is open to every active account. */
+export const apis = ['chat', 'files', 'caching', 'estimate'] as const;
+export type Api = (typeof apis)[number];
+
+/** Tokens an account was given. Setting a balance begins a new ledger, so that what was charged before is forgotten. */
+export interface Credit {
+  readonly ledger: number;
+  readonly tokens: number;
+}
+
+export interface AccountPolicy {
+  readonly state: AccountStateName;
+  /** Requests at the same time. */
+  readonly concurrency: number;
+  /** Requests a minute; null here and below: without bound. */
+  readonly rpm: number | null;
+  readonly tpm: number | null;
+  readonly tpd: number | null;
+  readonly files: number;
+  readonly fileBytes: number;
+  /** Tokens of all its live caches. */
+  readonly cachedTokens: number;
+  /** null: all. */
+  readonly models: readonly string[] | null;
+  readonly apis: readonly Api[] | null;
+  readonly credit: Credit | null;
+}
+
+export const defaultPolicy: AccountPolicy = {
+  state: 'active',
+  concurrency: limits.accountConcurrencyDefault,
+  rpm: null,
+  tpm: null,
+  tpd: null,
+  files: limits.filesPerOwnerMax,
+  fileBytes: limits.fileBytesPerOwnerMax,
+  cachedTokens: limits.accountCachedTokensDefault,
+  models: null,
+  apis: null,
+  credit: null,
+};
+
+/** How an account is named in refusals. */
+export interface AccountName {
+  readonly user: string;
+  readonly keyId: string;
+}
+
+/** @throws ApiError 403 for an account that is not active, then for an API that is not open to it. */
+export function checkEntry(policy: AccountPolicy, name: AccountName, api: Api | null): void {
+  if (policy.state !== 'active') {
+    const state = { 'current state': policy.state };
+    throw new ApiError('accountNotActive', { uid: name.user, 'ak-id': name.keyId, ...state });
+  }
+  if (api !== null && policy.apis !== null && !policy.apis.includes(api)) {
+    throw new ApiError('apiNotOpen');
+  }
+}
+
+/** An automatic id is open where one of the models it stands for is. */
+export function modelOpen(policy: AccountPolicy, id: string): boolean {
+  return policy.models === null || policy.models.includes(id);
+}
