@@ -139,7 +139,7 @@ export const limits = {
   extractionUnpackRatioMax: 100,
   extractionEntriesMax: 10_000,
   extractionNestingMax: 256,
-  /** Documents that wait, of all and of one owner; an upload beyond is `overloaded`. */
+  /** Documents that wait or are read, of all and of one owner; an upload beyond is `overloaded`. */
   extractionQueueMax: 1_000,
   extractionQueueOwnerMax: 100,
   /** An extraction that found no room, or no disk, is tried again after this long, doubled up to the second. */
@@ -147,6 +147,16 @@ export const limits = {
   extractionRetryMsMax: 30_000,
   /** A process that reads documents and has none ends after this long. */
   extractionIdleMs: 60_000,
+  /** A process that reads documents and has not opened its plugins after this long is taken as broken. */
+  extractionStartMsMax: 60_000,
+  /** How often the memory of a process that reads is looked at. */
+  extractionMemoryPollMs: 50,
+  /** A process that holds more than this after a document ends: the next one has a right to the whole bound. */
+  extractionMemoryKeptBytesMax: 512 * MIB,
+  /** UTF-16 units of the reason why a document is refused. */
+  extractionReasonLengthMax: 500,
+  /** UTF-16 units of text that are escaped and written at once. */
+  extractionWriteLength: MIB,
 
   // Pools
   inferQueueMax: 512,
@@ -256,6 +266,11 @@ assert(limits.filenameBytesMax < limits.uploadFormBytesMax);
 assert(
   limits.contentReadBytes < limits.streamBacklogBytesHardMax,
   'one write must not cost a slow reader its connection',
+);
+assert(limits.extractionMemoryKeptBytesMax < limits.extractionMemoryBytesMax);
+assert(
+  limits.fileBytesMax + limits.extractionUnpackedBytesMax < limits.extractionMemoryBytesMax,
+  'a document that keeps the other bounds must have room',
 );
 assert(limits.streamBacklogBytesMax < limits.streamBacklogBytesHardMax);
 assert(limits.bodyAheadBytesMax < limits.bodyBytesMax);

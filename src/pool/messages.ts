@@ -88,8 +88,14 @@ export interface HostStart {
 
 // ------------------------------------------------- extraction pool: one document, one value
 
-export interface ExtractTask {
+/** What a process that reads documents is started with, as JSON in its first argument. */
+export interface ReaderStart {
   readonly extractors: readonly PluginRef<ExtractorOptions>[];
+  /** Resident, of the process. */
+  readonly memoryBytesMax: number;
+}
+
+export interface ExtractTask {
   /** File with the document's bytes. */
   readonly source: string;
   readonly filename: string;
@@ -99,6 +105,40 @@ export interface ExtractTask {
    */
   readonly target: string;
 }
+
+/** Tasks of an extraction worker. `open` opens the extractors, once; each `read` reads one document. */
+export type ReaderTask =
+  | { readonly type: 'open'; readonly extractors: ReaderStart['extractors'] }
+  /** The port says each page when it is written, as `ExtractProgress`. */
+  | { readonly type: 'read'; readonly task: ExtractTask; readonly port: MessagePort };
+
+export type ReaderResult =
+  | { readonly type: 'opened' }
+  | {
+      readonly type: 'read';
+      readonly result: ExtractResult;
+      /** What the extractor broke on, for the log; null where it did what it should. */
+      readonly fault: string | null;
+    }
+  /** The fault of the machine or of the installation, never of the document. */
+  | { readonly type: 'failed'; readonly error: ErrorValue };
+
+export interface ToReader {
+  readonly type: 'read';
+  readonly task: ExtractTask;
+}
+
+export type FromReader =
+  | { readonly type: 'ready' }
+  | { readonly type: 'progress'; readonly progress: ExtractProgress }
+  /** More than its bound: it is to be ended. */
+  | { readonly type: 'memory' }
+  | {
+      readonly type: 'end';
+      readonly result: ReaderResult;
+      /** Resident after it. */
+      readonly memoryBytes: number;
+    };
 
 export interface ExtractedDocument {
   readonly fileType: string;

@@ -76,7 +76,12 @@ export function portTransport<Out, In>(
   };
 }
 
-export function pipeTransport<Out, In>(pipe: Duplex, join: Join<Out> = never): Transport<Out, In> {
+/** @param onFault told of frames that cannot be read, and of what a listener throws; without it, they are thrown. */
+export function pipeTransport<Out, In>(
+  pipe: Duplex,
+  join: Join<Out> = never,
+  onFault: (fault: unknown) => void = rethrow,
+): Transport<Out, In> {
   const sendFrame = (frame: Uint8Array) => {
     if (!pipe.writable) return;
     const head = Buffer.allocUnsafe(HEAD_BYTES);
@@ -93,7 +98,13 @@ export function pipeTransport<Out, In>(pipe: Duplex, join: Join<Out> = never): T
     send: (message) => batch.add(message),
     receive: (listener) => {
       const frames = new FrameReader((frame) => listener(unpackFrame(frame) as In[]));
-      pipe.on('data', (chunk: Buffer) => frames.push(chunk));
+      pipe.on('data', (chunk: Buffer) => {
+        try {
+          frames.push(chunk);
+        } catch (fault) {
+          onFault(fault);
+        }
+      });
     },
     onClose: (listener) => pipe.once('close', listener),
     finish: (done) => setImmediate(() => pipe.end(done)),
@@ -102,6 +113,10 @@ export function pipeTransport<Out, In>(pipe: Duplex, join: Join<Out> = never): T
 }
 
 const never = () => false;
+
+const rethrow = (fault: unknown) => {
+  throw fault;
+};
 
 const HEAD_BYTES = 4;
 

@@ -1,0 +1,137 @@
+/**
+ * Owns the guess in which encoding bytes are text, if they are, and their decoding piece by piece.
+ * It must never take binary data for text only because some encoding maps every byte.
+ */
+import { isUtf8 } from 'node:buffer';
+import { analyse } from 'chardet';
+
+/** A name `TextDecoder` knows, or `utf-32le` and `utf-32be`, which it does not. */
+export type Encoding = string;
+
+const SAMPLE_BYTES = 64 * 1024;
+const PIECE_BYTES = 1024 * 1024;
+
+const marks: readonly (readonly [mark: string, encoding: Encoding])[] = [
+  ['efbbbf', 'utf-8'],
+  ['fffe0000', 'utf-32le'],
+  ['0000feff', 'utf-32be'],
+  ['fffe', 'utf-16le'],
+  ['feff', 'utf-16be'],
+];
+
+/** Null for what is no text. */
+export function encodingOf(bytes: Uint8Array): Encoding | null {
+  const head = Buffer.from(bytes.subarray(0, 4)).toString('hex');
+  const marked = marks.find(([mark]) => head.startsWith(mark))?.[1];
+  const sample = sampleOf(bytes);
+  const candidates = marked === undefined ? guesses(bytes, sample) : [marked];
+  return candidates.find((encoding) => looksLikeText(decodeAll(sample, encoding))) ?? null;
+}
+
+/** Pieces of the text, in order, none of them large; what cannot be decoded is U+FFFD. */
+export function* decodePieces(bytes: Uint8Array, encoding: Encoding): Generator<string> {
+  const decode = pieceDecoder(encoding);
+  for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
+    yield decode(bytes.subarray(at, at + PIECE_BYTES));
+  }
+  yield decode(null);
+}
+
+// ----------------------------------------------------------------- guessing
+
+function guesses(bytes: Uint8Array, sample: Uint8Array): Encoding[] {
+  if (sample.includes(0)) return wideGuesses(sample);
+  if (isUtf8(bytes) || mostlyUtf8(sample)) return ['utf-8'];
+  const found = analyse(sample).map(({ name }) => name.toLowerCase());
+  // Every byte means something in windows-1252: the last resort, after which only control characters tell.
+  return [...found.map(decoderName), 'windows-1252'].filter(
+    (name): name is string => name !== null && decodesWhole(sample, name),
+  );
+}
+
+/** Zeros are in no text of 8-bit units, and in nearly every one of 16-bit units. */
+function wideGuesses(sample: Uint8Array): Encoding[] {
+  const zeros = [0, 0];
+  for (let i = 0; i < sample.length; i += 1) {
+    if (sample[i] === 0) zeros[i & 1] = (zeros[i & 1] ?? 0) + 1;
+  }
+  const [even = 0, odd = 0] = zeros;
+  return even > odd ? ['utf-16be'] : ['utf-16le'];
+}
+
+/** ISO 8859 names stand for the windows code pages that hold them, as they do in every browser. */
+function decoderName(name: string): string | null {
+  if (name.startsWith('utf-')) return null;
+  try {
+    return new TextDecoder(name).encoding;
+  } catch {
+    return null;
+  }
+}
+
+function decodesWhole(sample: Uint8Array, encoding: Encoding): boolean {
+  try {
+    // The sample may end within a character.
+    new TextDecoder(encoding, { fatal: true }).decode(sample, { stream: true });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** One damaged place, or two files in one, do not make UTF-8 another encoding. */
+function mostlyUtf8(sample: Uint8Array): boolean {
+  const text = new TextDecoder().decode(sample);
+  const broken = text.split('\ufffd').length - 1;
+  const wide = text.match(/[\u0080-\ufffc]/g)?.length ?? 0;
+  return wide > 20 * broken;
+}
+
+/** From the first byte that is not ASCII on: before it, all encodings are the same. */
+function sampleOf(bytes: Uint8Array): Uint8Array {
+  const first = bytes.findIndex((byte) => byte >= 0x80 || byte === 0);
+  if (first < SAMPLE_BYTES) return bytes.subarray(0, SAMPLE_BYTES);
+  const line = bytes.lastIndexOf(0x0a, first);
+  // Even, for units of 16 bits.
+  const start = Math.max(line + 1, first - SAMPLE_BYTES / 2) & ~1;
+  return bytes.subarray(start, start + SAMPLE_BYTES);
+}
+
+/** Controls that texts have: tab, line ends, form feed, backspace of old manuals, escape of coloured logs. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const oddCharacters = /[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f\ufffd\ufffe\uffff]|\p{Cn}/gu;
+const ODD_SHARE_MAX = 0.005;
+
+function looksLikeText(text: string): boolean {
+  const odd = text.match(oddCharacters)?.length ?? 0;
+  return text.length > 0 && odd <= 1 + text.length * ODD_SHARE_MAX;
+}
+
+// ----------------------------------------------------------------- decoding
+
+function decodeAll(bytes: Uint8Array, encoding: Encoding): string {
+  const text = pieceDecoder(encoding)(bytes);
+  return text.endsWith('\ufffd') ? text.slice(0, -1) : text;
+}
+
+function pieceDecoder(encoding: Encoding): (piece: Uint8Array | null) => string {
+  if (encoding.startsWith('utf-32')) {
+    const little = encoding === 'utf-32le';
+    return (piece) => (piece === null ? '' : decodeUtf32(piece, little));
+  }
+  const decoder = new TextDecoder(encoding);
+  return (piece) => (piece === null ? decoder.decode() : decoder.decode(piece, { stream: true }));
+}
+
+/** Pieces begin at multiples of four bytes. */
+function decodeUtf32(bytes: Uint8Array, little: boolean): string {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  let text = '';
+  for (let at = 0; at + 4 <= bytes.length; at += 4) {
+    const code = view.getUint32(at, little);
+    if (code !== BYTE_ORDER_MARK) text += code <= 0x10ffff ? String.fromCodePoint(code) : '\ufffd';
+  }
+  return text;
+}
+
+const BYTE_ORDER_MARK = 0xfeff;

@@ -1,0 +1,139 @@
+/**
+ * Owns the reading of one document in a worker: which extractor takes it, its bounds, and the reason when it fails.
+ * It must never tell an uploader of a path, a stack or a name inside the server.
+ */
+import { readFile } from 'node:fs/promises';
+import { toUSVString } from 'node:util';
+import { limits } from '../limits.js';
+import type {
+  DocumentClaim,
+  ExtractionBounds,
+  Extractor,
+  SourceDocument,
+} from '../plugin/contract.js';
+import type { ExtractedDocument, ExtractProgress, ExtractResult, ExtractTask } from './messages.js';
+import { TextFile } from './text-file.js';
+
+export interface OpenExtractor {
+  readonly name: string;
+  readonly extractor: Extractor;
+  readonly bounds: ExtractionBounds;
+}
+
+export interface Reading {
+  readonly result: ExtractResult;
+  /** For the log; null where all went as it should. */
+  readonly fault: string | null;
+}
+
+/** @throws Error where source or target cannot be used: no fault of the document. */
+export async function readDocument(
+  extractors: readonly OpenExtractor[],
+  task: ExtractTask,
+  onProgress: (progress: ExtractProgress) => void,
+): Promise<Reading> {
+  const document = { bytes: await readFile(task.source), filename: task.filename };
+  const best = bestClaim(extractors, document);
+  if (best === null) return refused(unsupported(document));
+  const file = await TextFile.create(task.target);
+  try {
+    const pages = readPages(best, document, file, onProgress);
+    return { result: { type: 'extracted', document: await pages }, fault: null };
+  } catch (cause) {
+    if (file.failed) throw cause;
+    return refusal(cause, best.claim);
+  } finally {
+    await file.close();
+  }
+}
+
+interface Candidate extends OpenExtractor {
+  readonly claim: DocumentClaim;
+}
+
+const grounds: readonly DocumentClaim['ground'][] = ['content', 'name', 'text'];
+
+/** What the bytes say counts more than the name; among equals the first extractor of the list. */
+function bestClaim(
+  extractors: readonly OpenExtractor[],
+  document: SourceDocument,
+): Candidate | null {
+  let best: Candidate | null = null;
+  for (const each of extractors) {
+    const claim = each.extractor.accepts(document);
+    if (claim === null) continue;
+    if (best === null || grounds.indexOf(claim.ground) < grounds.indexOf(best.claim.ground)) {
+      best = { ...each, claim };
+    }
+  }
+  return best;
+}
+
+async function readPages(
+  { extractor, bounds, claim }: Candidate,
+  document: SourceDocument,
+  file: TextFile,
+  onProgress: (progress: ExtractProgress) => void,
+): Promise<ExtractedDocument> {
+  let title = '';
+  let length = 0;
+  for await (const page of extractor.extract(document, claim)) {
+    title ||= page.title ?? '';
+    length += page.text.length;
+    if (file.pages === bounds.pagesMax) throw bound(`more than ${bounds.pagesMax} pages`);
+    if (length > bounds.textLengthMax) {
+      throw bound(`more than ${bounds.textLengthMax} characters of text`);
+    }
+    await file.writePage(page.text);
+    onProgress({ page: file.pages, pages: page.pages });
+  }
+  if (file.blank) throw noText(claim, file.pages);
+  const bytes = await file.end();
+  return { fileType: claim.fileType, title: titleOf(title), pages: file.pages, bytes };
+}
+
+// ------------------------------------------------------------------ reasons
+
+const TITLE_LENGTH_MAX = limits.extractionReasonLengthMax;
+
+function titleOf(title: string): string {
+  return toUSVString(title.replace(/\s+/g, ' ').trim().slice(0, TITLE_LENGTH_MAX));
+}
+
+function bound(text: string): Error {
+  return Object.assign(new Error(`it has ${text}`), { code: 'bound' });
+}
+
+function noText({ fileType }: DocumentClaim, pages: number): Error {
+  const place = pages === 1 ? 'its one page' : `its ${pages} pages`;
+  const text = `no text was found in it: it was read as ${fileType}, and ${place} held only blanks or nothing`;
+  return Object.assign(new Error(text), { code: 'no_text' });
+}
+
+function unsupported({ bytes }: SourceDocument): string {
+  const head = Buffer.from(bytes.subarray(0, 8))
+    .toString('hex')
+    .replace(/..(?!$)/g, '$& ');
+  return (
+    `its type is not supported: its bytes begin with ${head}, and it is not text. Supported are PDF, office ` +
+    'documents, spreadsheets, presentations, e-books, web pages, images, and text of any kind'
+  );
+}
+
+/** Errors whose message is written for the uploader. */
+const told = ['encrypted', 'damaged', 'no_text', 'unsupported', 'bound'];
+
+function refusal(cause: unknown, { fileType }: DocumentClaim): Reading {
+  const { code, message } = cause instanceof Error ? (cause as NodeJS.ErrnoException) : {};
+  if (code !== undefined && told.includes(code) && message) return refused(message);
+  const fault = cause instanceof Error ? (cause.stack ?? cause.message) : String(cause);
+  const reason = `it is damaged: it could not be read as ${fileType}`;
+  return { ...refused(reason), fault: fault.slice(0, FAULT_LENGTH_MAX) };
+}
+
+const FAULT_LENGTH_MAX = 4 * limits.extractionReasonLengthMax;
+
+function refused(reason: string): Reading {
+  const text = reason.replace(/\s+/g, ' ').slice(0, limits.extractionReasonLengthMax);
+  return { result: { type: 'refused', reason: toUSVString(text) }, fault: null };
+}

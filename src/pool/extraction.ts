@@ -1,0 +1,231 @@
+/**
+ * Owns the reading of documents: who waits, whose turn it is, and the processes that read.
+ * It must never let a document cost more than its own result, nor leave a file of one that failed.
+ */
+import { rm } from 'node:fs/promises';
+import type { Clock } from '../clock.js';
+import { ApiError } from '../errors.js';
+import { limits } from '../limits.js';
+import type { ExtractionBounds, ExtractorOptions } from '../plugin/contract.js';
+import { FairQueue } from './fair-queue.js';
+import type { ExtractProgress, ExtractResult, ExtractTask } from './messages.js';
+import { Reader } from './reader.js';
+
+export interface ExtractionRequest extends ExtractTask {
+  readonly owner: string;
+}
+
+export interface ExtractionControl {
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (progress: ExtractProgress) => void;
+}
+
+export interface Extraction {
+  /** False where a document of this owner would be refused as `overloaded`. */
+  hasRoom(owner: string): boolean;
+  /**
+   * Resolves when the target is written, or the document has shown to be unreadable; then there is no target.
+   * @throws ApiError `overloaded` without room; the signal's reason; an Error for what is no fault of the document.
+   */
+  extract(request: ExtractionRequest, control?: ExtractionControl): Promise<ExtractResult>;
+  /** Ends all reading at once; documents that wait or are read are rejected. */
+  close(): Promise<void>;
+}
+
+export interface ExtractionOptions {
+  /** Processes that read at the same time. */
+  readonly processes: number;
+  /** Modules of the extractor plugins; at equal claims the first one reads. */
+  readonly extractors: readonly string[];
+  readonly languages: readonly string[];
+  readonly clock: Clock;
+  readonly log: (line: string) => void;
+  /** For who wants to reach a bound: a test. */
+  readonly bounds?: Partial<PoolBounds>;
+}
+
+export interface PoolBounds {
+  readonly msMax: number;
+  readonly memoryBytesMax: number;
+  readonly queueMax: number;
+  readonly queueOwnerMax: number;
+  readonly idleMs: number;
+  readonly document: ExtractionBounds;
+}
+
+export const documentBounds: ExtractionBounds = {
+  pagesMax: limits.extractionPagesMax,
+  pixelsMax: limits.extractionPixelsMax,
+  textLengthMax: limits.extractionTextLengthMax,
+  unpackedBytesMax: limits.extractionUnpackedBytesMax,
+  unpackRatioMax: limits.extractionUnpackRatioMax,
+  archiveEntriesMax: limits.extractionEntriesMax,
+  nestingMax: limits.extractionNestingMax,
+};
+
+const usualBounds: PoolBounds = {
+  msMax: limits.extractionMsMax,
+  memoryBytesMax: limits.extractionMemoryBytesMax,
+  queueMax: limits.extractionQueueMax,
+  queueOwnerMax: limits.extractionQueueOwnerMax,
+  idleMs: limits.extractionIdleMs,
+  document: documentBounds,
+};
+
+interface Job {
+  readonly request: ExtractionRequest;
+  readonly control: ExtractionControl;
+  readonly resolve: (result: ExtractResult) => void;
+  readonly reject: (cause: unknown) => void;
+}
+
+export class ExtractionPool implements Extraction {
+  readonly #queue = new FairQueue<Job>();
+  /** Documents of each owner that wait or are read. */
+  readonly #held = new Map<string, number>();
+  readonly #lanes: Lane[];
+  readonly #bounds: PoolBounds;
+  #heldTotal = 0;
+  #closed = false;
+
+  constructor(options: ExtractionOptions) {
+    this.#bounds = { ...usualBounds, ...options.bounds };
+    this.#lanes = Array.from({ length: options.processes }, () => new Lane(options, this.#bounds));
+  }
+
+  hasRoom(owner: string): boolean {
+    const { queueMax, queueOwnerMax } = this.#bounds;
+    return this.#heldTotal < queueMax && (this.#held.get(owner) ?? 0) < queueOwnerMax;
+  }
+
+  async extract(
+    request: ExtractionRequest,
+    control: ExtractionControl = {},
+  ): Promise<ExtractResult> {
+    if (this.#closed) throw new ApiError('unavailable', { error: 'the service is closing' });
+    control.signal?.throwIfAborted();
+    if (!this.hasRoom(request.owner)) throw new ApiError('overloaded', {}, { retryAfterMs: 1000 });
+    this.#hold(request.owner, 1);
+    try {
+      return await this.#enqueue(request, control);
+    } finally {
+      this.#hold(request.owner, -1);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const job of this.#queue.drain()) job.reject(CLOSED);
+    await Promise.all(this.#lanes.map((lane) => lane.end(CLOSED)));
+  }
+
+  #hold(owner: string, change: number): void {
+    const count = (this.#held.get(owner) ?? 0) + change;
+    if (count === 0) this.#held.delete(owner);
+    else this.#held.set(owner, count);
+    this.#heldTotal += change;
+  }
+
+  async #enqueue(request: ExtractionRequest, control: ExtractionControl): Promise<ExtractResult> {
+    let onAbort = () => {};
+    const result = new Promise<ExtractResult>((resolve, reject) => {
+      const job: Job = { request, control, resolve, reject };
+      onAbort = () => this.#abort(job);
+      control.signal?.addEventListener('abort', onAbort, { once: true });
+      this.#queue.push(request.owner, job);
+    });
+    this.#pump();
+    return await result.finally(() => control.signal?.removeEventListener('abort', onAbort));
+  }
+
+  #pump(): void {
+    for (const lane of this.#lanes) {
+      if (lane.job !== null || this.#closed) continue;
+      const job = this.#queue.shift();
+      if (job === undefined) return;
+      void lane.run(job).then(() => this.#pump());
+    }
+  }
+
+  #abort(job: Job): void {
+    const reason: unknown = job.control.signal?.reason;
+    if (this.#queue.remove(job.request.owner, job)) job.reject(reason);
+    void this.#lanes.find((lane) => lane.job === job)?.end(reason);
+  }
+}
+
+const CLOSED = new ApiError('unavailable', { error: 'the service is closing' });
+
+/** A place for one document at a time; its process is there when it is needed. */
+class Lane {
+  job: Job | null = null;
+  #reader: Reader | null = null;
+  /** Set while the document is not wanted any more: what is thrown instead of its result. */
+  #unwanted: { readonly reason: unknown } | null = null;
+  #cancelIdle = () => {};
+
+  constructor(
+    readonly options: ExtractionOptions,
+    readonly bounds: PoolBounds,
+  ) {}
+
+  /** Settles the job; never rejects. */
+  async run(job: Job): Promise<void> {
+    this.job = job;
+    this.#cancelIdle();
+    const outcome = await this.#outcome(job).catch((cause: unknown) => ({ cause }));
+    const unwanted = this.#unwanted;
+    const failed = unwanted !== null || 'cause' in outcome || outcome.type === 'refused';
+    if (failed) await this.#clear(job);
+    this.job = null;
+    this.#unwanted = null;
+    this.#cancelIdle = this.options.clock.after(this.bounds.idleMs, () => this.#retire());
+    if (unwanted !== null) job.reject(unwanted.reason);
+    else if ('cause' in outcome) job.reject(outcome.cause);
+    else job.resolve(outcome);
+  }
+
+  /** Ends the process, and what it reads with it. */
+  async end(reason: unknown): Promise<void> {
+    if (this.job !== null) this.#unwanted ??= { reason };
+    this.#cancelIdle();
+    this.#reader?.end('it is not wanted any more');
+    await this.#reader?.ended;
+  }
+
+  async #outcome({ request, control }: Job): Promise<ExtractResult> {
+    if (this.#reader?.usable !== true) this.#reader = this.#start();
+    const { source, filename, target } = request;
+    return await this.#reader.read({ source, filename, target }, (progress) =>
+      control.onProgress?.(progress),
+    );
+  }
+
+  /** A process that is being killed may still write: its files are removed after its end. */
+  async #clear({ request }: Job): Promise<void> {
+    if (this.#reader?.usable === false) await this.#reader.ended;
+    await rm(request.target, { force: true }).catch((cause: unknown) => {
+      this.options.log(`extraction: ${cause instanceof Error ? cause.message : cause}`);
+    });
+  }
+
+  #retire(): void {
+    this.#reader?.end('it was idle');
+    this.#reader = null;
+  }
+
+  #start(): Reader {
+    const { clock, log, languages } = this.options;
+    const { memoryBytesMax, msMax, document } = this.bounds;
+    const options: ExtractorOptions = { bounds: document, languages };
+    const extractors = this.options.extractors.map((module) => ({ module, options }));
+    return new Reader({
+      start: { extractors, memoryBytesMax },
+      clock,
+      startMsMax: limits.extractionStartMsMax,
+      readMsMax: msMax,
+      memoryKeptBytesMax: limits.extractionMemoryKeptBytesMax,
+      log,
+    });
+  }
+}

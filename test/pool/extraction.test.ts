@@ -1,0 +1,122 @@
+/** Owns the proof that a document costs no more than its own result, whatever it makes its reader do. */
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { systemClock } from '../../src/clock.js';
+import {
+  type ExtractionControl,
+  ExtractionPool,
+  type PoolBounds,
+} from '../../src/pool/extraction.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'preface-extraction-'));
+t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+
+const hostile = new URL('../support/extractor-hostile.js', import.meta.url).href;
+const text = new URL('../../plugins/extractor-text.js', import.meta.url).href;
+
+function open(module: string, bounds: Partial<PoolBounds> = {}): ExtractionPool {
+  return new ExtractionPool({
+    processes: 1,
+    extractors: [module],
+    languages: [],
+    clock: systemClock,
+    log: () => {},
+    bounds: { memoryBytesMax: 400 * 2 ** 20, ...bounds },
+  });
+}
+
+let count = 0;
+
+function extract(
+  pool: ExtractionPool,
+  bytes: string | Uint8Array,
+  {
+    filename = 'a.txt',
+    owner = 'u',
+    ...control
+  }: { filename?: string; owner?: string } & ExtractionControl = {},
+) {
+  count += 1;
+  const source = join(folder, `${count}.source`);
+  const target = join(folder, `${count}.json`);
+  writeFileSync(source, bytes);
+  const result = pool.extract({ owner, source, filename, target }, control);
+  return { result, target };
+}
+
+t.test('text becomes one JSON string, and its type is that of its name', async (t) => {
+  const pool = open(text);
+  t.teardown(() => pool.close());
+  const { result, target } = extract(pool, 'print("é")\r\n\u0001', { filename: 'a.py' });
+  t.match(await result, { type: 'extracted', document: { fileType: 'text/x-python', pages: 1 } });
+  t.equal(JSON.parse(readFileSync(target, 'utf8')), 'print("é")\n\u0001');
+  const utf16 = extract(pool, Buffer.from('\ufeffgrüße', 'utf16le'));
+  t.match(await utf16.result, { type: 'extracted' });
+  t.equal(JSON.parse(readFileSync(utf16.target, 'utf8')), 'grüße');
+  const blank = extract(pool, ' \n ');
+  t.match(await blank.result, { type: 'refused', reason: /no text was found/ });
+  t.notOk(existsSync(blank.target));
+  const binary = extract(
+    pool,
+    Uint8Array.from({ length: 4096 }, (_, i) => (i * 7919) % 256),
+  );
+  t.match(await binary.result, { type: 'refused', reason: /not supported/ });
+});
+
+const fates: Readonly<Record<string, RegExp>> = {
+  abort: /^the reader ended: SIGABRT$/,
+  exit: /damaged/,
+  junk: /damaged/,
+  secret: /damaged/,
+  locked: /^it is protected by a password$/,
+  heap: /^it needed more than 400 MB of memory$/,
+  buffers: /^it needed more than 400 MB of memory$/,
+};
+
+t.test('a hostile document costs itself, and the next one is read', async (t) => {
+  const pool = open(hostile);
+  t.teardown(() => pool.close());
+  for (const [act, reason] of Object.entries(fates)) {
+    const { result, target } = extract(pool, act);
+    t.match(await result, { type: 'refused', reason }, act);
+    t.notMatch(await result, { reason: /secret|passwd/ });
+    t.notOk(existsSync(target), act);
+    t.match(await extract(pool, 'fine').result, { type: 'extracted' }, `after ${act}`);
+  }
+});
+
+t.test('what never ends is ended by the clock', async (t) => {
+  const pool = open(hostile, { msMax: 1_000 });
+  t.teardown(() => pool.close());
+  for (const act of ['loop', 'forever']) {
+    const { result } = extract(pool, act);
+    t.same(await result, { type: 'refused', reason: 'reading took longer than 1 s' }, act);
+  }
+});
+
+t.test('who gives up frees the lane, and owners take turns', async (t) => {
+  const pool = open(hostile, { queueMax: 4, queueOwnerMax: 3 });
+  t.teardown(() => pool.close());
+  const gone = new AbortController();
+  const running = extract(pool, 'forever', { signal: gone.signal });
+  const order: string[] = [];
+  const waiting = ['a', 'b'].flatMap((name, at) =>
+    [extract(pool, name, { owner: at === 0 ? 'u' : 'v' })].map(({ result }) =>
+      result.then(() => order.push(name)),
+    ),
+  );
+  const dropped = new AbortController();
+  const never = extract(pool, 'c', { signal: dropped.signal });
+  t.equal(pool.hasRoom('u'), false);
+  await t.rejects(extract(pool, 'd', { owner: 'w' }).result, /overloaded/);
+  dropped.abort(new Error('dropped'));
+  gone.abort(new Error('gone'));
+  await t.rejects(never.result, /dropped/);
+  await t.rejects(running.result, /gone/);
+  t.notOk(existsSync(running.target));
+  await Promise.all(waiting);
+  t.same(order, ['a', 'b']);
+  t.equal(pool.hasRoom('u'), true);
+});
