@@ -86,6 +86,8 @@ export interface Config {
   readonly corsOrigins: readonly string[];
   /** Tokenization threads. */
   readonly tokenizeThreads: number;
+  /** Null: `/metrics` answers this machine alone. */
+  readonly metricsKey: string | null;
   readonly limits: LimitSettings;
 }
 
@@ -122,10 +124,11 @@ export function loadConfig(sources: ConfigSources): Config {
 
 function compose(read: SettingValues, tables: ReturnType<typeof readTables>): Config {
   const { host, port, dataDir, modelsDir, apiKeys, corsOrigins, tokenizeThreads } = read;
+  const { metricsKey } = read;
   const { exact, threads, slots } = read;
   const { memory: memoryBytesMax, snapshotDisk: snapshotBytesMax } = read;
   return {
-    ...{ host, port, dataDir, modelsDir, apiKeys, corsOrigins, tokenizeThreads },
+    ...{ host, port, dataDir, modelsDir, apiKeys, corsOrigins, tokenizeThreads, metricsKey },
     engine: { exact, threads, slots, memoryBytesMax, snapshotBytesMax },
     ...tables,
   };

@@ -32,6 +32,9 @@ export const limits = {
   /** A stream that was silent this long gets an empty-delta chunk, before proxies cut it at 60 s. */
   keepAliveMs: 15_000,
 
+  /** Figures that cost a look at the disk are this old at most. */
+  figuresAgeMs: 10_000,
+
   // Chat
   messagesMax: 4096,
   contentPartsMax: 1024,

@@ -13,16 +13,19 @@ import { PromptLibrary } from './chat/prompt-library.js';
 import { ChatService } from './chat/service.js';
 import { systemClock, systemRandom, unixS } from './clock.js';
 import type { Config, ModelConfig } from './config.js';
+import { residentBytes, seldom, sizeBytes } from './figures.js';
 import { cacheRoutes } from './http/caches.js';
 import { chatRoutes } from './http/chat.js';
 import { estimateRoutes } from './http/estimate.js';
 import { Gate } from './http/gate.js';
 import { openRoutes } from './http/health.js';
+import { metricsRoutes } from './http/metrics.js';
 import { modelRoutes } from './http/models.js';
 import type { Route } from './http/router.js';
 import { startServer } from './http/server.js';
 import { tagRoutes } from './http/tags.js';
 import { limits } from './limits.js';
+import { type Gauges, Metrics } from './metrics.js';
 import type { EngineModel } from './plugin/contract.js';
 import { FairEncoding } from './pool/fair-encoding.js';
 import { Host } from './pool/host.js';
@@ -31,6 +34,7 @@ import { Pool } from './pool/pool.js';
 import { TokenCounter } from './pool/token-counter.js';
 import { resources } from './protocol/chat-api.js';
 import { openApiDocument } from './protocol/openapi.js';
+import { faultText, type Report, reportText } from './report.js';
 import { defaultPolicy } from './rules/account-policy.js';
 import { imageSizeOfDataUrl } from './rules/image-tokens.js';
 import { countOnlyModels } from './settings/count-only.js';
@@ -74,22 +78,33 @@ export async function serve(config: Config, log: Log): Promise<Service> {
 }
 
 async function open(config: Config, log: Log, opened: Opened): Promise<string> {
+  const metrics = opened.add(new Metrics(), (part) => part.close());
   const records = openRecords(config, opened);
   const gate = openGate(config, records, log, opened);
-  const engines = openEngines(config, log, opened);
-  const counter = openCounter(config, log, opened);
+  const engines = openEngines(config, log, metrics, opened);
+  const counter = openCounter(config, log, metrics, opened);
   const prompts = openPrompts(config, counter);
   const catalog = await openCatalog(config, engines, prompts);
   const caches = await openCaches(catalog, records, log, opened);
+  const chats = openChats(catalog, caches, log);
+  const report = (told: Report) => {
+    metrics.take(told);
+    if (told.type !== 'request') log(reportText(told));
+  };
   const server = await startServer({
     host: config.host,
     port: config.port,
-    routes: routes({ config, gate, catalog, caches, prompts, log }),
+    routes: routes({ config, gate, catalog, caches, prompts, metrics, chats }),
     clock: systemClock,
     corsOrigins: config.corsOrigins,
-    onError: (error, exchange) => log(`${exchange.method} ${exchange.path}: ${reasonOf(error)}`),
+    report,
   });
   opened.add(server, (part) => part.close());
+  metrics.watch({
+    ...gauges(config, engines, catalog),
+    chats: () => chats.load,
+    requests: () => ({ active: server.activeCount, bodyBytesHeld: server.bodyBytesHeld }),
+  });
   const host = config.host.includes(':') ? `[${config.host}]` : config.host;
   return `http://${host}:${server.port}/v1`;
 }
@@ -100,13 +115,12 @@ interface Parts {
   readonly catalog: Catalog;
   readonly caches: Caches;
   readonly prompts: PromptLibrary;
-  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly chats: ChatService;
 }
 
-function routes({ config, gate, catalog, caches, prompts, log }: Parts): Route[] {
+function routes({ config, gate, catalog, caches, prompts, metrics, chats }: Parts): Route[] {
   const clock = systemClock;
-  const report = (fault: unknown) => log(`cache: ${reasonOf(fault)}`);
-  const chats = new ChatService({ catalog, caches, clock, newBytes: systemRandom, report });
   const estimates = new EstimateService((id) => prompts.forModel(id), imageSizeOfDataUrl);
   const ids = catalog.list().map(({ id }) => id);
   return [
@@ -115,11 +129,37 @@ function routes({ config, gate, catalog, caches, prompts, log }: Parts): Route[]
     ...cacheRoutes(gate, caches),
     ...tagRoutes(gate, caches),
     ...modelRoutes(gate, catalog, unixS(clock)),
+    ...metricsRoutes(metrics, config.metricsKey),
     ...openRoutes(openApiDocument(packageVersion(), resources(ids))),
   ];
 }
 
 // ------------------------------------------------------------------- parts
+
+function openChats(catalog: Catalog, caches: Caches, log: Log): ChatService {
+  const report = (fault: unknown) => log(`cache: ${faultText(fault)}`);
+  const clock = systemClock;
+  return new ChatService({ catalog, caches, clock, newBytes: systemRandom, report });
+}
+
+function gauges(
+  config: Config,
+  engines: ReadonlyMap<string, Host>,
+  catalog: Catalog,
+): Pick<Gauges, 'slots' | 'diskBytes' | 'memoryBytes'> {
+  return {
+    slots: () => catalog.models.map(({ id, engine }) => ({ model: id, slots: engine.slots })),
+    diskBytes: seldom(limits.figuresAgeMs, async () => ({
+      records: await sizeBytes(join(config.dataDir, 'records.mdb')),
+      snapshots: await sizeBytes(join(config.dataDir, 'engine')),
+    })),
+    memoryBytes: async () => {
+      const hosts = await Promise.all([...engines.values()].map(({ pid }) => residentBytes(pid)));
+      const inference = hosts.reduce((sum, bytes) => sum + bytes, 0);
+      return { main: process.memoryUsage.rss(), inference };
+    },
+  };
+}
 
 /** The one file that only this process may have open. */
 function openRecords(config: Config, opened: Opened): Store {
@@ -133,7 +173,7 @@ function openGate(config: Config, records: Store, log: Log, opened: Opened): Gat
   // The command line makes and revokes keys while the server runs.
   const keyFile = LmdbStore.open({ folder, name: 'keys', exclusive: false });
   opened.add(keyFile, (part) => part.close());
-  const report = (fault: unknown) => log(`account: ${reasonOf(fault)}`);
+  const report = (fault: unknown) => log(`account: ${faultText(fault)}`);
   const accounts = new Accounts({ store: records, clock, report });
   opened.add(accounts, (part) => part.close());
   const settings = config.apiKeys;
@@ -157,7 +197,7 @@ async function openCaches(
     store,
     clock: systemClock,
     newBytes: systemRandom,
-    report: (fault) => log(`cache: ${reasonOf(fault)}`),
+    report: (fault) => log(`cache: ${faultText(fault)}`),
     prefiller,
     families: prefiller.families,
     countTokens: (owner, family, messages, tools) =>
@@ -169,13 +209,20 @@ async function openCaches(
 }
 
 /** One host process for each engine plugin, with all the models it serves. */
-function openEngines(config: Config, log: Log, opened: Opened): Map<string, Host> {
+function openEngines(
+  config: Config,
+  log: Log,
+  metrics: Metrics,
+  opened: Opened,
+): Map<string, Host> {
+  const onEnded = (reason: string) =>
+    metrics.take({ type: 'worker-ended', worker: 'inference', reason });
   const modules = new Set(config.models.map(({ engine }) => engine));
   return new Map(
     [...modules].map((module) => {
       const start = hostStart(config, module);
       const streamsMax = config.limits.inferQueue;
-      const host = new Host({ start, streamsMax, clock: systemClock, log });
+      const host = new Host({ start, streamsMax, clock: systemClock, log, onEnded });
       return [module, opened.add(host, (part) => part.close())];
     }),
   );
@@ -201,14 +248,17 @@ function weightsOf(config: Config, { weights }: ModelConfig): string | null {
   return spec === undefined ? null : weightsPath(spec, config.modelsDir);
 }
 
-function openCounter(config: Config, log: Log, opened: Opened): TokenCounter {
+function openCounter(config: Config, log: Log, metrics: Metrics, opened: Opened): TokenCounter {
   const pool = new Pool<TokenizeTask, TokenizeResult>({
     worker: new URL('../workers/tokenize.js', import.meta.url),
     threads: config.tokenizeThreads,
     tasksPerThread: limits.encodeTasksPerThread,
     queueMax: limits.tokenizeQueueMax,
     sleepsBetweenTasks: true,
-    onThreadError: (error) => log(`tokenization thread: ${error.message}`),
+    onThreadError: (error) => {
+      metrics.take({ type: 'worker-ended', worker: 'tokenize', reason: error.message });
+      log(`tokenization thread: ${error.message}`);
+    },
   });
   return new TokenCounter(new FairEncoding(opened.add(pool, (part) => part.close())));
 }
@@ -242,8 +292,4 @@ async function openCatalog(
 function packageVersion(): string {
   const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
   return (JSON.parse(text) as { version: string }).version;
-}
-
-function reasonOf(error: unknown): string {
-  return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }

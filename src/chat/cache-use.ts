@@ -8,6 +8,7 @@ import type { SnapshotRef } from '../plugin/contract.js';
 import type { CacheOptions } from '../protocol/cache-options.js';
 import { readCacheContent } from '../protocol/caching.js';
 import type { ChatRequest } from '../protocol/chat.js';
+import type { MissClass } from '../report.js';
 import { beginsWith, canonicalPrefix, missReason, prefixChain } from '../rules/prefix.js';
 import type { ServedModel } from './catalog.js';
 
@@ -18,6 +19,7 @@ export interface CacheOutcome {
   readonly status: CacheStatus;
   /** Printable ASCII; null for a hit. */
   readonly missReason: string | null;
+  readonly missClass: MissClass | null;
   /** Only for a hit. */
   readonly hit: {
     readonly cacheId: string;
@@ -29,6 +31,7 @@ export interface CacheOutcome {
 interface Verdict {
   readonly status: CacheStatus;
   readonly missReason: string | null;
+  readonly missClass: MissClass | null;
   /** The chat begins with the cached prefix, whatever state the cache is in. */
   readonly matched: boolean;
 }
@@ -93,7 +96,7 @@ export class CacheUse {
     const prefix = await model.prompts.prefixIds(owner, found.content());
     if (prefix.length === 0 || !begins(ids, prefix)) {
       const missReason = 'the prompt of the chat does not begin with the tokens of the cache';
-      return new CacheUse(parts, { ...verdict, status: 'miss', missReason }, null);
+      return new CacheUse(parts, { ...missed('miss', 'content', missReason), matched: true }, null);
     }
     return new CacheUse(parts, verdict, { name: found.record.hash, tokens: prefix.length });
   }
@@ -115,16 +118,15 @@ export class CacheUse {
 
   /** What the client is told, once the engine has said what it reuses. */
   outcome(reusedTokens: number): CacheOutcome {
-    const { status, missReason } = this.#verdict;
+    const { status, missReason, missClass } = this.#verdict;
     const { found } = this.#parts;
-    if (status !== 'hit' || found === null) return { status, missReason, hit: null };
-    if (reusedTokens === 0) {
-      return { status: 'miss', missReason: 'the engine could not reuse the prefix', hit: null };
-    }
+    if (status !== 'hit' || found === null) return { status, missReason, missClass, hit: null };
+    if (reusedTokens === 0) return NOT_REUSED;
     const expiredAtS = this.#newExpiryS() ?? found.record.expiredAtS;
     return {
       status,
       missReason,
+      missClass,
       hit: { cacheId: found.record.id, tokensSaved: reusedTokens, expiredAtS },
     };
   }
@@ -162,23 +164,37 @@ export class CacheUse {
   }
 }
 
+const NOT_REUSED: CacheOutcome = {
+  status: 'miss',
+  missReason: 'the engine could not reuse the prefix',
+  missClass: 'engine',
+  hit: null,
+};
+
 function judge({ found, options, request, model, owner }: CacheUseParts): Verdict {
-  const miss = (missReason: string): Verdict => ({ status: 'miss', missReason, matched: false });
-  if (options.name === null) return miss('no cache was named');
-  if (found === null) {
-    return { status: 'unknown', missReason: 'there is no such cache', matched: false };
-  }
+  if (options.name === null) return missed('miss', 'unnamed', 'no cache was named');
+  if (found === null) return missed('unknown', 'unknown', 'there is no such cache');
   const { record } = found;
   if (record.status === 'error') {
-    return { status: 'error', missReason: 'the cache could not be created', matched: false };
+    return missed('error', 'failed', 'the cache could not be created');
   }
-  if (record.family !== model.family) return miss('the model is not of the family of the cache');
+  if (record.family !== model.family) {
+    return missed('miss', 'family', 'the model is not of the family of the cache');
+  }
   const different = options.mode === 'header' ? difference(owner, request, found) : null;
-  if (different !== null) return miss(different);
-  if (record.status === 'ready') return { status: 'hit', missReason: null, matched: true };
-  return record.status === 'pending'
-    ? { status: 'pending', missReason: 'the cache is not ready yet', matched: true }
-    : { status: 'expired', missReason: 'the cache has expired', matched: true };
+  if (different !== null) return missed('miss', 'content', different);
+  if (record.status === 'ready') {
+    return { status: 'hit', missReason: null, missClass: null, matched: true };
+  }
+  const late =
+    record.status === 'pending'
+      ? missed('pending', 'pending', 'the cache is not ready yet')
+      : missed('expired', 'expired', 'the cache has expired');
+  return { ...late, matched: true };
+}
+
+function missed(status: CacheStatus, missClass: MissClass, missReason: string): Verdict {
+  return { status, missReason, missClass, matched: false };
 }
 
 function difference(owner: string, request: ChatRequest, found: FoundCache): string | null {

@@ -84,18 +84,26 @@ function formatConstraint(format: ResponseFormat): Constraint | null {
 /** Pieces read before their credit is given back: a message for each would cost more than it moves. */
 const GRANT_PIECES = limits.creditPieces / 2;
 
+/** How many generations there are now: those the engine has not begun, and those it has. */
+export interface GenerationLoad {
+  waiting: number;
+  running: number;
+}
+
 export class Generation implements TokenStreamHandlers {
   readonly #answers: readonly ChoiceAnswer[];
   readonly #stream: TokenStream;
   #openChoices: number;
   #piecesRead = 0;
   #left = false;
+  #started = false;
   #reusedTokens = 0;
 
   constructor(
     inference: Inference,
     plan: GenerationPlan,
     readonly listener: GenerationListener,
+    readonly load: GenerationLoad,
   ) {
     const { stop, toolMode } = plan;
     this.#answers = Array.from(
@@ -103,6 +111,7 @@ export class Generation implements TokenStreamHandlers {
       () => new ChoiceAnswer(plan.newDecoder(), { stop, toolMode }),
     );
     this.#openChoices = plan.task.choices;
+    load.waiting += 1;
     this.#stream = inference.generate(plan.task, this);
   }
 
@@ -131,6 +140,8 @@ export class Generation implements TokenStreamHandlers {
   }
 
   onEnd(error: Parameters<TokenStreamHandlers['onEnd']>[0]): void {
+    if (this.#started) this.load.running -= 1;
+    else this.load.waiting -= 1;
     this.listener.ended(error === null ? null : fromErrorValue(error));
   }
 
@@ -138,6 +149,9 @@ export class Generation implements TokenStreamHandlers {
     if (event.type === 'prefilled') return;
     if (event.type === 'started') {
       this.#reusedTokens = event.reusedTokens;
+      this.#started = true;
+      this.load.waiting -= 1;
+      this.load.running += 1;
       // Who has left meanwhile takes no answer any more.
       if (!this.#left) this.listener.started();
       return;

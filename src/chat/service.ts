@@ -18,7 +18,12 @@ import type { JsonObject } from '../protocol/schema.js';
 import { answerTokensMax } from '../rules/token-budget.js';
 import { CacheUse, findCache } from './cache-use.js';
 import type { Catalog, ServedModel } from './catalog.js';
-import { Generation, type GenerationListener, planGeneration } from './generation.js';
+import {
+  Generation,
+  type GenerationListener,
+  type GenerationLoad,
+  planGeneration,
+} from './generation.js';
 
 export interface ChatServiceOptions {
   readonly catalog: Catalog;
@@ -39,6 +44,8 @@ interface Opened {
 }
 
 export class ChatService {
+  readonly load: GenerationLoad = { waiting: 0, running: 0 };
+
   constructor(readonly options: ChatServiceOptions) {}
 
   /** @throws ApiError for a bad request, an unknown model, a cache that is not there, or a prompt that is too long. */
@@ -51,8 +58,9 @@ export class ChatService {
     const parts = { caches, report, owner, found, request, model, ids, requestMs };
     const cache = options === null ? null : await CacheUse.open({ ...parts, options });
     const id = newCompletionId(newBytes);
+    const { load } = this;
     const head = { id, createdS: unixS(clock), model: model.id };
-    return new PreparedChat({ owner, request, model, ids, maxTokens, head, newBytes, cache });
+    return new PreparedChat({ owner, request, model, ids, maxTokens, head, newBytes, cache, load });
   }
 
   /** In the order of the contract: the request, its model, then the cache. */
@@ -88,6 +96,7 @@ interface Prepared {
   readonly newBytes: NewBytes;
   /** null when the chat names no cache. */
   readonly cache: CacheUse | null;
+  readonly load: GenerationLoad;
 }
 
 /** A chat that passed every check and can run. */
@@ -111,7 +120,7 @@ export class PreparedChat {
   }
 
   run(listener: GenerationListener): Generation {
-    const { owner, request, model, ids, maxTokens, cache } = this.prepared;
+    const { owner, request, model, ids, maxTokens, cache, load } = this.prepared;
     const { info } = model.prompts;
     const plan = planGeneration(request, {
       model: model.id,
@@ -122,7 +131,7 @@ export class PreparedChat {
       endIds: info.endIds,
       newDecoder: () => model.prompts.newDecoder(),
     });
-    return new Generation(model.inference, plan, listener);
+    return new Generation(model.inference, plan, listener, load);
   }
 
   newCallId(): string {

@@ -29,7 +29,11 @@ export class ChatReply implements GenerationListener {
   /** Resolves when the generation has ended well: always true. */
   readonly whole: Promise<boolean>;
 
-  constructor(readonly chat: PreparedChat) {
+  /** @param onContent called with each piece of the answer. */
+  constructor(
+    readonly chat: PreparedChat,
+    readonly onContent: () => void,
+  ) {
     this.#choices = Array.from({ length: chat.request.choices }, () => new GatheredChoice());
     const settle = { resolve(_succeeded: boolean) {}, reject(_error: ApiError) {} };
     this.whole = new Promise((resolve, reject) => Object.assign(settle, { resolve, reject }));
@@ -40,6 +44,7 @@ export class ChatReply implements GenerationListener {
 
   delta(choice: number, delta: AnswerDelta): void {
     const gathered = this.#choices[choice] as GatheredChoice;
+    this.onContent();
     if (delta.type === 'tool-call') {
       gathered.toolCalls.push({ id: this.chat.newCallId(), ...delta.call });
       return;

@@ -55,6 +55,7 @@ export class ChatStream implements GenerationListener {
   }
 
   delta(choice: number, delta: AnswerDelta): void {
+    this.options.exchange.noteContent();
     if (delta.type === 'tool-call') {
       const id = this.options.chat.newCallId();
       const { name, arguments: text } = delta.call;
@@ -83,6 +84,7 @@ export class ChatStream implements GenerationListener {
       return;
     }
     if (error !== null) {
+      this.options.exchange.note.errorType = error.type;
       this.#events?.fail(error);
     } else if (this.options.chat.request.includeUsage && !this.options.exchange.gone) {
       this.#send(this.#writer.usage(this.options.usage(null)));

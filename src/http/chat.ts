@@ -8,6 +8,7 @@ import type { ChatService, PreparedChat } from '../chat/service.js';
 import type { Clock } from '../clock.js';
 import { completion, type Usage } from '../protocol/completion.js';
 import { parseJson } from '../protocol/json.js';
+import type { ChatNote } from '../report.js';
 import type { TokenUsage } from '../rules/account.js';
 import { cacheHeaders, nearestHeader } from './cache-headers.js';
 import { ChatReply } from './chat-reply.js';
@@ -25,11 +26,13 @@ export function chatRoutes(gate: Gate, service: ChatService, pace: StreamPace): 
   const handle = gate.guard({ api: 'chat' }, async (exchange, { user }) => {
     const value = parseJson(await exchange.body());
     const chat = await service.prepare(user, value, (name) => exchange.header(name));
+    const note = noteOf(chat);
+    exchange.note.chat = note;
     if (chat.cache?.dryRun) {
       replyDry(exchange, chat, chat.cache);
       return null;
     }
-    const run = new ChatRun(exchange, chat);
+    const run = new ChatRun(exchange, chat, note);
     await (chat.request.stream ? run.stream(pace) : run.reply());
     return run.used;
   });
@@ -46,16 +49,29 @@ function replyDry(exchange: Exchange, chat: PreparedChat, cache: CacheUse): void
   });
 }
 
+function noteOf({ head, request, promptTokens, cache }: PreparedChat): ChatNote {
+  return {
+    model: head.model,
+    stream: request.stream,
+    promptTokens,
+    cachedTokens: 0,
+    completionTokens: 0,
+    cacheStatus: cache?.predicted().status ?? null,
+    missClass: cache?.predicted().missClass ?? null,
+  };
+}
+
 class ChatRun {
   #generation: Generation | null = null;
 
   constructor(
     readonly exchange: Exchange,
     readonly chat: PreparedChat,
+    readonly note: ChatNote,
   ) {}
 
   async reply(): Promise<void> {
-    const reply = new ChatReply(this.chat);
+    const reply = new ChatReply(this.chat, () => this.exchange.noteContent());
     await this.#run(reply);
     if (this.exchange.gone) return;
     this.exchange.replyJson(200, reply.body(this.#usage(null)), this.#headers());
@@ -85,8 +101,19 @@ class ChatRun {
     try {
       succeeded = await listener.whole;
     } finally {
+      this.#noteEnd(generation);
       await this.chat.cache?.settle(generation.reusedTokens, succeeded);
     }
+  }
+
+  /** As far as it came; what is counted is what the account is charged for. */
+  #noteEnd(generation: Generation): void {
+    const { note } = this;
+    note.cachedTokens = generation.reusedTokens;
+    note.completionTokens = generation.tokens(null);
+    const outcome = this.chat.cache?.outcome(generation.reusedTokens);
+    note.cacheStatus = outcome?.status ?? null;
+    note.missClass = outcome?.missClass ?? null;
   }
 
   /** Known once the engine has said what it reuses. */

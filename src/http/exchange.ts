@@ -6,6 +6,7 @@ import type { HttpResponse } from 'uWebSockets.js';
 import type { Clock } from '../clock.js';
 import { ApiError, fromErrorValue, toErrorValue } from '../errors.js';
 import { limits } from '../limits.js';
+import type { RequestNote, RequestReport, RouteName } from '../report.js';
 import { Body, type BodyBudget, ClientGoneError } from './body.js';
 import { errorReply, type Headers, headText } from './head.js';
 import type { RequestHead } from './request.js';
@@ -28,12 +29,27 @@ export interface Edge {
 
 type State = 'open' | 'streaming' | 'done';
 
+/** What a client gets that left before it had a status: nobody sees it but the log. */
+const CLIENT_LEFT_STATUS = 499;
+
 export class Exchange {
   readonly #res: HttpResponse;
   readonly #edge: Edge;
   readonly #head: RequestHead;
   readonly #edgeHeaders: string;
   readonly #body: Body | null;
+  readonly #beganMs: number;
+  readonly note: RequestNote = {
+    account: null,
+    chat: null,
+    firstContentMs: null,
+    errorType: null,
+  };
+  /** Set by the server when it has found one. */
+  route: RouteName | null = null;
+  /** Set by the server when the handler is done. */
+  handled = false;
+  #status = CLIENT_LEFT_STATUS;
   #state: State = 'open';
   #gone = false;
   /** The library corks the first, synchronous part of a handler by itself. */
@@ -46,6 +62,7 @@ export class Exchange {
     this.#head = head;
     this.#edge = edge;
     this.#edgeHeaders = edgeHeaders;
+    this.#beganMs = edge.clock.monotonicMs();
     this.#body = head.bodyBytes === 0 ? null : new Body(head.bodyBytes, res, edge.bodies);
   }
 
@@ -77,6 +94,11 @@ export class Exchange {
     return this.#head.requestId;
   }
 
+  /** Bytes of the peer's IP address, 4 or 16; asked for before anything is awaited. */
+  peerAddress(): Uint8Array {
+    return new Uint8Array(this.#res.getRemoteAddress());
+  }
+
   /** The first header of that (lower case) name. */
   header(name: string): string | undefined {
     const { headers } = this.#head;
@@ -103,6 +125,22 @@ export class Exchange {
     this.#onGone.push(task);
   }
 
+  /** The first text or tool call is on its way to the client. */
+  noteContent(): void {
+    this.note.firstContentMs ??= this.#edge.clock.monotonicMs() - this.#beganMs;
+  }
+
+  /** The client has its answer, or has left. */
+  get ended(): boolean {
+    return this.#state === 'done';
+  }
+
+  report(): RequestReport {
+    const durationMs = this.#edge.clock.monotonicMs() - this.#beganMs;
+    const { requestId, route, note } = this;
+    return { type: 'request', requestId, route, status: this.#status, durationMs, note };
+  }
+
   /** Rejects with the 413 of the catalogue, or with `ClientGoneError`. */
   body(bytesMax: number = limits.bodyBytesMax): Promise<Buffer> {
     if (this.#gone) return Promise.reject(new ClientGoneError('the client left'));
@@ -120,6 +158,7 @@ export class Exchange {
     this.#answer();
     const head = headText(status, this.requestId, this.#edgeHeaders, headers);
     if (this.#gone) return;
+    this.#status = status;
     const unread = this.#body?.remainingBytes ?? 0;
     if (unread > limits.bodyDiscardBytesMax) {
       this.#replyAndLinger(head, body);
@@ -137,6 +176,7 @@ export class Exchange {
   replyError(cause: unknown, extraHeaders?: Headers): void {
     const error = cause instanceof ApiError ? cause : fromErrorValue(toErrorValue(cause));
     const { status, headers, body } = errorReply(error);
+    this.note.errorType = error.type;
     this.reply(status, body, { ...headers, ...extraHeaders });
   }
 
@@ -145,6 +185,7 @@ export class Exchange {
     this.#answer();
     const head = headText(status, this.requestId, this.#edgeHeaders, headers);
     this.#state = 'streaming';
+    if (!this.#gone) this.#status = status;
     if (!this.#gone) this.#body?.discard();
     if (this.method === 'HEAD' && !this.#gone) this.#end(head, null);
     this.#sink = new ResponseSink(this.#res, head, this.#live(), {

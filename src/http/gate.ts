@@ -60,6 +60,7 @@ export class Gate {
     const holder = this.keys.lookup(bearerKey(exchange.header('authorization')));
     if (holder === null) throw new ApiError('wrongKey');
     const { user, keyId } = holder;
+    exchange.note.account = user;
     const policy = this.policies.of(user);
     checkEntry(policy, holder, api);
     return { user, keyId, policy };

@@ -9,6 +9,7 @@ import { createServer } from 'node:net';
 import { type Clock, type NewBytes, systemRandom } from '../clock.js';
 import { ApiError } from '../errors.js';
 import { limits } from '../limits.js';
+import { type Report, routeText, type TakeReport } from '../report.js';
 import { BodyBudget } from './body.js';
 import { Cors } from './cors.js';
 import { type Edge, Exchange } from './exchange.js';
@@ -36,8 +37,8 @@ export interface ServerOptions {
   readonly corsOrigins?: readonly string[];
   /** What all bodies may hold; `limits.bodyBytesHeldMax` if absent. */
   readonly bodyBytesHeldMax?: number;
-  /** Failures that are ours; the client has got its 500 already, if it is still there. */
-  readonly onError: (error: unknown, exchange: Exchange) => void;
+  /** Hears of each request once it is over, and of failures that are ours. */
+  readonly report: TakeReport;
 }
 
 export interface Server {
@@ -76,7 +77,7 @@ class Front implements Edge {
   readonly bodies: BodyBudget;
   readonly #router: Router;
   readonly #cors: Cors;
-  readonly #onError: ServerOptions['onError'];
+  readonly #report: TakeReport;
   readonly #newRequestId: () => string;
   activeCount = 0;
   closing = false;
@@ -87,7 +88,7 @@ class Front implements Edge {
     this.bodies = new BodyBudget(options.bodyBytesHeldMax);
     this.#router = new Router(options.routes);
     this.#cors = new Cors(options.corsOrigins ?? []);
-    this.#onError = options.onError;
+    this.#report = options.report;
     this.#newRequestId = requestIds(options.newBytes ?? systemRandom);
   }
 
@@ -95,6 +96,7 @@ class Front implements Edge {
     const head = copyRequest(req, this.#newRequestId);
     if (head.refusal) {
       refuse(res, head, head.refusal);
+      this.#told(refusedReport(head, head.refusal));
       return;
     }
     this.activeCount += 1;
@@ -110,6 +112,7 @@ class Front implements Edge {
   #run(exchange: Exchange, head: RequestHead): void {
     if (head.method === 'OPTIONS' && this.#preflight(exchange, head)) return;
     const { route, params } = this.#router.match(head.method, head.path);
+    exchange.route = route;
     const running = route.handler(exchange, params);
     if (running) {
       running.then(
@@ -124,17 +127,25 @@ class Front implements Edge {
   #preflight(exchange: Exchange, head: RequestHead): boolean {
     const allow = this.#router.allow(head.path);
     const headers = allow === undefined ? undefined : this.#cors.preflight(exchange, allow);
-    if (headers) exchange.reply(204, '', headers);
+    if (headers) {
+      exchange.reply(204, '', headers);
+      this.#handled(exchange);
+    }
     return headers !== undefined;
   }
 
   /** A handler that is done without an answer would leave its client waiting for ever. */
   #check(exchange: Exchange): void {
-    if (exchange.answered || exchange.gone) return;
-    this.#fail(new Error('the handler gave no answer'), exchange);
+    if (exchange.answered || exchange.gone) this.#handled(exchange);
+    else this.#fail(new Error('the handler gave no answer'), exchange);
   }
 
   #fail(error: unknown, exchange: Exchange): void {
+    this.#answerFailure(error, exchange);
+    this.#handled(exchange);
+  }
+
+  #answerFailure(error: unknown, exchange: Exchange): void {
     if (!(error instanceof ApiError) && !exchange.gone) this.failed(error, exchange);
     if (exchange.gone) return;
     if (exchange.answered) {
@@ -146,17 +157,33 @@ class Front implements Edge {
     exchange.replyError(error, allow === undefined ? undefined : { allow });
   }
 
-  failed(error: unknown, exchange: Exchange): void {
+  failed(fault: unknown, exchange: Exchange): void {
+    const place = `${exchange.requestId} ${routeText(exchange.route)}`;
+    this.#told({ type: 'fault', place, fault });
+  }
+
+  finished(exchange: Exchange): void {
+    if (exchange.handled) this.#over(exchange);
+  }
+
+  /** A stream goes on after its handler, and a handler after its client: a request is over when both are. */
+  #handled(exchange: Exchange): void {
+    exchange.handled = true;
+    if (exchange.ended) this.#over(exchange);
+  }
+
+  #over(exchange: Exchange): void {
+    this.#told(exchange.report());
+    this.activeCount -= 1;
+    if (this.activeCount === 0) this.#onIdle?.();
+  }
+
+  #told(report: Report): void {
     try {
-      this.#onError(error, exchange);
+      this.#report(report);
     } catch {
       // The log itself failed; the answer matters more.
     }
-  }
-
-  finished(): void {
-    this.activeCount -= 1;
-    if (this.activeCount === 0) this.#onIdle?.();
   }
 
   drained(drainMs: number): Promise<void> {
@@ -181,6 +208,11 @@ function refuse(res: Uws.HttpResponse, head: RequestHead, error: ApiError): void
   res.onAborted(() => {});
   res.writeStatus(`${lines}\r\ncontent-length: ${Buffer.byteLength(text) + 2}\r\n\r\n${text}`);
   res.close();
+}
+
+function refusedReport({ requestId }: RequestHead, { status, type }: ApiError): Report {
+  const note = { account: null, chat: null, firstContentMs: null, errorType: type };
+  return { type: 'request', requestId, route: null, status, durationMs: 0, note };
 }
 
 function requestIds(newBytes: NewBytes): () => string {

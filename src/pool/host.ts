@@ -31,6 +31,8 @@ export interface HostOptions {
   readonly streamsMax: number;
   readonly clock: Clock;
   readonly log: (line: string) => void;
+  /** The process ended by itself; another is on its way. */
+  readonly onEnded?: (reason: string) => void;
 }
 
 const RESTARTING: ErrorValue = {
@@ -157,6 +159,7 @@ export class Host {
     this.#child = null;
     const error = { row: 'server', values: { error: `the inference process ended: ${how}` } };
     this.#onFirstState({ type: 'failed', error: { ...error, extra: {} } as ErrorValue });
+    this.options.onEnded?.(how);
     this.options.log(`inference process ended (${how}), next start in ${this.#delayMs} ms`);
     this.options.clock.after(this.#delayMs, () => {
       if (!this.#closed) this.#spawn();

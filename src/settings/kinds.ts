@@ -119,6 +119,18 @@ export function originList(): Kind<readonly string[]> {
   };
 }
 
+/** Never shown, not even when it is wrong. */
+export function secret(): Kind<string | null> {
+  return {
+    allowed: `printable ASCII without spaces (at most ${limits.keyBytesMax})`,
+    read: (raw) =>
+      typeof raw === 'string' && /^[\x21-\x7e]+$/.test(raw) && raw.length <= limits.keyBytesMax
+        ? raw
+        : undefined,
+    describe: () => 'a value that is not shown',
+  };
+}
+
 export interface KeyEntry {
   readonly user: string;
   readonly key: string;

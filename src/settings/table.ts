@@ -14,6 +14,7 @@ import {
   originList,
   path,
   pattern,
+  secret,
   threadPair,
 } from './kinds.js';
 
@@ -126,6 +127,13 @@ export const settings = {
     fallback: (machine) => Math.max(1, Math.min(4, machine.cores >> 1)),
     fallbackText: 'half of the cores, at most 4',
     help: 'threads that count tokens',
+  }),
+  metricsKey: setting({
+    env: 'PREFACE_METRICS_KEY',
+    kind: secret(),
+    fallback: () => null,
+    fallbackText: 'none',
+    help: 'bearer key of /metrics; without one only this machine may read it',
   }),
 } as const;
 

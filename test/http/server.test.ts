@@ -138,7 +138,7 @@ t.test('CORS is off unless origins are set', async (t) => {
 });
 
 t.test('a port in use, a host that is not here: the error names both and the cure', async (t) => {
-  const options = { clock: systemClock, routes: [], onError: () => {} };
+  const options = { clock: systemClock, routes: [], report: () => {} };
   const holder = createServer();
   await new Promise<void>((resolve) => holder.listen(0, '127.0.0.1', resolve));
   t.teardown(() => holder.close());
@@ -166,7 +166,7 @@ t.test('close waits for the answers under way and then frees the port', async (t
     host: '127.0.0.1',
     port: 0,
     clock: systemClock,
-    onError: () => {},
+    report: () => {},
     routes: [
       route('GET', '/slow', async (exchange) => {
         await held;

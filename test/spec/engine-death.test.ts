@@ -73,4 +73,6 @@ t.test('a killed engine: an error event, a 500, and answers again', async (t) =>
     service.log.some((line) => /SIGKILL/.test(line)),
     'the log tells',
   );
+  const figures = await (await fetch(new URL('/metrics', service.url))).text();
+  t.match(figures, 'preface_worker_restarts_total{worker="inference"} 1');
 });

@@ -33,7 +33,9 @@ export async function startEdge(
     corsOrigins: options.corsOrigins ?? [],
     bodyBytesHeldMax: options.bodyBytesHeldMax ?? limits.bodyBytesHeldMax,
     routes: [...plainRoutes(), ...faultRoutes(), ...streamRoutes(events, flood)],
-    onError: (error) => errors.push(error),
+    report: (report) => {
+      if (report.type === 'fault') errors.push(report.fault);
+    },
   });
   const base = `http://127.0.0.1:${server.port}`;
   return { server, port: server.port, base, errors, events, flood };

@@ -1,0 +1,41 @@
+/**
+ * Owns what is looked up on the machine for the figures: sizes of files, memory of processes.
+ * It must never block, nor fail where something is not there: it counts as nothing.
+ */
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+
+const STATM_PAGE_BYTES = 4096;
+
+/** Bytes of a file, or of all files below a folder. */
+export async function sizeBytes(path: string): Promise<number> {
+  try {
+    const found = await stat(path);
+    if (!found.isDirectory()) return found.size;
+    const names = await readdir(path);
+    const sizes = await Promise.all(names.map((name) => sizeBytes(join(path, name))));
+    return sizes.reduce((sum, size) => sum + size, 0);
+  } catch {
+    return 0;
+  }
+}
+
+/** Where the system does not tell, a process has none. */
+export async function residentBytes(pid: number | undefined): Promise<number> {
+  try {
+    const text = await readFile(`/proc/${pid}/statm`, 'utf8');
+    return Number(text.split(' ')[1]) * STATM_PAGE_BYTES;
+  } catch {
+    return 0;
+  }
+}
+
+/** Asked at most once in a while, however often somebody wants to know. */
+export function seldom<Value>(ms: number, read: () => Promise<Value>): () => Promise<Value> {
+  let last: { readonly atMs: number; readonly value: Promise<Value> } | null = null;
+  return () => {
+    const nowMs = performance.now();
+    if (last === null || nowMs - last.atMs > ms) last = { atMs: nowMs, value: read() };
+    return last.value;
+  };
+}

@@ -1,0 +1,56 @@
+/**
+ * Owns `GET /metrics`: who may read the figures of the service.
+ * It must never show them to a client's key, nor to another machine that has no key for them.
+ */
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { ApiError } from '../errors.js';
+import { bearerKey } from './auth.js';
+import type { Exchange } from './exchange.js';
+import { type Route, route } from './router.js';
+
+export interface Figures {
+  readonly contentType: string;
+  text(): Promise<string>;
+}
+
+/** @param key null: this machine alone may read, without a key. */
+export function metricsRoutes(figures: Figures, key: string | null): Route[] {
+  const handle = async (exchange: Exchange) => {
+    if (key !== null) assertKey(exchange, key);
+    else if (!isLocal(exchange)) throw new ApiError('notFound', { kind: 'route', id: '/metrics' });
+    const text = await figures.text();
+    if (!exchange.gone) exchange.reply(200, text, { 'content-type': figures.contentType });
+  };
+  return [route('GET', '/metrics', handle)];
+}
+
+function assertKey(exchange: Exchange, key: string): void {
+  const given = digest(bearerKey(exchange.header('authorization')));
+  if (!timingSafeEqual(given, digest(key))) throw new ApiError('wrongKey');
+}
+
+function digest(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
+}
+
+/** What a proxy on this machine adds for whom it speaks; without them it cannot be told from a local reader. */
+const PROXY_HEADERS = ['x-forwarded-for', 'forwarded', 'x-real-ip', 'via'];
+const LOCAL_HOST = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?$/i;
+
+/** By the other end of the connection, and by the name that was asked for: a web page may point a name of its own here. */
+function isLocal(exchange: Exchange): boolean {
+  return (
+    isLoopback(exchange.peerAddress()) &&
+    LOCAL_HOST.test(exchange.header('host') ?? '') &&
+    PROXY_HEADERS.every((name) => exchange.header(name) === undefined)
+  );
+}
+
+const IPV4_IN_IPV6 = [...Array<number>(10).fill(0), 0xff, 0xff];
+
+function isLoopback(address: Uint8Array): boolean {
+  if (address.length === 4) return address[0] === 127;
+  if (address.length !== 16) return false;
+  if (IPV4_IN_IPV6.every((byte, i) => address[i] === byte)) return address[12] === 127;
+  return address.subarray(0, 15).every((byte) => byte === 0) && address[15] === 1;
+}
