@@ -3,17 +3,16 @@
  * It must hold no decision of its own, and close in reverse what it opened, also after a failed start.
  */
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { Accounts } from './actors/account.js';
 import { Caches } from './actors/cache.js';
-import { Catalog, type ServedModel } from './chat/catalog.js';
+import type { Catalog } from './chat/catalog.js';
 import { EstimateService } from './chat/estimate.js';
 import { EnginePrefiller } from './chat/prefiller.js';
-import { PromptLibrary } from './chat/prompt-library.js';
+import type { PromptLibrary } from './chat/prompt-library.js';
 import { ChatService } from './chat/service.js';
 import { systemClock, systemRandom, unixS } from './clock.js';
-import type { Config, ModelConfig } from './config.js';
-import { residentBytes, seldom, sizeBytes } from './figures.js';
+import type { Config } from './config.js';
+import { gauges, openCatalog, openCounter, openEngines, openPrompts } from './engines.js';
 import { cacheRoutes } from './http/caches.js';
 import { chatRoutes } from './http/chat.js';
 import { estimateRoutes } from './http/estimate.js';
@@ -24,24 +23,16 @@ import { modelRoutes } from './http/models.js';
 import type { Route } from './http/router.js';
 import { startServer } from './http/server.js';
 import { tagRoutes } from './http/tags.js';
-import { limits } from './limits.js';
-import { type Gauges, Metrics } from './metrics.js';
-import type { EngineModel } from './plugin/contract.js';
-import { FairEncoding } from './pool/fair-encoding.js';
-import { Host } from './pool/host.js';
-import type { HostStart, TokenizeResult, TokenizeTask } from './pool/messages.js';
-import { Pool } from './pool/pool.js';
-import { TokenCounter } from './pool/token-counter.js';
+import { Metrics } from './metrics.js';
+import { Opened } from './opened.js';
 import { resources } from './protocol/chat-api.js';
 import { openApiDocument } from './protocol/openapi.js';
 import { faultText, type Report, reportText } from './report.js';
 import { defaultPolicy } from './rules/account-policy.js';
 import { imageSizeOfDataUrl } from './rules/image-tokens.js';
-import { countOnlyModels } from './settings/count-only.js';
 import { ApiKeys } from './store/keys.js';
 import { LmdbStore } from './store/lmdb-store.js';
 import type { Store } from './store/store.js';
-import { weightsPath } from './weights.js';
 
 export interface Service {
   /** Base URL for SDKs: `http://127.0.0.1:8080/v1`. */
@@ -50,20 +41,6 @@ export interface Service {
 }
 
 type Log = (line: string) => void;
-
-/** What must be closed again, the last opened first. */
-class Opened {
-  readonly #closers: (() => Promise<void> | void)[] = [];
-
-  add<Part>(part: Part, close: (part: Part) => Promise<void> | void): Part {
-    this.#closers.push(() => close(part));
-    return part;
-  }
-
-  async close(): Promise<void> {
-    for (const close of this.#closers.splice(0).reverse()) await close();
-  }
-}
 
 /** @throws Error that names what could not be opened and the cure; then nothing stays open. */
 export async function serve(config: Config, log: Log): Promise<Service> {
@@ -142,25 +119,6 @@ function openChats(catalog: Catalog, caches: Caches, log: Log): ChatService {
   return new ChatService({ catalog, caches, clock, newBytes: systemRandom, report });
 }
 
-function gauges(
-  config: Config,
-  engines: ReadonlyMap<string, Host>,
-  catalog: Catalog,
-): Pick<Gauges, 'slots' | 'diskBytes' | 'memoryBytes'> {
-  return {
-    slots: () => catalog.models.map(({ id, engine }) => ({ model: id, slots: engine.slots })),
-    diskBytes: seldom(limits.figuresAgeMs, async () => ({
-      records: await sizeBytes(join(config.dataDir, 'records.mdb')),
-      snapshots: await sizeBytes(join(config.dataDir, 'engine')),
-    })),
-    memoryBytes: async () => {
-      const hosts = await Promise.all([...engines.values()].map(({ pid }) => residentBytes(pid)));
-      const inference = hosts.reduce((sum, bytes) => sum + bytes, 0);
-      return { main: process.memoryUsage.rss(), inference };
-    },
-  };
-}
-
 /** The one file that only this process may have open. */
 function openRecords(config: Config, opened: Opened): Store {
   const store = LmdbStore.open({ folder: config.dataDir, name: 'records', exclusive: true });
@@ -206,87 +164,6 @@ async function openCaches(
   opened.add(caches, (part) => part.close());
   await caches.start();
   return caches;
-}
-
-/** One host process for each engine plugin, with all the models it serves. */
-function openEngines(
-  config: Config,
-  log: Log,
-  metrics: Metrics,
-  opened: Opened,
-): Map<string, Host> {
-  const onEnded = (reason: string) =>
-    metrics.take({ type: 'worker-ended', worker: 'inference', reason });
-  const modules = new Set(config.models.map(({ engine }) => engine));
-  return new Map(
-    [...modules].map((module) => {
-      const start = hostStart(config, module);
-      const streamsMax = config.limits.inferQueue;
-      const host = new Host({ start, streamsMax, clock: systemClock, log, onEnded });
-      return [module, opened.add(host, (part) => part.close())];
-    }),
-  );
-}
-
-function hostStart(config: Config, module: string): HostStart {
-  const { exact, threads, slots, memoryBytesMax, snapshotBytesMax } = config.engine;
-  const models = config.models
-    .filter(({ engine }) => engine === module)
-    .map((model) => ({
-      id: model.id,
-      weights: weightsOf(config, model),
-      window: model.window,
-    }));
-  const stateDir = join(config.dataDir, 'engine');
-  const bounds = { slots, memoryBytesMax, snapshotBytesMax };
-  const options = { models, exact, threads, ...bounds, stateDir };
-  return { engine: { module, options } };
-}
-
-function weightsOf(config: Config, { weights }: ModelConfig): string | null {
-  const spec = weights === null ? undefined : config.weights[weights];
-  return spec === undefined ? null : weightsPath(spec, config.modelsDir);
-}
-
-function openCounter(config: Config, log: Log, metrics: Metrics, opened: Opened): TokenCounter {
-  const pool = new Pool<TokenizeTask, TokenizeResult>({
-    worker: new URL('../workers/tokenize.js', import.meta.url),
-    threads: config.tokenizeThreads,
-    tasksPerThread: limits.encodeTasksPerThread,
-    queueMax: limits.tokenizeQueueMax,
-    sleepsBetweenTasks: true,
-    onThreadError: (error) => {
-      metrics.take({ type: 'worker-ended', worker: 'tokenize', reason: error.message });
-      log(`tokenization thread: ${error.message}`);
-    },
-  });
-  return new TokenCounter(new FairEncoding(opened.add(pool, (part) => part.close())));
-}
-
-function openPrompts(config: Config, counter: TokenCounter): PromptLibrary {
-  return new PromptLibrary({
-    counter,
-    models: config.models,
-    vocabularyOf: (model) => weightsOf(config, model),
-    counted: countOnlyModels,
-  });
-}
-
-/** Models whose engine does not offer them, for want of memory say, are left out. */
-async function openCatalog(
-  config: Config,
-  engines: ReadonlyMap<string, Host>,
-  prompts: PromptLibrary,
-): Promise<Catalog> {
-  const served = config.models.map(async (model): Promise<ServedModel | null> => {
-    const { id, family, window } = model;
-    const inference = engines.get(model.engine);
-    const offered: readonly EngineModel[] = (await inference?.ready) ?? [];
-    const engine = offered.find((each) => each.id === id);
-    if (inference === undefined || engine === undefined) return null;
-    return { id, family, window, engine, inference, prompts: await prompts.of(model) };
-  });
-  return new Catalog((await Promise.all(served)).filter((model) => model !== null));
 }
 
 function packageVersion(): string {
