@@ -62,6 +62,14 @@ export interface EngineSettings {
   readonly snapshotBytesMax: number;
 }
 
+export interface ExtractionSettings {
+  /** Plugin modules; at equal claims the first one reads. */
+  readonly extractors: readonly string[];
+  /** For OCR, by the names of tesseract's data. */
+  readonly languages: readonly string[];
+  readonly processes: number;
+}
+
 /** The bounds an operator may move; all others are fixed in `limits.ts`. */
 export interface LimitSettings {
   /** Requests one account may have running. */
@@ -86,6 +94,7 @@ export interface Config {
   readonly corsOrigins: readonly string[];
   /** Tokenization threads. */
   readonly tokenizeThreads: number;
+  readonly extraction: ExtractionSettings;
   /** Null: `/metrics` answers this machine alone. */
   readonly metricsKey: string | null;
   readonly limits: LimitSettings;
@@ -118,18 +127,28 @@ export function loadConfig(sources: ConfigSources): Config {
   for (const name of settingNames) values[name] = readSetting(name, origins, machine);
   const read = values as SettingValues;
   const at = new Place('', file.origin, file.folder, machine.homeDir);
-  const engine = findEngine(read.engine, origins, machine, plugins);
-  return compose(read, readTables(file.json, at, { engine, plugins, readFile }));
+  const found = (kind: 'engine' | 'extractor', written: string) =>
+    findPlugin(kind, written, origins, machine, plugins);
+  const engine = found('engine', read.engine);
+  const extractors =
+    read.extractors?.map((written) => found('extractor', written)) ?? plugins.builtIns('extractor');
+  return compose(read, extractors, readTables(file.json, at, { engine, plugins, readFile }));
 }
 
-function compose(read: SettingValues, tables: ReturnType<typeof readTables>): Config {
+function compose(
+  read: SettingValues,
+  extractors: readonly string[],
+  tables: ReturnType<typeof readTables>,
+): Config {
   const { host, port, dataDir, modelsDir, apiKeys, corsOrigins, tokenizeThreads } = read;
   const { metricsKey } = read;
   const { exact, threads, slots } = read;
   const { memory: memoryBytesMax, snapshotDisk: snapshotBytesMax } = read;
+  const { ocrLanguages: languages, extractProcesses: processes } = read;
   return {
     ...{ host, port, dataDir, modelsDir, apiKeys, corsOrigins, tokenizeThreads, metricsKey },
     engine: { exact, threads, slots, memoryBytesMax, snapshotBytesMax },
+    extraction: { extractors, languages, processes },
     ...tables,
   };
 }
@@ -185,19 +204,21 @@ function readSetting(name: SettingName, origins: readonly Origin[], machine: Mac
 }
 
 /** A relative path means another file in the environment than in the settings file. */
-function findEngine(
+function findPlugin(
+  kind: 'engine' | 'extractor',
   written: string,
   origins: readonly Origin[],
   machine: Machine,
   plugins: PluginFinder,
 ): string {
-  const origin = originOf('engine', origins);
-  const module = plugins.find('engine', written, origin?.folder ?? '/');
+  const name = kind === 'engine' ? kind : 'extractors';
+  const origin = originOf(name, origins);
+  const module = plugins.find(kind, written, origin?.folder ?? '/');
   if (module !== undefined) return module;
   if (origin === undefined)
-    throw new Error(`the built-in engine ${written} is missing: run npm run build`);
-  const { allowed } = settings.engine.kind;
-  throw placeOf('engine', origin, machine).wrong(JSON.stringify(written), `${allowed} that exists`);
+    throw new Error(`the built-in ${kind} ${written} is missing: run npm run build`);
+  const { allowed } = settings[name].kind;
+  throw placeOf(name, origin, machine).wrong(JSON.stringify(written), `${allowed} that exists`);
 }
 
 function checkVariables(env: ConfigSources['env']): void {

@@ -9,7 +9,13 @@ import type { PluginFinder } from '../src/settings/plugins.js';
 import { pluginFinder } from '../src/settings/plugins.js';
 import { flagOf, settingNames, settings, settingsMarkdown } from '../src/settings/table.js';
 
-const built = ['engine-llama', 'engine-echo', 'tokenizer-tiktoken', 'tokenizer-bytes'];
+const built = [
+  'engine-llama',
+  'engine-echo',
+  'tokenizer-tiktoken',
+  'tokenizer-bytes',
+  'extractor-text',
+];
 
 const plugins: PluginFinder = {
   find(kind, name, folder) {
@@ -18,6 +24,8 @@ const plugins: PluginFinder = {
     const long = [name, `${kind}-${name}`].find((candidate) => built.includes(candidate));
     return long === undefined ? undefined : `/built-in/${long}`;
   },
+  builtIns: (kind) =>
+    built.filter((name) => name.startsWith(`${kind}-`)).map((name) => `/built-in/${name}`),
 };
 
 const machine = { platform: 'linux', homeDir: '/home/u', memoryBytes: 2 ** 33, cores: 8 } as const;
@@ -60,6 +68,11 @@ t.test('the defaults serve three windows of one family from one file', async (t)
     snapshotBytesMax: 2 ** 33,
   });
   t.equal(config.tokenizeThreads, 4);
+  t.same(config.extraction, {
+    extractors: ['/built-in/extractor-text'],
+    languages: ['eng', 'chi_sim'],
+    processes: 4,
+  });
   t.same(
     config.models.map(({ id, family, window }) => [id, family, window]),
     [
@@ -127,6 +140,14 @@ t.test('every kind of value is read', async (t) => {
   ]);
 });
 
+t.test('extractors are named in order, and a path belongs to where it was written', async (t) => {
+  const { extraction } = load({ file: { extractors: ['./own.js', 'text'], ocrLanguages: 'deu' } });
+  t.same(extraction.extractors, ['/etc/p/own.js', '/built-in/extractor-text']);
+  t.same(extraction.languages, ['deu']);
+  t.equal(load({ env: { PREFACE_EXTRACT_PROCESSES: '2' } }).extraction.processes, 2);
+  t.match(refusal({ file: { extractors: [] } }), 'setting PREFACE_EXTRACTORS');
+});
+
 t.test('a wrong value is named with its origin, itself and what is allowed', async (t) => {
   t.equal(
     refusal({ env: { PREFACE_PORT: '65536' } }),
@@ -154,6 +175,10 @@ t.test('a wrong value is named with its origin, itself and what is allowed', asy
     ['PREFACE_ENGINE', 'lama'],
     ['PREFACE_TOKENIZE_THREADS', 'many'],
     ['PREFACE_DATA_DIR', 'a\0b'],
+    ['PREFACE_EXTRACTORS', 'text,nothing-like-it'],
+    ['PREFACE_EXTRACTORS', 'text,text'],
+    ['PREFACE_OCR_LANGUAGES', 'eng,../eng'],
+    ['PREFACE_EXTRACT_PROCESSES', '0'],
   ];
   for (const [name, value] of wrong) {
     t.match(refusal({ env: { [name]: value } }), `setting ${name} (environment): got `, value);
@@ -279,6 +304,13 @@ t.test('plugins are found built-in, by path and by package', async (t) => {
   t.equal(pluginFinder.find('engine', './missing.js', here), undefined);
   t.equal(pluginFinder.find('engine', 'tap', '/'), 'tap');
   t.equal(pluginFinder.find('engine', 'no-such-package-here', '/'), undefined);
+});
+
+t.test('built-in plugins of a kind are found in their folder, each once', async (t) => {
+  const names = pluginFinder.builtIns('extractor').map((path) => path.replace(/.*\/plugins\//, ''));
+  t.ok(names.includes('extractor-text.js'), `${names}`);
+  t.equal(new Set(names).size, names.length);
+  for (const name of names) t.match(name, /^extractor-[a-z-]+(\/index)?\.js$/);
 });
 
 t.test('one table gives flags, help and the documentation', async (t) => {

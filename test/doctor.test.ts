@@ -135,7 +135,10 @@ t.test('Node and glibc are judged by what the prebuilt addon needs', async (t) =
 });
 
 t.test('models that cannot fit are named', async (t) => {
-  const plugins = { find: (kind: string, name: string) => `/built-in/${kind}-${name}` };
+  const plugins = {
+    find: (kind: string, name: string) => `/built-in/${kind}-${name}`,
+    builtIns: () => [],
+  };
   const load = (env: Record<string, string>): Config => loadConfig({ flags: {}, env, plugins });
   const small = { PREFACE_ENGINE: '/plugins/engine-llama.js', PREFACE_MEMORY: '1GiB' };
   const findings = memoryFindings(load(small), 2 ** 40);

@@ -107,6 +107,18 @@ function words(raw: unknown): string[] | undefined {
   return list.map((entry) => entry.trim()).filter((entry) => entry !== '');
 }
 
+/** Names with commas, each of this form, none twice, and at least one of them. */
+export function nameList(form: RegExp, allowed: string): Kind<readonly string[]> {
+  return {
+    allowed,
+    read(raw) {
+      const list = words(raw);
+      const good = list?.every((name, at) => form.test(name) && list.indexOf(name) === at);
+      return good === true && list?.length ? list : undefined;
+    },
+  };
+}
+
 export function originList(): Kind<readonly string[]> {
   const good = (text: string) =>
     text === '*' || (URL.canParse(text) && new URL(text).origin === text);

@@ -2,15 +2,17 @@
  * Owns what a plugin's name in the settings stands for: a built-in module, a path or an installed package.
  * It must never load the plugin, only find it.
  */
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { isAbsolute, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-export type NamedKind = 'engine' | 'tokenizer';
+export type NamedKind = 'engine' | 'tokenizer' | 'extractor';
 
 export interface PluginFinder {
   /** @returns absolute path, file URL or package name; undefined where there is no such module. */
   find(kind: NamedKind, name: string, folder: string): string | undefined;
+  /** @returns absolute paths of every built-in plugin of this kind, by name. */
+  builtIns(kind: NamedKind): readonly string[];
 }
 
 const builtInFolder = fileURLToPath(new URL('../../plugins/', import.meta.url));
@@ -21,6 +23,15 @@ export const pluginFinder: PluginFinder = {
     if (isAbsolute(name)) return existing(name);
     if (name.startsWith('file:')) return existing(fileURLToPath(name));
     return builtIn(name) ?? builtIn(`${kind}-${name}`) ?? installed(name);
+  },
+  builtIns(kind) {
+    const names = readdirSync(builtInFolder)
+      .filter((file) => file.startsWith(`${kind}-`) && !file.endsWith('.map'))
+      .map((file) => file.replace(/\.js$/, ''));
+    return [...new Set(names)]
+      .sort()
+      .map(builtIn)
+      .filter((path) => path !== undefined);
   },
 };
 

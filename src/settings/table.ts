@@ -11,6 +11,7 @@ import {
   type Kind,
   keyList,
   MIB,
+  nameList,
   originList,
   path,
   pattern,
@@ -127,6 +128,33 @@ export const settings = {
     fallback: (machine) => Math.max(1, Math.min(4, machine.cores >> 1)),
     fallbackText: 'half of the cores, at most 4',
     help: 'threads that count tokens',
+  }),
+  extractors: setting<readonly string[] | null>({
+    env: 'PREFACE_EXTRACTORS',
+    kind: nameList(
+      /^[^\s,]{1,1024}$/,
+      'names with commas, like text,html, or plugins: paths or packages',
+    ),
+    fallback: () => null,
+    fallbackText: 'all built-in ones',
+    help: 'what reads uploaded documents; where two claim one with equal right, the first',
+  }),
+  extractProcesses: setting({
+    env: 'PREFACE_EXTRACT_PROCESSES',
+    kind: integer(1, 64),
+    fallback: (machine) => Math.max(1, Math.min(4, machine.cores)),
+    fallbackText: 'the cores, at most 4',
+    help: 'processes that read documents, one document each at a time',
+  }),
+  ocrLanguages: setting<readonly string[]>({
+    env: 'PREFACE_OCR_LANGUAGES',
+    kind: nameList(
+      /^[a-z]{3}(_[a-z]{2,8}){0,2}$/,
+      "languages with commas by the names of tesseract's data, like eng,chi_sim",
+    ),
+    fallback: () => ['eng', 'chi_sim'],
+    fallbackText: 'eng,chi_sim',
+    help: 'languages that are looked for in pictures; each one makes reading them slower',
   }),
   metricsKey: setting({
     env: 'PREFACE_METRICS_KEY',
