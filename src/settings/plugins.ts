@@ -29,7 +29,7 @@ export const pluginFinder: PluginFinder = {
       .filter((file) => file.startsWith(`${kind}-`) && !file.endsWith('.map'))
       .map((file) => file.replace(/\.js$/, ''));
     return [...new Set(names)]
-      .sort()
+      .sort((a, b) => (a < b ? -1 : 1))
       .map(builtIn)
       .filter((path) => path !== undefined);
   },
