@@ -78,6 +78,9 @@ export interface LimitSettings {
   readonly inferQueue: number;
   /** Silence after which a stream gets an empty chunk. */
   readonly keepAliveMs: number;
+  /** Of one user. */
+  readonly filesPerOwner: number;
+  readonly fileBytesPerOwner: number;
 }
 
 export interface Config {

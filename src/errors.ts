@@ -100,7 +100,7 @@ export const errorTable = {
     RATE,
     `${ACCOUNT} request reached TPD rate limit,current:{current_tpd}, limit:{max_tpd}`,
   ),
-  extractionFailed: row(500, 'server_error', 'Failed to extract file: {error}'),
+  extractionFailed: finalRow(500, 'server_error', 'Failed to extract file: {error}'),
   server: row(500, 'server_error', 'The server failed to answer: {error}'),
   unavailable: row(503, 'server_error', 'The server cannot take the request now: {error}'),
 } as const satisfies Record<string, ErrorRow>;

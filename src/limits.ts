@@ -148,6 +148,8 @@ export const limits = {
   /** An extraction that found no room, or no disk, is tried again after this long, doubled up to the second. */
   extractionRetryMs: 500,
   extractionRetryMsMax: 30_000,
+  /** Times that a reader may break without a verdict on the document; then that is the verdict. */
+  extractionAttemptsMax: 5,
   /** A process that reads documents and has none ends after this long. */
   extractionIdleMs: 60_000,
   /** A process that reads documents and has not opened its plugins after this long is taken as broken. */

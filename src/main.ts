@@ -3,8 +3,10 @@
  * It must hold no decision of its own, and close in reverse what it opened, also after a failed start.
  */
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { Accounts } from './actors/account.js';
 import { Caches } from './actors/cache.js';
+import { Files } from './actors/file.js';
 import type { Catalog } from './chat/catalog.js';
 import { EstimateService } from './chat/estimate.js';
 import { EnginePrefiller } from './chat/prefiller.js';
@@ -16,6 +18,7 @@ import { gauges, openCatalog, openCounter, openEngines, openPrompts } from './en
 import { cacheRoutes } from './http/caches.js';
 import { chatRoutes } from './http/chat.js';
 import { estimateRoutes } from './http/estimate.js';
+import { fileRoutes } from './http/files.js';
 import { Gate } from './http/gate.js';
 import { openRoutes } from './http/health.js';
 import { metricsRoutes } from './http/metrics.js';
@@ -25,11 +28,13 @@ import { startServer } from './http/server.js';
 import { tagRoutes } from './http/tags.js';
 import { Metrics } from './metrics.js';
 import { Opened } from './opened.js';
+import { ExtractionPool } from './pool/extraction.js';
 import { resources } from './protocol/chat-api.js';
 import { openApiDocument } from './protocol/openapi.js';
 import { faultText, type Report, reportText } from './report.js';
 import { defaultPolicy } from './rules/account-policy.js';
 import { imageSizeOfDataUrl } from './rules/image-tokens.js';
+import { Blobs } from './store/blobs.js';
 import { ApiKeys } from './store/keys.js';
 import { LmdbStore } from './store/lmdb-store.js';
 import type { Store } from './store/store.js';
@@ -63,6 +68,7 @@ async function open(config: Config, log: Log, opened: Opened): Promise<string> {
   const prompts = openPrompts(config, counter);
   const catalog = await openCatalog(config, engines, prompts);
   const caches = await openCaches(catalog, records, log, opened);
+  const files = await openFiles(config, records, log, opened);
   const chats = openChats(catalog, caches, log);
   const report = (told: Report) => {
     metrics.take(told);
@@ -71,7 +77,7 @@ async function open(config: Config, log: Log, opened: Opened): Promise<string> {
   const server = await startServer({
     host: config.host,
     port: config.port,
-    routes: routes({ config, gate, catalog, caches, prompts, metrics, chats }),
+    routes: routes({ config, gate, catalog, caches, files, prompts, metrics, chats }),
     clock: systemClock,
     corsOrigins: config.corsOrigins,
     report,
@@ -91,12 +97,13 @@ interface Parts {
   readonly gate: Gate;
   readonly catalog: Catalog;
   readonly caches: Caches;
+  readonly files: Files;
   readonly prompts: PromptLibrary;
   readonly metrics: Metrics;
   readonly chats: ChatService;
 }
 
-function routes({ config, gate, catalog, caches, prompts, metrics, chats }: Parts): Route[] {
+function routes({ config, gate, catalog, caches, files, prompts, metrics, chats }: Parts): Route[] {
   const clock = systemClock;
   const estimates = new EstimateService((id) => prompts.forModel(id), imageSizeOfDataUrl);
   const ids = catalog.list().map(({ id }) => id);
@@ -105,6 +112,7 @@ function routes({ config, gate, catalog, caches, prompts, metrics, chats }: Part
     ...estimateRoutes(gate, estimates),
     ...cacheRoutes(gate, caches),
     ...tagRoutes(gate, caches),
+    ...fileRoutes(gate, files),
     ...modelRoutes(gate, catalog, unixS(clock)),
     ...metricsRoutes(metrics, config.metricsKey),
     ...openRoutes(openApiDocument(packageVersion(), resources(ids))),
@@ -164,6 +172,26 @@ async function openCaches(
   opened.add(caches, (part) => part.close());
   await caches.start();
   return caches;
+}
+
+/** Takes up the extractions that the last run left before the first request comes. */
+async function openFiles(config: Config, store: Store, log: Log, opened: Opened): Promise<Files> {
+  const clock = systemClock;
+  const extraction = new ExtractionPool({ ...config.extraction, clock, log });
+  opened.add(extraction, (part) => part.close());
+  const { filesPerOwner: count, fileBytesPerOwner: bytes } = config.limits;
+  const files = new Files({
+    store,
+    blobs: await Blobs.open(join(config.dataDir, 'files')),
+    extraction,
+    clock,
+    newBytes: systemRandom,
+    report: (fault) => log(`file: ${faultText(fault)}`),
+    max: { count, bytes },
+  });
+  opened.add(files, (part) => part.close());
+  await files.start();
+  return files;
 }
 
 function packageVersion(): string {

@@ -240,7 +240,7 @@ t.test('the file says which models there are and what they are made of', async (
         other: { window: 512, engine: 'echo', weights: null, template: 'chat.jinja' },
         plain: { window: 512, weights: 'smollm2-135m-instruct-q4_1', template: '{% x %}' },
       },
-      limits: { accountConcurrency: 3 },
+      limits: { accountConcurrency: 3, filesPerOwner: 7 },
     },
   });
   t.same(
@@ -267,7 +267,7 @@ t.test('the file says which models there are and what they are made of', async (
     url: null,
     wheel: null,
   });
-  t.match(config.limits, { accountConcurrency: 3, inferQueue: 512 });
+  t.match(config.limits, { accountConcurrency: 3, inferQueue: 512, filesPerOwner: 7 });
 });
 
 t.test('a wrong table of the file is named down to the field', async (t) => {

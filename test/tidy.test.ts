@@ -25,7 +25,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'src/plugin': [],
   // The prompt's segments are what the counter counts.
   'src/pool': ['src/plugin', 'src/rules/prompt'],
-  'src/actors': ['src/rules', 'src/protocol', 'src/store/store', 'src/pool'],
+  'src/actors': ['src/rules', 'src/protocol', 'src/store/store', 'src/store/blobs', 'src/pool'],
   'src/settings': [],
   'src/chat': ['src/protocol', 'src/rules', 'src/actors', 'src/pool', 'src/plugin'],
   'src/http': ['src/protocol', 'src/rules', 'src/actors', 'src/pool', 'src/chat'],

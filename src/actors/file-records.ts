@@ -4,6 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { extname } from 'node:path';
+import { limits } from '../limits.js';
 import type { FileRecord, FileState } from '../rules/file-state.js';
 import type { StoreChange, StoreEntry, StoreKey } from '../store/store.js';
 
@@ -66,4 +67,19 @@ function indexKeys(record: FileRecord): readonly StoreKey[] {
     ...(progress.status === 'extracting' ? [[...fileKeys.extracting, id]] : []),
     ...(progress.status === 'ok' ? [[...fileKeys.content(record), id]] : []),
   ];
+}
+
+/** Blob of what was uploaded. */
+export function sourceBlob(id: string): string {
+  return `${id}.source`;
+}
+
+/** Blob of the extracted text: one JSON string. */
+export function textBlob(id: string): string {
+  return `${id}.text`;
+}
+
+/** Whose blob it is, or what is left of one. */
+export function fileIdOfBlob(name: string): string {
+  return name.slice(0, limits.fileIdLength);
 }

@@ -39,8 +39,9 @@ export class ClientGoneError extends Error {
   override readonly name = 'ClientGoneError';
 }
 
+/** Of the whole body, or of its next piece; null: there is none. */
 interface Reader {
-  resolve(body: Buffer): void;
+  resolve(bytes: Buffer | null): void;
   reject(error: Error): void;
 }
 
@@ -55,6 +56,10 @@ export class Body {
   #complete: boolean;
   #paused = false;
   #discarding = false;
+  /** Its one reader takes it piece by piece: only what is held counts, not what has come. */
+  #streaming = false;
+  /** Told after the last byte: see `push`. */
+  #ended: boolean;
   #failure: Error | null = null;
   #reader: Reader | null = null;
   #onComplete: (() => void) | null = null;
@@ -66,6 +71,7 @@ export class Body {
     readonly budget: BodyBudget,
   ) {
     this.#complete = declaredBytes === 0;
+    this.#ended = this.#complete;
   }
 
   read(bytesMax: number): Promise<Buffer> {
@@ -80,6 +86,18 @@ export class Body {
     }
     this.#bytesMax = bytesMax;
     this.#open();
+    return new Promise((resolve, reject) => {
+      this.#reader = { resolve: (body) => resolve(body ?? EMPTY), reject };
+    });
+  }
+
+  /** The piece that comes next, or null after the last one. One call at a time; the socket waits for a slow caller. */
+  next(): Promise<Buffer | null> {
+    this.#streaming = true;
+    if (this.#failure) return Promise.reject(this.#failure);
+    this.#open();
+    if (this.#heldBytes > 0) return Promise.resolve(this.#take());
+    if (this.#ended) return Promise.resolve(null);
     return new Promise((resolve, reject) => {
       this.#reader = { resolve, reject };
     });
@@ -97,9 +115,10 @@ export class Body {
   }
 
   readonly #finish = (): void => {
+    this.#ended = true;
     const reader = this.#reader;
     this.#reader = null;
-    reader?.resolve(this.#take());
+    reader?.resolve(this.#streaming ? null : this.#take());
     this.#onComplete?.();
   };
 
@@ -108,14 +127,23 @@ export class Body {
       this.fail(new ApiError('bodyTooLarge', { bytes_max: this.#bytesMax }));
       return;
     }
-    if (!this.#hasRoom(chunk.byteLength)) {
+    if (!this.#streaming && !this.#hasRoom(chunk.byteLength)) {
       this.fail(overloaded());
       return;
     }
     if (chunk.byteLength > 0) this.#hold(chunk);
-    if (this.#reader || this.#complete || this.#bytes < limits.bodyAheadBytesMax) return;
+    if (this.#streaming) this.#hand();
+    if (this.#reader || this.#complete || this.#heldBytes < limits.bodyAheadBytesMax) return;
     this.#paused = true;
     this.flow.pause();
+  }
+
+  /** To the reader of pieces, if it waits for one. */
+  #hand(): void {
+    const reader = this.#reader;
+    if (reader === null || this.#heldBytes === 0) return;
+    this.#reader = null;
+    reader.resolve(this.#take());
   }
 
   #hold(chunk: ArrayBuffer): void {

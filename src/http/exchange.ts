@@ -4,7 +4,7 @@
  */
 import type { HttpResponse } from 'uWebSockets.js';
 import type { Clock } from '../clock.js';
-import { ApiError, fromErrorValue, toErrorValue } from '../errors.js';
+import { ApiError, type ErrorName, fromErrorValue, toErrorValue } from '../errors.js';
 import { limits } from '../limits.js';
 import type { RequestNote, RequestReport, RouteName } from '../report.js';
 import { Body, type BodyBudget, ClientGoneError } from './body.js';
@@ -147,10 +147,20 @@ export class Exchange {
     return this.#body?.read(bytesMax) ?? Promise.resolve(Buffer.alloc(0));
   }
 
+  /** The body piece by piece, null after the last one. Rejects with `ClientGoneError`; nobody counts for the caller. */
+  nextOfBody(): Promise<Buffer | null> {
+    if (this.#gone) return Promise.reject(new ClientGoneError('the client left'));
+    return this.#body?.next() ?? Promise.resolve(null);
+  }
+
+  /** Content-Length; null for a chunked body, whose end nobody knows. */
+  get declaredBytes(): number | null {
+    return this.#head.bodyBytes;
+  }
+
   /** @throws ApiError 413 when the declared length alone is too large; one that is not declared is counted as it comes. */
-  refuseBodyOver(bytesMax: number): void {
-    const { bodyBytes } = this.#head;
-    if ((bodyBytes ?? 0) > bytesMax) throw new ApiError('bodyTooLarge', { bytes_max: bytesMax });
+  refuseBodyOver(bytesMax: number, row: ErrorName = 'bodyTooLarge'): void {
+    if ((this.declaredBytes ?? 0) > bytesMax) throw new ApiError(row, { bytes_max: bytesMax });
   }
 
   /** Content-Type is JSON unless `headers` says otherwise. */

@@ -3,7 +3,7 @@
  * Nothing behind it may answer a request that has not passed here, and every pass is given back once.
  */
 import type { Accounts } from '../actors/account.js';
-import { ApiError } from '../errors.js';
+import { ApiError, type ErrorName } from '../errors.js';
 import { limits } from '../limits.js';
 import type { TokenUsage } from '../rules/account.js';
 import { type AccountPolicy, type Api, checkEntry } from '../rules/account-policy.js';
@@ -41,6 +41,8 @@ export interface Entrance {
   readonly api: Api | null;
   /** A body that declares more is refused before it takes a place; `limits.bodyBytesMax` if absent. */
   readonly bodyBytesMax?: number;
+  /** What is said of it then; `bodyTooLarge` if absent. */
+  readonly tooLarge?: ErrorName;
 }
 
 const NOTHING: TokenUsage = { promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
@@ -68,13 +70,13 @@ export class Gate {
 
   /** Wraps a handler that runs as one request of its account, and tells what it used. */
   guard<Params>(
-    { api, bodyBytesMax = limits.bodyBytesMax }: Entrance,
+    { api, bodyBytesMax = limits.bodyBytesMax, tooLarge }: Entrance,
     handler: Guarded<Params>,
   ): Handler<Params> {
     return async (exchange, params) => {
       const caller = this.identify(exchange, api);
       // A body that says itself that it is too large must not take a place among the running requests.
-      exchange.refuseBodyOver(bodyBytesMax);
+      exchange.refuseBodyOver(bodyBytesMax, tooLarge);
       const admission = await this.accounts.admit(caller.user, caller.keyId, caller.policy);
       let used = NOTHING;
       try {

@@ -8,6 +8,7 @@ import { cacheResource, tagResource } from './caching-api.js';
 import { chatRequestSchema } from './chat-schema.js';
 import { chunkSchema, completionSchema } from './completion.js';
 import { estimateModelIds, estimateRequestSchema, estimateSchema } from './estimate.js';
+import { fileResource } from './files-api.js';
 import { modelListSchema, modelSchema } from './models.js';
 import { type TSchema, Type } from './schema.js';
 
@@ -180,6 +181,7 @@ export function resources(modelIds: readonly string[]): readonly Resource[] {
     chatResource(modelIds),
     cacheResource,
     tagResource,
+    fileResource,
     modelResource,
     estimateResource,
     serverResource,

@@ -28,7 +28,7 @@ export function openApiDocument(version: string, resources: readonly Resource[])
     info: {
       title: 'preface',
       version,
-      summary: 'Chat, token estimates and context caches, self-hosted.',
+      summary: 'Chat, files, token estimates and context caches, self-hosted.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/' }],

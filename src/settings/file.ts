@@ -177,6 +177,8 @@ const limitKinds = {
   accountConcurrency: integer(1, 1_000_000),
   inferQueue: integer(1, 100_000),
   keepAliveMs: integer(100, 600_000),
+  filesPerOwner: integer(1, limits.filesPerOwnerMax),
+  fileBytesPerOwner: integer(1, limits.fileBytesPerOwnerMax),
 } as const satisfies Record<keyof LimitSettings, Kind<number>>;
 
 function readLimits(raw: unknown, place: Place): LimitSettings {
@@ -188,5 +190,7 @@ function readLimits(raw: unknown, place: Place): LimitSettings {
     accountConcurrency: limit('accountConcurrency', limits.accountConcurrencyDefault),
     inferQueue: limit('inferQueue', limits.inferQueueMax),
     keepAliveMs: limit('keepAliveMs', limits.keepAliveMs),
+    filesPerOwner: limit('filesPerOwner', limits.filesPerOwnerMax),
+    fileBytesPerOwner: limit('fileBytesPerOwner', limits.fileBytesPerOwnerMax),
   };
 }

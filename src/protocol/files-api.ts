@@ -1,0 +1,98 @@
+/**
+ * Owns the description of the file operations.
+ * It must never say of a field what its schema does not say.
+ */
+import type { Operation, Parameter, Resource } from './api.js';
+import { fileDeletedSchema, fileListSchema, fileSchema, fileUploadSchema } from './files.js';
+import { pageParameters } from './page-query.js';
+import { Type } from './schema.js';
+
+const JSON_TYPE = 'application/json';
+const answer = (description: string, schema: string): Operation['response'] => ({
+  description,
+  media: [{ type: JSON_TYPE, schema }],
+});
+const common = { tag: 'Files', secured: true } as const;
+
+const fileId: Parameter = {
+  name: 'id',
+  in: 'path',
+  required: true,
+  description: 'Id of the file.',
+  schema: Type.String(),
+};
+
+const purpose: Parameter = {
+  name: 'purpose',
+  in: 'query',
+  description: 'Only files of this purpose; every file has `file-extract`.',
+  schema: Type.String(),
+};
+
+export const fileResource: Resource = {
+  tag: 'Files',
+  description: 'Documents whose text is extracted, to be put into messages.',
+  schemas: {
+    FileUpload: fileUploadSchema,
+    File: fileSchema,
+    FileList: fileListSchema,
+    FileDeleted: fileDeletedSchema,
+  },
+  operations: [
+    {
+      ...common,
+      method: 'post',
+      path: '/v1/files',
+      id: 'uploadFile',
+      summary: 'Upload a file',
+      description: 'Its text is extracted afterwards.',
+      request: { type: 'multipart/form-data', schema: 'FileUpload' },
+      response: answer('The file.', 'File'),
+      errors: ['invalidPurpose', 'fileTooLarge', 'fileEmpty', 'fileCount', 'fileTotal'],
+    },
+    {
+      ...common,
+      method: 'get',
+      path: '/v1/files',
+      id: 'listFiles',
+      summary: 'List the files',
+      parameters: [...pageParameters('file'), purpose],
+      response: answer('A page.', 'FileList'),
+      errors: ['otherUser'],
+    },
+    {
+      ...common,
+      method: 'get',
+      path: '/v1/files/{id}',
+      id: 'getFile',
+      summary: 'Get a file',
+      parameters: [fileId],
+      response: answer('The file.', 'File'),
+      errors: ['otherUser', 'notFound'],
+    },
+    {
+      ...common,
+      method: 'delete',
+      path: '/v1/files/{id}',
+      id: 'deleteFile',
+      summary: 'Delete a file and its text',
+      parameters: [fileId],
+      response: answer('It is deleted.', 'FileDeleted'),
+      errors: ['otherUser', 'notFound'],
+    },
+    {
+      ...common,
+      method: 'get',
+      path: '/v1/files/{id}/content',
+      id: 'getFileContent',
+      summary: 'Get the text of a file',
+      description: 'Waits for the extraction.',
+      parameters: [fileId],
+      response: {
+        description: 'JSON text with `content`, `file_type`, `filename`, `title` and `type`.',
+        media: [{ type: 'text/plain', schema: null }],
+      },
+      errors: ['otherUser', 'notFound', 'extractionFailed'],
+    },
+  ],
+};

@@ -1,0 +1,39 @@
+/**
+ * Owns an extractor that reads a document when the test lets it: a file beside it, named in the document, opens the gate.
+ * It must never be opened outside a test.
+ *
+ * A document is one line of JSON: `{"gate": path, "log": path, "text": words}`. Each reading adds a line to the log.
+ */
+import { appendFileSync, existsSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { ExtractorPlugin } from '../../src/plugin/contract.js';
+
+export interface GatedDocument {
+  readonly gate?: string;
+  readonly log?: string;
+  readonly text?: string;
+  readonly refusal?: string;
+}
+
+const LOOK_MS = 5;
+
+const plugin: ExtractorPlugin = {
+  kind: 'extractor',
+  name: 'extractor-gated',
+  contract: 1,
+  open: async () => ({
+    accepts: () => ({ fileType: 'text/x-gated', ground: 'content' }),
+    async *extract({ bytes }) {
+      const { gate, log, text, refusal } = JSON.parse(
+        Buffer.from(bytes).toString(),
+      ) as GatedDocument;
+      if (log !== undefined) appendFileSync(log, 'read\n');
+      while (gate !== undefined && !existsSync(gate)) await delay(LOOK_MS);
+      if (refusal !== undefined) throw Object.assign(new Error(refusal), { code: 'damaged' });
+      yield { text: text ?? 'text', pages: 1, title: 'A title' };
+    },
+    close: async () => {},
+  }),
+};
+
+export default plugin;
