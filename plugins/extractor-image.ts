@@ -1,0 +1,79 @@
+/**
+ * Owns pictures: what is written in photos, scans and screenshots, by OCR, and the text that drawings hold as text.
+ * It must never decode a picture whose header says that it is too large, nor take a decoder's name from a document.
+ *
+ * Drawings whose letters are outlines are not rendered, and so have no text.
+ */
+import type {
+  DocumentClaim,
+  DocumentPage,
+  Extractor,
+  ExtractorOptions,
+  ExtractorPlugin,
+  SourceDocument,
+} from '../src/plugin/contract.js';
+import { decodeMarkup, isSvg, isSvgz, kindOf, unpackSvgz } from './image/format.js';
+import { PictureFile } from './image/magick.js';
+import { textOfSvg } from './image/svg.js';
+import { openRecognizer, type Recognizer } from './ocr/recognizer.js';
+
+const plugin: ExtractorPlugin = {
+  kind: 'extractor',
+  name: 'extractor-image',
+  contract: 1,
+  async open(options) {
+    return new ImageExtractor(options, openRecognizer(options.languages));
+  },
+};
+
+export default plugin;
+
+const SVG = 'image/svg+xml';
+
+class ImageExtractor implements Extractor {
+  constructor(
+    private readonly options: ExtractorOptions,
+    private readonly recognizer: Recognizer,
+  ) {}
+
+  accepts({ bytes, filename }: SourceDocument): DocumentClaim | null {
+    const kind = kindOf(bytes);
+    if (kind !== null) return { fileType: kind.fileType, ground: 'content' };
+    if (isSvg(bytes)) return { fileType: SVG, ground: 'content' };
+    return isSvgz(bytes, filename) ? { fileType: SVG, ground: 'name' } : null;
+  }
+
+  async *extract({ bytes, filename }: SourceDocument): AsyncGenerator<DocumentPage> {
+    const kind = kindOf(bytes);
+    if (kind === null || kind.format === 'svg') {
+      yield this.#drawing(bytes, filename);
+      return;
+    }
+    const file = await PictureFile.open(bytes, kind.format, this.options.bounds);
+    let found = false;
+    for (let index = 0; index < file.pages; index += 1) {
+      const text = await this.recognizer.recognize(file.page(index));
+      found ||= text !== '';
+      yield { text, pages: file.pages };
+    }
+    if (!found) throw coded('no_text', 'OCR found no text in it');
+  }
+
+  async close(): Promise<void> {
+    await this.recognizer.close();
+  }
+
+  #drawing(bytes: Uint8Array, filename: string): DocumentPage {
+    const { nestingMax, unpackedBytesMax, unpackRatioMax } = this.options.bounds;
+    const unpackedMax = Math.min(unpackedBytesMax, bytes.length * unpackRatioMax);
+    const isPacked = isSvgz(bytes, filename);
+    const markup = decodeMarkup(isPacked ? unpackSvgz(bytes, unpackedMax) : bytes);
+    const { text, title } = textOfSvg(markup, nestingMax);
+    if (text === '') throw coded('no_text', 'it is a drawing in which nothing is written as text');
+    return { text, pages: 1, title };
+  }
+}
+
+function coded(code: string, message: string): Error {
+  return Object.assign(new Error(message), { code });
+}
