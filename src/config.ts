@@ -81,6 +81,8 @@ export interface LimitSettings {
   /** Of one user. */
   readonly filesPerOwner: number;
   readonly fileBytesPerOwner: number;
+  /** How long a service that was told to end waits for the answers under way. */
+  readonly drainMs: number;
 }
 
 export interface Config {

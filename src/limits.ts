@@ -29,6 +29,10 @@ export const limits = {
   lingerMsMax: 5_000,
   /** How long a closing server waits for the answers that are under way. */
   drainMsMax: 10_000,
+  /** How long the handlers of stopped requests may take to note what was used. */
+  drainStopMsMax: 2_000,
+  /** When to come back to a service that stops: another one is there by then, or this one again. */
+  drainRetryMs: 2_000,
   /** A stream that was silent this long gets an empty-delta chunk, before proxies cut it at 60 s. */
   keepAliveMs: 15_000,
 

@@ -82,7 +82,7 @@ async function open(config: Config, log: Log, opened: Opened): Promise<string> {
     corsOrigins: config.corsOrigins,
     report,
   });
-  opened.add(server, (part) => part.close());
+  opened.add(server, (part) => part.close(config.limits.drainMs));
   metrics.watch({
     ...gauges(config, engines, catalog),
     chats: () => chats.load,

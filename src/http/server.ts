@@ -46,7 +46,10 @@ export interface Server {
   readonly activeCount: number;
   /** Of bodies that are not whole or not read yet. */
   readonly bodyBytesHeld: number;
-  /** Takes no more connections, waits for answers under way up to `drainMs`, then cuts what is left. */
+  /**
+   * Answers new requests with 503, waits for those under way up to `drainMs`, then tells the rest that the service
+   * ends. At last the port is free.
+   */
   close(drainMs?: number): Promise<void>;
 }
 
@@ -64,8 +67,8 @@ export async function startServer(options: ServerOptions): Promise<Server> {
       return front.bodies.heldBytes;
     },
     async close(drainMs = limits.drainMsMax) {
-      uws.us_listen_socket_close(socket);
       await front.drained(drainMs);
+      uws.us_listen_socket_close(socket);
       app.close();
     },
   };
@@ -79,7 +82,7 @@ class Front implements Edge {
   readonly #cors: Cors;
   readonly #report: TakeReport;
   readonly #newRequestId: () => string;
-  activeCount = 0;
+  readonly #active = new Set<Exchange>();
   closing = false;
   #onIdle: (() => void) | null = null;
 
@@ -92,6 +95,10 @@ class Front implements Edge {
     this.#newRequestId = requestIds(options.newBytes ?? systemRandom);
   }
 
+  get activeCount(): number {
+    return this.#active.size;
+  }
+
   take(res: Uws.HttpResponse, req: Uws.HttpRequest): void {
     const head = copyRequest(req, this.#newRequestId);
     if (head.refusal) {
@@ -99,9 +106,10 @@ class Front implements Edge {
       this.#told(refusedReport(head, head.refusal));
       return;
     }
-    this.activeCount += 1;
     const exchange = new Exchange(res, head, this, this.#cors.headers(head.origin));
+    this.#active.add(exchange);
     try {
+      if (this.closing) throw stopping();
       this.#run(exchange, head);
     } catch (error) {
       this.#fail(error, exchange);
@@ -174,8 +182,8 @@ class Front implements Edge {
 
   #over(exchange: Exchange): void {
     this.#told(exchange.report());
-    this.activeCount -= 1;
-    if (this.activeCount === 0) this.#onIdle?.();
+    this.#active.delete(exchange);
+    if (this.#active.size === 0) this.#onIdle?.();
   }
 
   #told(report: Report): void {
@@ -186,18 +194,33 @@ class Front implements Edge {
     }
   }
 
-  drained(drainMs: number): Promise<void> {
+  async drained(drainMs: number): Promise<void> {
     this.closing = true;
-    if (this.activeCount === 0) return Promise.resolve();
+    if (!(await this.#idle(drainMs))) {
+      for (const exchange of this.#active) exchange.stop(stopping());
+      // The handlers settle with what was used until now.
+      await this.#idle(limits.drainStopMsMax);
+    }
+    // The last answers are in the library's hands; let this turn send them.
+    await new Promise(setImmediate);
+  }
+
+  /** False: there were requests for all that time. */
+  #idle(msMax: number): Promise<boolean> {
+    if (this.#active.size === 0) return Promise.resolve(true);
     return new Promise((resolve) => {
-      const cancel = this.clock.after(drainMs, resolve);
+      const cancel = this.clock.after(msMax, () => resolve(false));
       this.#onIdle = () => {
         cancel();
-        // The last answer is in the library's hands; let this turn send it.
-        setImmediate(resolve);
+        resolve(true);
       };
     });
   }
+}
+
+function stopping(): ApiError {
+  const retryAfterMs = limits.drainRetryMs;
+  return new ApiError('unavailable', { error: 'the service is stopping' }, { retryAfterMs });
 }
 
 /** Answers and cuts the connection before the library reads on in bytes whose meaning is in doubt. */

@@ -8,7 +8,7 @@ import { limits } from '../limits.js';
 import type { ByteSink, Exchange, Headers } from './exchange.js';
 
 /** The part of an exchange that a stream of events needs. */
-export type StreamOpener = Pick<Exchange, 'openStream' | 'onGone'>;
+export type StreamOpener = Pick<Exchange, 'openStream' | 'onGone' | 'onStop'>;
 
 export interface EventStreamOptions {
   readonly clock: Clock;
@@ -46,6 +46,7 @@ export class EventStream {
     this.#lastMs = this.#clock.monotonicMs();
     this.#cancelTimer = this.#clock.after(this.#keepAliveMs, this.#beat);
     exchange.onGone(() => this.#stop());
+    exchange.onStop((error) => this.fail(error));
   }
 
   /** Queues one event; all events of one turn of the loop leave in one write. False: wait for `drained`. */

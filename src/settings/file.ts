@@ -179,6 +179,7 @@ const limitKinds = {
   keepAliveMs: integer(100, 600_000),
   filesPerOwner: integer(1, limits.filesPerOwnerMax),
   fileBytesPerOwner: integer(1, limits.fileBytesPerOwnerMax),
+  drainMs: integer(0, 600_000),
 } as const satisfies Record<keyof LimitSettings, Kind<number>>;
 
 function readLimits(raw: unknown, place: Place): LimitSettings {
@@ -192,5 +193,6 @@ function readLimits(raw: unknown, place: Place): LimitSettings {
     keepAliveMs: limit('keepAliveMs', limits.keepAliveMs),
     filesPerOwner: limit('filesPerOwner', limits.filesPerOwnerMax),
     fileBytesPerOwner: limit('fileBytesPerOwner', limits.fileBytesPerOwnerMax),
+    drainMs: limit('drainMs', limits.drainMsMax),
   };
 }

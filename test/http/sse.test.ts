@@ -72,6 +72,7 @@ function open(): {
     onGone: (task: () => void) => {
       reader.leave = task;
     },
+    onStop: () => {},
   };
   const events = new EventStream(exchange, { clock, keepAlive: () => '{"alive":1}' });
   return { events, writes, clock, reader, headers, isEnded: () => ended };

@@ -18,6 +18,8 @@ export interface ServiceProcess {
   readonly pid: number;
   /** What it wrote on standard error so far. */
   log(): string;
+  /** Resolves with the exit code, null after a signal that ended it. */
+  readonly ended: Promise<number | null>;
 }
 
 const START_MS_MAX = 120_000;
@@ -46,8 +48,9 @@ export async function startServiceProcess(
   child.stdout.on('data', (chunk: Buffer) => (output.out += chunk.toString()));
   child.stderr.on('data', (chunk: Buffer) => (output.err += chunk.toString()));
   t.teardown(() => end(child));
+  const ended = once(child, 'close').then(([code]) => code as number | null);
   const url = await listening(child, output);
-  return { url, key: aliceKey, pid: child.pid ?? 0, log: () => output.err };
+  return { url, key: aliceKey, pid: child.pid ?? 0, log: () => output.err, ended };
 }
 
 function listening(child: ChildProcess, output: { out: string; err: string }): Promise<string> {

@@ -1,0 +1,88 @@
+/**
+ * A service that is told to end: nothing new, answers under way up to a bound, then a clean error, and exit code 0.
+ */
+import t, { type Test } from 'tap';
+import { said } from '../support/chat-client.js';
+import { type ServiceProcess, startServiceProcess } from '../support/service-process.js';
+
+const echo = { engine: 'echo' };
+
+function chat(service: ServiceProcess, body: unknown): Promise<Response> {
+  return fetch(`${service.url}/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${service.key}`, 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  });
+}
+
+/** A stream that has begun, read to its end by `rest`. */
+async function begun(service: ServiceProcess, text: string, more = {}) {
+  const response = await chat(service, said(text, { stream: true, ...more }));
+  const reader = response.body?.getReader();
+  if (reader === undefined) throw new Error('no body');
+  const decoder = new TextDecoder();
+  let read = decoder.decode((await reader.read()).value);
+  const rest = async () => {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return read;
+      read += decoder.decode(value);
+    }
+  };
+  return { rest };
+}
+
+/** Bounded by the test's own time. */
+async function refusedWhileDraining(t: Test, service: ServiceProcess): Promise<void> {
+  for (;;) {
+    const response = await fetch(new URL('/health', service.url));
+    const text = await response.text();
+    if (response.status === 200) continue;
+    t.equal(response.status, 503);
+    t.match(response.headers.get('retry-after'), /^\d+$/);
+    t.match(JSON.parse(text), {
+      error: {
+        type: 'server_error',
+        message: 'The server cannot take the request now: the service is stopping',
+      },
+    });
+    return;
+  }
+}
+
+t.test('what does not end in time is told so, in its own form', async (t) => {
+  const service = await startServiceProcess(t, { ...echo, limits: { drainMs: 700 } });
+  const stream = await begun(service, '/wait');
+  const whole = chat(service, said('/wait'));
+  t.equal((await chat(service, said('alive'))).status, 200);
+  process.kill(service.pid, 'SIGTERM');
+  await refusedWhileDraining(t, service);
+  const text = await stream.rest();
+  t.match(text, /\n\ndata: \{"error":\{"type":"server_error","message":"[^"]*stopping"\}\}\n\n$/);
+  t.notMatch(text, /\[DONE\]/);
+  const answer = await whole;
+  t.equal(answer.status, 503);
+  t.match(answer.headers.get('retry-after'), /^\d+$/);
+  t.match(await answer.json(), { error: { type: 'server_error' } });
+  t.equal(await service.ended, 0);
+  t.notMatch(service.log(), /answered twice|Error:/);
+});
+
+t.test('a stream that ends in time ends well', async (t) => {
+  const service = await startServiceProcess(t, { ...echo, limits: { drainMs: 60_000 } });
+  const stream = await begun(service, '/repeat abcdefgh ', { max_tokens: 8_000 });
+  process.kill(service.pid, 'SIGTERM');
+  await refusedWhileDraining(t, service);
+  t.match(await stream.rest(), /data: \[DONE\]\n\n$/);
+  t.equal(await service.ended, 0);
+});
+
+t.test('a second signal ends it at once', async (t) => {
+  const service = await startServiceProcess(t, { ...echo, limits: { drainMs: 600_000 } });
+  const stream = await begun(service, '/wait');
+  process.kill(service.pid, 'SIGTERM');
+  await refusedWhileDraining(t, service);
+  process.kill(service.pid, 'SIGTERM');
+  t.equal(await service.ended, 143);
+  await t.rejects(stream.rest());
+});
