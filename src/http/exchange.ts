@@ -55,7 +55,8 @@ export class Exchange {
   /** The library corks the first, synchronous part of a handler by itself. */
   #corked = true;
   #onGone: (() => void)[] | null = null;
-  #onStop: ((error: ApiError) => void) | null = null;
+  /** For a stream that can say why it ends early; without it `stop` can only cut the connection. */
+  onStop: ((error: ApiError) => void) | null = null;
   #sink: ResponseSink | null = null;
 
   constructor(res: HttpResponse, head: RequestHead, edge: Edge, edgeHeaders: string) {
@@ -126,18 +127,12 @@ export class Exchange {
     this.#onGone.push(task);
   }
 
-  /** For a stream that can say why it ends early; without it `stop` can only cut the connection. */
-  onStop(task: (error: ApiError) => void): void {
-    this.#onStop = task;
-  }
-
   /** The service ends: the client is told so in the form its answer has, and for the handler it has left. */
   stop(error: ApiError): void {
     if (!this.#live()) return;
     this.note.errorType = error.type;
     if (this.#state === 'open') this.replyError(error);
-    else this.#onStop?.(error);
-    // What is still open has no words for an error.
+    else this.onStop?.(error);
     if (this.#live()) this.destroy();
     else this.#leave();
   }
@@ -283,7 +278,6 @@ export class Exchange {
 
   #abort(): void {
     if (this.#state === 'done') return;
-    this.#gone = true;
     this.#sink?.lose();
     this.#finish();
     this.#leave();

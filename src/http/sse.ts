@@ -46,7 +46,7 @@ export class EventStream {
     this.#lastMs = this.#clock.monotonicMs();
     this.#cancelTimer = this.#clock.after(this.#keepAliveMs, this.#beat);
     exchange.onGone(() => this.#stop());
-    exchange.onStop((error) => this.fail(error));
+    exchange.onStop = (error) => this.fail(error);
   }
 
   /** Queues one event; all events of one turn of the loop leave in one write. False: wait for `drained`. */

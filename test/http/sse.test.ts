@@ -72,7 +72,7 @@ function open(): {
     onGone: (task: () => void) => {
       reader.leave = task;
     },
-    onStop: () => {},
+    onStop: null,
   };
   const events = new EventStream(exchange, { clock, keepAlive: () => '{"alive":1}' });
   return { events, writes, clock, reader, headers, isEnded: () => ended };

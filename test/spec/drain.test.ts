@@ -51,7 +51,7 @@ async function refusedWhileDraining(t: Test, service: ServiceProcess): Promise<v
 }
 
 t.test('what does not end in time is told so, in its own form', async (t) => {
-  const service = await startServiceProcess(t, { ...echo, limits: { drainMs: 700 } });
+  const service = await startServiceProcess(t, { ...echo, limits: { drainMs: 3_000 } });
   const stream = await begun(service, '/wait');
   const whole = chat(service, said('/wait'));
   t.equal((await chat(service, said('alive'))).status, 200);
