@@ -251,11 +251,7 @@ export const limits = {
   recordDepthMax: 128,
 } as const;
 
-export const modelWindows = {
-  '8k': 8_192,
-  '32k': 32_768,
-  '128k': 131_072,
-} as const;
+export const modelWindows = { '8k': 8_192, '32k': 32_768, '128k': 131_072 } as const;
 
 assert(limits.bodyBytesMax < limits.frameBytesMax, 'a parsed body must fit into one frame');
 assert(
