@@ -4,12 +4,13 @@
  * It must never decide anything that the service itself decides, nor show a stack unless asked to.
  */
 import { readFileSync } from 'node:fs';
-import { basename } from 'node:path';
 import { Command, CommanderError, Option } from 'commander';
 import { note, print, printRows } from './cli-print.js';
-import { systemClock, systemRandom } from './clock.js';
-import { type Config, loadConfig, type WeightsConfig } from './config.js';
+import { systemClock } from './clock.js';
+import { type Config, loadConfig } from './config.js';
 import type { Finding } from './doctor.js';
+import { listedModels, pullWeights } from './model-commands.js';
+import { addGrantFlags, balanceKind, readUserFlags } from './settings/accounts.js';
 import {
   flagOf,
   otherVariables,
@@ -17,10 +18,6 @@ import {
   settingNames,
   settings,
 } from './settings/table.js';
-import type { ApiKeys, KeyInfo } from './store/keys.js';
-import { inspectWeights } from './weights/checksum.js';
-import { type Progress, progressOn, sizeText } from './weights/progress.js';
-import { ensureWeights, weightsPath } from './weights.js';
 
 type Flags = Readonly<Record<string, string | undefined>>;
 
@@ -56,6 +53,7 @@ function program(): Command {
     .addHelpText('after', serveHelp())
     .action((flags: Flags) => serve(flags));
   addKeys(root.command('keys').description('API keys, also while the service runs'));
+  addUsers(root.command('users').description('accounts, also while the service runs'));
   addModels(root.command('models').description('the models and their weights'));
   addCaches(root.command('caches').description('context caches, also while the service runs'));
   command(root, 'doctor', 'check this machine and say what to do', settingNames)
@@ -74,6 +72,27 @@ function addKeys(keys: Command): void {
   command(keys, 'revoke', 'make a key invalid at once', ['dataDir'])
     .argument('<id>', 'as shown by `preface keys list`: ak-…')
     .action((id: string, flags: Flags) => revokeKey(id, flags));
+}
+
+function addUsers(users: Command): void {
+  const one = (name: string, text: string, names: SettingName[] = ['dataDir', 'apiKeys']) =>
+    command(users, name, text, names).argument('<user>');
+  command(users, 'list', 'show the accounts and their limits', ['dataDir', 'apiKeys'])
+    .option('--json', 'print JSON')
+    .action((flags: Flags) => listUsers(flags));
+  one('show', 'print an account as JSON').action(showUser);
+  one('suspend', 'refuse every request of an account').action((user: string, flags: Flags) =>
+    changeUser(user, { ...flags, state: 'suspended' }),
+  );
+  one('resume', 'make an account active again').action((user: string, flags: Flags) =>
+    changeUser(user, { ...flags, state: 'active' }),
+  );
+  one('add-balance', 'give an account tokens')
+    .argument('<tokens>', `${balanceKind.allowed}`)
+    .action((user: string, tokens: string, flags: Flags) => changeUser(user, flags, tokens));
+  addGrantFlags(one('set', 'change what an account is granted, at once')).action(
+    (user: string, flags: Flags) => changeUser(user, flags),
+  );
 }
 
 function addModels(models: Command): void {
@@ -130,8 +149,13 @@ models, weights, defaults and limits are described in the README.`;
 }
 
 function configOf(flags: Flags): Config {
+  return rightly(() => loadConfig({ flags, env: process.env }));
+}
+
+/** What is wrong in there is wrong use. */
+function rightly<Value>(read: () => Value): Value {
   try {
-    return loadConfig({ flags, env: process.env });
+    return read();
   } catch (cause) {
     throw new UsageError((cause as Error).message, { cause });
   }
@@ -151,7 +175,10 @@ async function serve(flags: Flags): Promise<void> {
   await pullWeights(config, false);
   // Loaded only now: a machine that cannot load the addons can still run every other command.
   const { serve: start } = await import('./main.js');
-  if (config.apiKeys.length === 0) await makeFirstKey(config);
+  if (config.apiKeys.length === 0) {
+    const { makeFirstKey } = await import('./key-commands.js');
+    await makeFirstKey(config, FIRST_USER);
+  }
   const service = await start(config, note);
   close = () => service.close();
   print(`preface listening on ${service.url}`);
@@ -170,97 +197,48 @@ function fail(cause: unknown): void {
   process.exit(report(cause));
 }
 
-async function makeFirstKey(config: Config): Promise<void> {
-  await withKeys(config, async (keys) => {
-    if (keys.list().length > 0) return;
-    const { key } = await keys.create(FIRST_USER);
-    print(`API key of the first user, shown only now: ${key}`);
-  });
-}
-
-// --------------------------------------------------------------------- keys
-
-async function withKeys(config: Config, act: (keys: ApiKeys) => Promise<void>): Promise<void> {
-  const [{ LmdbStore }, { ApiKeys: Keys }] = await Promise.all([
-    import('./store/lmdb-store.js'),
-    import('./store/keys.js'),
-  ]);
-  const store = await LmdbStore.open({ folder: config.dataDir, name: 'keys', exclusive: false });
-  try {
-    await act(new Keys({ store, clock: systemClock, newBytes: systemRandom, settings: [] }));
-  } finally {
-    await store.close();
-  }
-}
+// -------------------------------------------------------- keys and accounts
 
 async function createKey(flags: Flags): Promise<void> {
-  await withKeys(configOf(flags), async (keys) => {
-    const { key, keyId, user } = await keys.create(flags.user ?? '');
-    note(`key ${keyId} of user ${user}, shown only now:`);
-    print(key);
-  });
+  const { createKey: create } = await import('./key-commands.js');
+  await create(configOf(flags), flags.user ?? '');
 }
 
 async function listKeys(flags: Flags): Promise<void> {
-  await withKeys(configOf(flags), async (keys) => {
-    const rows = keys.list().map(keyRow);
-    printRows(rows, flags, 'no stored keys; `preface keys create --user NAME` makes one');
-  });
-}
-
-function keyRow({ keyId, user, createdS, shown }: KeyInfo): Record<string, string> {
-  return { id: keyId, user, created: new Date(createdS * 1000).toISOString(), key: shown };
+  const { listKeys: list } = await import('./key-commands.js');
+  await list(configOf(flags), flags);
 }
 
 async function revokeKey(id: string, flags: Flags): Promise<void> {
-  await withKeys(configOf(flags), async (keys) => {
-    if (await keys.revoke(id)) return void print(`revoked ${id}`);
-    throw new Error(`there is no stored key ${id}; \`preface keys list\` shows them`);
-  });
+  const { revokeKey: revoke } = await import('./key-commands.js');
+  await revoke(configOf(flags), id);
+}
+
+async function listUsers(flags: Flags): Promise<void> {
+  const { listedUsers } = await import('./user-commands.js');
+  printRows(await listedUsers(configOf(flags)), flags, 'no users; `preface keys create` makes one');
+}
+
+async function showUser(user: string, flags: Flags): Promise<void> {
+  const { shownUser } = await import('./user-commands.js');
+  print(JSON.stringify(await shownUser(configOf(flags), user), null, 2));
+}
+
+async function changeUser(user: string, flags: Flags, tokens?: string): Promise<void> {
+  const change = rightly(() => readUserFlags(flags, tokens));
+  const { setUser } = await import('./user-commands.js');
+  await setUser(configOf(flags), user, change);
+  await showUser(user, flags);
 }
 
 // ------------------------------------------------------------------- models
 
 async function listModels(flags: Flags): Promise<void> {
-  const config = configOf(flags);
-  const progress = progressOn(process.stderr, systemClock);
-  const states = new Map<string | null, string>([[null, 'needs none']]);
-  for (const [name, spec] of usedWeights(config)) {
-    states.set(name, await stateOf(spec, config, progress));
-  }
-  const rows = config.models.map(({ id, family, window, engine, weights }) => ({
-    ...{ id, family, window: String(window), engine: engineName(engine) },
-    weights: states.get(weights) ?? '',
-  }));
-  printRows(rows, flags, 'no models');
-}
-
-/** The built-in ones by their name: a plugin is one file, or the `index.js` of a folder. */
-function engineName(module: string): string {
-  return basename(module.replace(/(\/index)?\.js$/, ''));
-}
-
-async function stateOf(spec: WeightsConfig, config: Config, progress: Progress): Promise<string> {
-  const found = await inspectWeights(weightsPath(spec, config.modelsDir), spec, progress);
-  const size = spec.bytes === null ? '' : ` (${sizeText(spec.bytes)})`;
-  return `${spec.file}${size} ${found.state}`;
+  printRows(await listedModels(configOf(flags)), flags, 'no models');
 }
 
 async function pullModels(flags: Flags): Promise<void> {
   for (const path of await pullWeights(configOf(flags), Boolean(flags.force))) print(path);
-}
-
-function usedWeights({ models, weights }: Config): [name: string, spec: WeightsConfig][] {
-  return Object.entries(weights).filter(([name]) => models.some((model) => model.weights === name));
-}
-
-async function pullWeights(config: Config, force: boolean): Promise<string[]> {
-  const progress = progressOn(process.stderr, systemClock);
-  const paths: string[] = [];
-  for (const [, spec] of usedWeights(config)) {
-    paths.push(await ensureWeights(spec, config.modelsDir, progress, { force }));
-  }
-  return paths;
 }
 
 // ------------------------------------------------------------------- caches

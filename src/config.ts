@@ -5,6 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { availableParallelism, homedir, totalmem } from 'node:os';
 import { dirname, resolve } from 'node:path';
+import type { AccountsConfig } from './settings/accounts.js';
 import { readTables, tableNames } from './settings/file.js';
 import { type Json, Place, unknownSetting } from './settings/place.js';
 import { type PluginFinder, pluginFinder } from './settings/plugins.js';
@@ -103,6 +104,8 @@ export interface Config {
   /** Null: `/metrics` answers this machine alone. */
   readonly metricsKey: string | null;
   readonly limits: LimitSettings;
+  /** What the settings file grants; what is stored for an account wins. */
+  readonly accounts: AccountsConfig;
 }
 
 export interface ConfigSources {

@@ -27,15 +27,14 @@ import type { Route } from './http/router.js';
 import { startServer } from './http/server.js';
 import { tagRoutes } from './http/tags.js';
 import { Metrics } from './metrics.js';
+import { openSharedFile } from './open-accounts.js';
 import { Opened } from './opened.js';
 import { ExtractionPool } from './pool/extraction.js';
 import { resources } from './protocol/chat-api.js';
 import { openApiDocument } from './protocol/openapi.js';
 import { faultText, type Report, reportText } from './report.js';
-import { defaultPolicy } from './rules/account-policy.js';
 import { imageSizeOfDataUrl } from './rules/image-tokens.js';
 import { Blobs } from './store/blobs.js';
-import { ApiKeys } from './store/keys.js';
 import { LmdbStore } from './store/lmdb-store.js';
 import type { Store } from './store/store.js';
 
@@ -105,7 +104,11 @@ interface Parts {
 
 function routes({ config, gate, catalog, caches, files, prompts, metrics, chats }: Parts): Route[] {
   const clock = systemClock;
-  const estimates = new EstimateService((id) => prompts.forModel(id), imageSizeOfDataUrl);
+  const estimates = new EstimateService(
+    (id) => prompts.forModel(id),
+    imageSizeOfDataUrl,
+    (policy, id) => catalog.isOpen(policy, id),
+  );
   const ids = catalog.list().map(({ id }) => id);
   return [
     ...chatRoutes(gate, chats, { clock, keepAliveMs: config.limits.keepAliveMs }),
@@ -134,21 +137,12 @@ function openRecords(config: Config, opened: Opened): Store {
 }
 
 function openGate(config: Config, records: Store, log: Log, opened: Opened): Gate {
-  const folder = config.dataDir;
-  const clock = systemClock;
-  // The command line makes and revokes keys while the server runs.
-  const keyFile = LmdbStore.open({ folder, name: 'keys', exclusive: false });
-  opened.add(keyFile, (part) => part.close());
+  // The command line makes and revokes keys, and changes accounts, while the server runs.
+  const shared = opened.add(openSharedFile(config), (part) => part.close());
   const report = (fault: unknown) => log(`account: ${faultText(fault)}`);
-  const accounts = new Accounts({ store: records, clock, report });
+  const accounts = new Accounts({ store: records, clock: systemClock, report });
   opened.add(accounts, (part) => part.close());
-  const settings = config.apiKeys;
-  const policy = { ...defaultPolicy, concurrency: config.limits.accountConcurrency };
-  return new Gate(
-    new ApiKeys({ store: keyFile, clock, newBytes: systemRandom, settings }),
-    accounts,
-    { of: () => policy },
-  );
+  return new Gate(shared.keys, accounts, shared.grants);
 }
 
 /** Takes up what the last run left before the first request comes. */

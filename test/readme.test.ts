@@ -7,6 +7,8 @@ import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { type ErrorRow, errorTable } from '../src/errors.js';
 import { resources } from '../src/protocol/chat-api.js';
+import { defaultPolicy } from '../src/rules/account-policy.js';
+import { grantsMarkdown } from '../src/settings/accounts.js';
 import { settingsMarkdown } from '../src/settings/table.js';
 
 const path = fileURLToPath(new URL('../../README.md', import.meta.url));
@@ -19,7 +21,11 @@ function errorsMarkdown(): string {
   return ['| status | type | message |', '|---|---|---|', ...rows].join('\n');
 }
 
-const tables = { errors: errorsMarkdown(), settings: settingsMarkdown() };
+const tables = {
+  errors: errorsMarkdown(),
+  settings: settingsMarkdown(),
+  accounts: grantsMarkdown(defaultPolicy),
+};
 
 /** The lines between `<!-- name…-->` and `<!-- /name -->`. */
 function block(text: string, name: string): { start: number; end: number; body: string } {

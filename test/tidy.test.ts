@@ -21,12 +21,12 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'src/protocol': [],
   // Types only: what a constraint and a vocabulary are.
   'src/rules': ['src/protocol', 'src/plugin/contract'],
-  'src/store': [],
+  'src/store': ['src/rules/account-policy'],
   'src/plugin': [],
   // The prompt's segments are what the counter counts.
   'src/pool': ['src/plugin', 'src/rules/prompt'],
   'src/actors': ['src/rules', 'src/protocol', 'src/store/store', 'src/store/blobs', 'src/pool'],
-  'src/settings': [],
+  'src/settings': ['src/rules/account-policy'],
   'src/chat': ['src/protocol', 'src/rules', 'src/actors', 'src/pool', 'src/plugin'],
   'src/http': ['src/protocol', 'src/rules', 'src/actors', 'src/pool', 'src/chat'],
   workers: ['src/plugin', 'src/pool'],

@@ -4,6 +4,7 @@
  */
 import { ApiError } from '../errors.js';
 import type { EngineModel } from '../plugin/contract.js';
+import { type AccountPolicy, modelOpen } from '../rules/account-policy.js';
 import type { PromptSource } from '../rules/chat-prompt.js';
 import { smallestFit } from '../rules/token-budget.js';
 import type { Inference } from './generation.js';
@@ -17,6 +18,12 @@ export interface ServedModel {
   readonly engine: EngineModel;
   readonly inference: Inference;
   readonly prompts: Prompts;
+}
+
+/** Who asks, and what is open to them. */
+export interface ChatCaller {
+  readonly user: string;
+  readonly policy: AccountPolicy;
 }
 
 export interface CountedPrompt {
@@ -58,24 +65,36 @@ export class Catalog {
     return this.#byId.has(id);
   }
 
-  /** @throws ApiError `modelNotFound`. */
-  find(id: string): readonly ServedModel[] {
-    const models = this.#byId.get(id);
-    if (models === undefined) throw new ApiError('modelNotFound', {}, { param: 'model', code: id });
-    return models;
+  /** Of what an automatic id stands for, the models that are open; none for an id that is not served. */
+  openTo(policy: AccountPolicy, id: string): readonly ServedModel[] {
+    const models = this.#byId.get(id) ?? [];
+    if (modelOpen(policy, id)) return models;
+    return models.filter((model) => modelOpen(policy, model.id));
+  }
+
+  /** Also for an id that is not served. */
+  isOpen(policy: AccountPolicy, id: string): boolean {
+    return this.has(id) ? this.openTo(policy, id).length > 0 : modelOpen(policy, id);
+  }
+
+  /** @throws ApiError `modelNotFound`, also for a model that is not open. */
+  find(id: string, policy: AccountPolicy): readonly ServedModel[] {
+    const open = this.openTo(policy, id);
+    if (open.length === 0) throw new ApiError('modelNotFound', {}, { param: 'model', code: id });
+    return open;
   }
 
   /** Counts the prompt, once for models of one vocabulary, and settles which model runs it. */
   async count(
-    owner: string,
+    { user, policy }: ChatCaller,
     id: string,
     source: PromptSource,
     maxTokens: number | null,
   ): Promise<CountedPrompt> {
-    const models = this.find(id);
+    const models = this.find(id, policy);
     const idsOf = new Map<Prompts, Promise<Uint32Array>>();
     for (const { prompts } of models) {
-      if (!idsOf.has(prompts)) idsOf.set(prompts, prompts.ids(owner, source, null));
+      if (!idsOf.has(prompts)) idsOf.set(prompts, prompts.ids(user, source, null));
     }
     const counted = await Promise.all(
       models.map(async (model) => {

@@ -4,7 +4,9 @@
  */
 import { ApiError } from '../errors.js';
 import type { EstimateRequest } from '../protocol/estimate.js';
+import type { AccountPolicy } from '../rules/account-policy.js';
 import type { ReadImage } from '../rules/chat-prompt.js';
+import type { ChatCaller } from './catalog.js';
 import type { Prompts } from './prompts.js';
 
 /** Counted like the model of the same name without this, with image parts by their pixels. */
@@ -17,15 +19,18 @@ export class EstimateService {
   constructor(
     readonly find: FindPrompts,
     readonly readImage: ReadImage,
+    /** Also asked for ids that are not served. */
+    readonly isOpen: (policy: AccountPolicy, id: string) => boolean,
   ) {}
 
   /** @throws ApiError `modelNotFound`, or what is wrong with an image. */
-  async count(owner: string, request: EstimateRequest): Promise<number> {
+  async count({ user, policy }: ChatCaller, request: EstimateRequest): Promise<number> {
     const { model } = request;
     const sees = model.endsWith(VISION);
-    const prompts = this.find(sees ? model.slice(0, -VISION.length) : model);
+    const id = sees ? model.slice(0, -VISION.length) : model;
+    const prompts = this.isOpen(policy, id) ? this.find(id) : null;
     if (prompts === null) throw new ApiError('modelNotFound', {}, { param: 'model', code: model });
-    const ids = await (await prompts).ids(owner, request, sees ? this.readImage : null);
+    const ids = await (await prompts).ids(user, request, sees ? this.readImage : null);
     return ids.length;
   }
 }

@@ -17,7 +17,7 @@ import { type AnswerHead, newCompletionId, type TokenLogprobs } from '../protoco
 import type { JsonObject } from '../protocol/schema.js';
 import { answerTokensMax } from '../rules/token-budget.js';
 import { CacheUse, findCache } from './cache-use.js';
-import type { Catalog, ServedModel } from './catalog.js';
+import type { Catalog, ChatCaller, ServedModel } from './catalog.js';
 import {
   Generation,
   type GenerationListener,
@@ -49,11 +49,12 @@ export class ChatService {
   constructor(readonly options: ChatServiceOptions) {}
 
   /** @throws ApiError for a bad request, an unknown model, a cache that is not there, or a prompt that is too long. */
-  async prepare(owner: string, value: unknown, header: ReadHeader): Promise<PreparedChat> {
+  async prepare(caller: ChatCaller, value: unknown, header: ReadHeader): Promise<PreparedChat> {
     const { catalog, caches, clock, newBytes, report } = this.options;
     const requestMs = clock.nowMs();
-    const { request, options, found } = await this.#open(owner, value, header);
-    const { model, ids } = await catalog.count(owner, request.model, request, request.maxTokens);
+    const owner = caller.user;
+    const { request, options, found } = await this.#open(caller, value, header);
+    const { model, ids } = await catalog.count(caller, request.model, request, request.maxTokens);
     const maxTokens = answerTokensMax(ids.length, request.maxTokens, model.window);
     const parts = { caches, report, owner, found, request, model, ids, requestMs };
     const cache = options === null ? null : await CacheUse.open({ ...parts, options });
@@ -64,20 +65,20 @@ export class ChatService {
   }
 
   /** In the order of the contract: the request, its model, then the cache. */
-  async #open(owner: string, value: unknown, header: ReadHeader): Promise<Opened> {
-    if (beginsWithCache(value)) return await this.#openCached(owner, value);
+  async #open(caller: ChatCaller, value: unknown, header: ReadHeader): Promise<Opened> {
+    if (beginsWithCache(value)) return await this.#openCached(caller, value);
     const request = parseChatRequest(value);
-    this.options.catalog.find(request.model);
+    this.options.catalog.find(request.model, caller.policy);
     const options = readCacheHeaders(header);
     if (options === null) return { request, options, found: null };
-    return { request, options, found: await findCache(this.options.caches, owner, options) };
+    return { request, options, found: await findCache(this.options.caches, caller.user, options) };
   }
 
   /** The cached messages take the place of the message that names them. */
-  async #openCached(owner: string, value: unknown): Promise<Opened> {
-    this.options.catalog.find(checkBesideCache(value).model);
+  async #openCached({ user, policy }: ChatCaller, value: unknown): Promise<Opened> {
+    this.options.catalog.find(checkBesideCache(value).model, policy);
     const options = cacheMessage(value);
-    const found = await findCache(this.options.caches, owner, options);
+    const found = await findCache(this.options.caches, user, options);
     const { messages, tools } = found?.texts() ?? { messages: [], tools: [] };
     const parsed = (texts: readonly string[]) =>
       texts.map((text) => JSON.parse(text) as JsonObject);

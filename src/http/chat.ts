@@ -23,9 +23,9 @@ export interface StreamPace {
 }
 
 export function chatRoutes(gate: Gate, service: ChatService, pace: StreamPace): Route[] {
-  const handle = gate.guard({ api: 'chat' }, async (exchange, { user }) => {
+  const handle = gate.guard({ api: 'chat' }, async (exchange, caller) => {
     const value = parseJson(await exchange.body());
-    const chat = await service.prepare(user, value, (name) => exchange.header(name));
+    const chat = await service.prepare(caller, value, (name) => exchange.header(name));
     const note = noteOf(chat);
     exchange.note.chat = note;
     if (chat.cache?.dryRun) {

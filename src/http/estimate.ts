@@ -9,9 +9,9 @@ import type { Gate } from './gate.js';
 import { type Route, route } from './router.js';
 
 export function estimateRoutes(gate: Gate, service: EstimateService): Route[] {
-  const handle = gate.guardFree({ api: 'estimate' }, async (exchange, { user }) => {
+  const handle = gate.guardFree({ api: 'estimate' }, async (exchange, { user, policy }) => {
     const request = parseEstimateRequest(parseJson(await exchange.body()));
-    exchange.replyJson(200, estimate(await service.count(user, request)));
+    exchange.replyJson(200, estimate(await service.count({ user, policy }, request)));
   });
   return [route('POST', '/v1/tokenizers/estimate-token-count', handle)];
 }

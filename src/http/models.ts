@@ -24,12 +24,13 @@ export function modelRoutes(gate: Gate, catalog: Catalog, createdS: number): Rou
   const bodies = new Map(records.map((record) => [record.id, JSON.stringify(model(record))]));
   return [
     route('GET', '/v1/models', (exchange) => {
-      gate.identify(exchange, null);
-      exchange.reply(200, list);
+      const { policy } = gate.identify(exchange, null);
+      const open = records.filter(({ id }) => catalog.isOpen(policy, id));
+      exchange.reply(200, policy.models === null ? list : JSON.stringify(modelList(open)));
     }),
     route('GET', '/v1/models/:id', (exchange, { id }) => {
-      gate.identify(exchange, null);
-      const body = bodies.get(id);
+      const { policy } = gate.identify(exchange, null);
+      const body = catalog.isOpen(policy, id) ? bodies.get(id) : undefined;
       if (body === undefined) throw new ApiError('modelNotFound', {}, { param: 'model', code: id });
       exchange.reply(200, body);
     }),

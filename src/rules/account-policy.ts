@@ -36,6 +36,10 @@ export interface AccountPolicy {
   readonly credit: Credit | null;
 }
 
+/** What somebody said of an account; the rest is as it was before. */
+export type AccountGrant = Partial<AccountPolicy>;
+export type GrantName = Exclude<keyof AccountPolicy, 'credit'>;
+
 export const defaultPolicy: AccountPolicy = {
   state: 'active',
   concurrency: limits.accountConcurrencyDefault,
@@ -49,6 +53,11 @@ export const defaultPolicy: AccountPolicy = {
   apis: null,
   credit: null,
 };
+
+/** Later grants win, field by field. */
+export function policyOf(...grants: readonly AccountGrant[]): AccountPolicy {
+  return Object.assign({ ...defaultPolicy }, ...grants);
+}
 
 /** How an account is named in refusals. */
 export interface AccountName {

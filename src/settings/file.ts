@@ -4,6 +4,7 @@
  */
 import type { LimitSettings, ModelConfig, WeightsConfig } from '../config.js';
 import { limits, modelWindows } from '../limits.js';
+import { type AccountsConfig, readAccounts } from './accounts.js';
 import { integer, type Kind, path, pattern } from './kinds.js';
 import type { Json, Place } from './place.js';
 import type { NamedKind, PluginFinder } from './plugins.js';
@@ -19,9 +20,10 @@ export interface FileTables {
   readonly models: readonly ModelConfig[];
   readonly weights: Readonly<Record<string, WeightsConfig>>;
   readonly limits: LimitSettings;
+  readonly accounts: AccountsConfig;
 }
 
-export const tableNames = ['models', 'weights', 'defaults', 'limits'] as const;
+export const tableNames = ['models', 'weights', 'defaults', 'limits', 'accounts'] as const;
 
 type WeightsTable = FileTables['weights'];
 
@@ -37,7 +39,8 @@ export function readTables(file: Json, top: Place, context: FileContext): FileTa
     const entry = { ...defaults, ...place.in(id).object(value) };
     return readModel(id, entry, place.in(id), weights, context);
   });
-  return { models, weights, limits: readLimits(file.limits ?? {}, top.in('limits')) };
+  const accounts = readAccounts(file.accounts ?? {}, top.in('accounts'));
+  return { models, weights, accounts, limits: readLimits(file.limits ?? {}, top.in('limits')) };
 }
 
 // ------------------------------------------------------------------ models

@@ -100,7 +100,7 @@ export function threadPair(): Kind<{ single: number; batch: number } | null> {
 }
 
 /** Text with commas, or in the file a list of strings. */
-function words(raw: unknown): string[] | undefined {
+export function words(raw: unknown): string[] | undefined {
   const list = typeof raw === 'string' ? raw.split(',') : raw;
   if (!Array.isArray(list)) return undefined;
   if (!list.every((entry) => typeof entry === 'string')) return undefined;

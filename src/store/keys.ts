@@ -171,7 +171,7 @@ function settingEntry({ user, key }: ApiKeySetting, i: number): [string, KeyHold
   return [sha256(key), { user, keyId: `ak-setting-${i + 1}` }];
 }
 
-function assertOwner(user: string): void {
+export function assertOwner(user: string): void {
   if (isOwner(user)) return;
   throw new Error(
     `the user name ${JSON.stringify(user)} is not allowed: 1 to ${limits.ownerLengthMax} of A-Z a-z 0-9 . _ -, the first a letter or digit`,

@@ -1,5 +1,9 @@
 import t from 'tap';
 import { Catalog, type ServedModel } from '../../src/chat/catalog.js';
+import { defaultPolicy } from '../../src/rules/account-policy.js';
+import { apiError } from '../support/api-error.js';
+
+const alice = { user: 'alice', policy: defaultPolicy };
 
 t.test('windows of one vocabulary are counted once', async (t) => {
   let counts = 0;
@@ -13,7 +17,20 @@ t.test('windows of one vocabulary are counted once', async (t) => {
     ({ id, family: 'm', window, prompts }) as unknown as ServedModel;
   const catalog = new Catalog([model('m-8k', 8192), model('m-32k', 32_768)]);
   const { messages, tools, partial } = { messages: [], tools: [], partial: false };
-  const counted = await catalog.count('alice', 'm-auto', { messages, tools, partial }, 10);
+  const counted = await catalog.count(alice, 'm-auto', { messages, tools, partial }, 10);
   t.equal(counted.model.id, 'm-32k');
   t.equal(counts, 1);
+});
+
+t.test('an automatic id stands for the models that are open', async (t) => {
+  const model = (id: string) => ({ id, family: 'm', window: 1 }) as unknown as ServedModel;
+  const catalog = new Catalog([model('m-8k'), model('m-32k')]);
+  const found = (id: string, models: readonly string[] | null) =>
+    catalog.openTo({ ...defaultPolicy, models }, id).map((each) => each.id);
+  t.strictSame(found('m-auto', ['m-32k']), ['m-32k']);
+  t.strictSame(found('m-auto', ['m-auto']), ['m-8k', 'm-32k']);
+  t.strictSame(found('m-auto', []), []);
+  t.strictSame(found('m-8k', ['m-auto']), []);
+  t.strictSame(found('m-8k', null), ['m-8k']);
+  t.throws(() => catalog.find('m-8k', { ...defaultPolicy, models: [] }), apiError('modelNotFound'));
 });

@@ -1,0 +1,85 @@
+/**
+ * Owns what is stored of what accounts are granted, and how it is laid over the settings.
+ * It must never remember a grant longer than its record has one version: another process may change it at any time.
+ */
+import { decodeRecord, encodeRecord } from '../codec.js';
+import { limits } from '../limits.js';
+import { type AccountGrant, type AccountPolicy, policyOf } from '../rules/account-policy.js';
+import { assertOwner } from './keys.js';
+import type { Store, StoreKey } from './store.js';
+
+export interface GrantParts {
+  /** The file of the keys, which the command line can have open beside the server. */
+  readonly store: Store;
+  /** Of all accounts. */
+  readonly base: AccountGrant;
+  /** By the settings. */
+  readonly users: ReadonlyMap<string, AccountGrant>;
+}
+
+interface KnownPolicy {
+  readonly version: number | null;
+  readonly policy: AccountPolicy;
+}
+
+const PAGE = 500;
+/** Two commands at once are rare, and each takes a millisecond. */
+const ATTEMPTS_MAX = 10;
+
+export class AccountGrants {
+  readonly #known = new Map<string, KnownPolicy>();
+
+  constructor(readonly parts: GrantParts) {}
+
+  /** As it is now: one look into the file. */
+  of(user: string): AccountPolicy {
+    const record = this.parts.store.get(keyOf(user));
+    const version = record?.version ?? null;
+    const known = this.#known.get(user);
+    if (known?.version === version) return known.policy;
+    const { base, users } = this.parts;
+    const stored = record === null ? {} : decodeRecord<AccountGrant>(record.value);
+    const policy = policyOf(base, users.get(user) ?? {}, stored);
+    this.#remember(user, { version, policy });
+    return policy;
+  }
+
+  /** Durable when this resolves. */
+  async change(user: string, change: (stored: AccountGrant) => AccountGrant): Promise<void> {
+    assertOwner(user);
+    const { store } = this.parts;
+    const key = keyOf(user);
+    for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
+      const record = store.get(key);
+      const stored = record === null ? {} : decodeRecord<AccountGrant>(record.value);
+      const value = encodeRecord(change(stored));
+      const expected = record?.version ?? null;
+      if (!(await store.commit([{ type: 'put', key, value, expected }]))) continue;
+      await store.flushed();
+      return;
+    }
+    throw new Error(`the account of ${user} is being changed by others all the time`);
+  }
+
+  /** Users with a stored grant or one of the settings, in no order. */
+  list(): string[] {
+    const users = new Set(this.parts.users.keys());
+    const range = { prefix: ['account'], limit: PAGE };
+    let page = this.parts.store.page(range);
+    for (let last = page.at(-1); last; last = page.at(-1)) {
+      for (const { key } of page) users.add(String(key[1]));
+      page = this.parts.store.page({ ...range, after: last.key });
+    }
+    return [...users];
+  }
+
+  #remember(user: string, known: KnownPolicy): void {
+    const oldest = this.#known.keys().next();
+    if (this.#known.size >= limits.keyMemoryMax && !oldest.done) this.#known.delete(oldest.value);
+    this.#known.set(user, known);
+  }
+}
+
+function keyOf(user: string): StoreKey {
+  return ['account', user];
+}
