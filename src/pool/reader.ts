@@ -3,6 +3,7 @@
  * It must never outlive a bound that was reached, nor be used again after a fault.
  */
 import type { ChildProcess } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
 import type { Clock } from '../clock.js';
 import { fromErrorValue } from '../errors.js';
 import { childPipe, startChild } from './child.js';
@@ -63,7 +64,11 @@ export class Reader {
     this.#child = startChild({
       entry: new URL('./reader-child.js', import.meta.url),
       start,
-      flags: [`--max-old-space-size=${Math.ceil(start.memoryBytesMax / MIB)}`],
+      flags: [
+        `--max-old-space-size=${Math.ceil(start.memoryBytesMax / MIB)}`,
+        // Every thread inherits it, which `--import` does not promise: it is CommonJS for this.
+        `--require=${fileURLToPath(new URL('./reader-guard.cjs', import.meta.url))}`,
+      ],
       // Nothing of the server's: no keys, no settings, no folder that a relative path could mean.
       env: {},
       cwd: '/',

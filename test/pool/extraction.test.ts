@@ -1,7 +1,12 @@
 /** Owns the proof that a document costs no more than its own result, whatever it makes its reader do. */
+import { spawn, spawnSync } from 'node:child_process';
+import { createSocket } from 'node:dgram';
+import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { systemClock } from '../../src/clock.js';
 import {
@@ -16,13 +21,17 @@ t.teardown(() => rmSync(folder, { recursive: true, force: true }));
 const hostile = new URL('../support/extractor-hostile.js', import.meta.url).href;
 const text = new URL('../../plugins/extractor-text.js', import.meta.url).href;
 
-function open(module: string, bounds: Partial<PoolBounds> = {}): ExtractionPool {
+function open(
+  module: string,
+  bounds: Partial<PoolBounds> = {},
+  log: (line: string) => void = () => {},
+): ExtractionPool {
   return new ExtractionPool({
     processes: 1,
     extractors: [module],
     languages: [],
     clock: systemClock,
-    log: () => {},
+    log,
     bounds: { memoryBytesMax: 400 * 2 ** 20, ...bounds },
   });
 }
@@ -120,3 +129,59 @@ t.test('who gives up frees the lane, and owners take turns', async (t) => {
   t.same(order, ['a', 'b']);
   t.equal(pool.hasRoom('u'), true);
 });
+
+t.test('no document reaches a host or starts a program', async (t) => {
+  const met: string[] = [];
+  const server = createServer((socket) => {
+    met.push('a connection');
+    socket.destroy();
+  }).listen(0, '127.0.0.1');
+  const udp = createSocket('udp4').on('message', () => met.push('a datagram'));
+  udp.bind(0, '127.0.0.1');
+  await Promise.all([once(server, 'listening'), once(udp, 'listening')]);
+  const lines: string[] = [];
+  const pool = open(hostile, { msMax: 20_000 }, (line) => lines.push(line));
+  t.teardown(async () => {
+    server.close();
+    udp.close();
+    await pool.close();
+  });
+  const { port } = server.address() as AddressInfo;
+  const made = join(folder, 'made');
+  for (const act of [
+    `connect ${port}`,
+    `fetch ${port}`,
+    `nested ${port}`,
+    `datagram ${udp.address().port}`,
+    'name',
+    `program ${made}`,
+    `waited ${made}`,
+  ]) {
+    t.match(await extract(pool, act).result, { type: 'refused', reason: /damaged/ }, act);
+    t.match(lines.pop(), /not for who reads/, act);
+  }
+  t.same(met, []);
+  t.notOk(existsSync(made));
+});
+
+t.test('a reader ends with its parent, whatever it reads', async (t) => {
+  const entry = fileURLToPath(new URL('../support/reader-parent.js', import.meta.url));
+  const parent = spawn(process.execPath, [entry, hostile, folder], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  t.teardown(() => parent.kill('SIGKILL'));
+  const [pid] = (await once(parent.stdout, 'data')) as [Buffer];
+  t.match(processState(Number(pid)), /^[RSD]/);
+  parent.kill('SIGKILL');
+  const end = Date.now() + 30_000;
+  const ended = () => /^Z|^$/.test(processState(Number(pid)));
+  while (!ended() && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 50));
+  t.ok(ended());
+});
+
+/** Empty where there is none; `Z` where nobody has taken note of its end. */
+function processState(pid: number): string {
+  return spawnSync('ps', ['-o', 'stat=', '-p', `${pid}`])
+    .stdout.toString()
+    .trim();
+}

@@ -2,9 +2,35 @@
  * Owns an extractor that does whatever the document says, and most of it is bad.
  * It must never be opened outside a test.
  */
+import { spawn, spawnSync } from 'node:child_process';
+import { createSocket } from 'node:dgram';
+import { resolve4 } from 'node:dns/promises';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { Worker } from 'node:worker_threads';
 import type { ExtractorPlugin } from '../../src/plugin/contract.js';
 
-const acts: Readonly<Record<string, () => unknown>> = {
+/** What it does with the rest of the document: a port, or a file to make. */
+const acts: Readonly<Record<string, (rest: string) => unknown>> = {
+  connect: (port) => once(connect(Number(port), '127.0.0.1'), 'connect'),
+  fetch: (port) =>
+    fetch(`http://127.0.0.1:${port}/`).catch(({ cause }: Error) => {
+      throw cause;
+    }),
+  // What is thrown there rejects here.
+  nested: (port) =>
+    once(
+      new Worker(`require('node:net').connect(${Number(port)}, '127.0.0.1')`, { eval: true }),
+      'exit',
+    ),
+  datagram: async (port) => {
+    const socket = createSocket('udp4');
+    socket.send('hello', Number(port), '127.0.0.1');
+    await once(socket, 'close');
+  },
+  name: () => resolve4('preface.test'),
+  program: (file) => once(spawn('touch', [file]), 'exit'),
+  waited: (file) => spawnSync('touch', [file]),
   loop: () => {
     for (;;);
   },
@@ -38,7 +64,9 @@ const plugin: ExtractorPlugin = {
     accepts: () => ({ fileType: 'text/x-act', ground: 'content' }),
     async *extract({ bytes }) {
       const act = Buffer.from(bytes).toString();
-      await acts[act]?.();
+      const [name = '', rest = ''] = act.split(' ');
+      if (name === 'page') yield { text: name, pages: null };
+      await acts[name === 'page' ? rest : name]?.(rest);
       yield { text: act, pages: 1 };
     },
     close: async () => {},

@@ -1,0 +1,26 @@
+/**
+ * Owns a process whose only work is to have a reader, whose process id it prints once it reads without end.
+ * It must be killed by who started it.
+ */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { systemClock } from '../../src/clock.js';
+import { documentBounds } from '../../src/pool/extraction.js';
+import { Reader } from '../../src/pool/reader.js';
+
+const [module = '', folder = ''] = process.argv.slice(2);
+const options = { bounds: documentBounds, languages: [] };
+const reader = new Reader({
+  start: { extractors: [{ module, options }], memoryBytesMax: 400 * 2 ** 20 },
+  clock: systemClock,
+  startMsMax: 60_000,
+  readMsMax: 120_000,
+  memoryKeptBytesMax: 400 * 2 ** 20,
+  log: console.error,
+});
+// It says so from its own thread before it loops.
+const source = join(folder, 'parent.source');
+writeFileSync(source, 'page loop');
+await reader.read({ source, filename: 'a', target: join(folder, 'parent.json') }, () => {
+  console.log(reader.pid);
+});
