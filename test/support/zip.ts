@@ -1,0 +1,77 @@
+/**
+ * Owns archives that no honest writer makes: each number of theirs may be a lie.
+ * It must never be used for what should be read as it is.
+ */
+import { crc32, deflateRawSync } from 'node:zlib';
+
+export interface Entry {
+  readonly name: string;
+  readonly bytes: Uint8Array | string;
+  /** What the directory says; the truth if left out. */
+  readonly unpackedBytes?: number;
+  /** The bytes of the first entry are told to be those of this one too. */
+  readonly shared?: boolean;
+  readonly encrypted?: boolean;
+}
+
+export function zip(entries: readonly Entry[]): Buffer {
+  const parts: Buffer[] = [];
+  const directory: Buffer[] = [];
+  let at = 0;
+  for (const entry of entries) {
+    const bytes = Buffer.from(entry.bytes);
+    const packed = deflateRawSync(bytes);
+    const name = Buffer.from(entry.name);
+    const head = Buffer.alloc(26);
+    head.writeUInt16LE(20, 0);
+    head.writeUInt16LE(entry.encrypted === true ? 1 : 0, 2);
+    head.writeUInt16LE(8, 4);
+    head.writeUInt32LE(crc32(bytes), 10);
+    head.writeUInt32LE(packed.length, 14);
+    head.writeUInt32LE(entry.unpackedBytes ?? bytes.length, 18);
+    head.writeUInt16LE(name.length, 22);
+    directory.push(directoryEntry(head, name, entry.shared === true ? 0 : at));
+    if (entry.shared === true) continue;
+    const local = Buffer.concat([Buffer.from('PK\x03\x04', 'latin1'), head, name, packed]);
+    parts.push(local);
+    at += local.length;
+  }
+  const listed = Buffer.concat(directory);
+  const end = Buffer.alloc(22);
+  end.write('PK\x05\x06', 'latin1');
+  end.writeUInt16LE(entries.length, 8);
+  end.writeUInt16LE(entries.length, 10);
+  end.writeUInt32LE(listed.length, 12);
+  end.writeUInt32LE(at, 16);
+  return Buffer.concat([...parts, listed, end]);
+}
+
+function directoryEntry(head: Buffer, name: Buffer, offset: number): Buffer {
+  const rest = Buffer.alloc(14);
+  rest.writeUInt32LE(offset, 10);
+  return Buffer.concat([Buffer.from('PK\x01\x02\x14\0', 'latin1'), head, rest, name]);
+}
+
+const types = (contentType: string) =>
+  `<Types><Override PartName="/main.xml" ContentType="application/vnd.openxmlformats-officedocument.${contentType}.main+xml"/></Types>`;
+
+const relations = (list: readonly string[]) => `<Relationships>${list.join('')}</Relationships>`;
+
+export const relation = (id: string, type: string, target: string, mode = 'Internal') =>
+  `<Relationship Id="${id}" Type="http://x/${type}" Target="${target}" TargetMode="${mode}"/>`;
+
+/** A package of Office whose main part is `main.xml`. */
+export function officePackage(
+  contentType: string,
+  main: string,
+  related: readonly string[] = [],
+  entries: readonly Entry[] = [],
+): Buffer {
+  return zip([
+    { name: '[Content_Types].xml', bytes: types(contentType) },
+    { name: '_rels/.rels', bytes: relations([relation('r', 'officeDocument', 'main.xml')]) },
+    { name: 'main.xml', bytes: main },
+    { name: '_rels/main.xml.rels', bytes: relations(related) },
+    ...entries,
+  ]);
+}
