@@ -12,12 +12,18 @@ import {
   type TokenUsage,
 } from '../rules/account.js';
 import type { AccountPolicy } from '../rules/account-policy.js';
+import { limitsTokens } from '../rules/account-rates.js';
 import type { Store } from '../store/store.js';
 import type { Logic } from './actor.js';
 import { Registry } from './registry.js';
 
 /** Leave to run one chat. */
 export interface Admission {
+  /**
+   * Before the chat runs, with its prompt and longest answer; once at most. Plain where nothing is limited.
+   * @throws ApiError of the rates and the balance.
+   */
+  reserve(tokens: number): Promise<void> | null;
   /** Ends it. Must be called once, whatever became of the chat; further calls do nothing. */
   settle(usage: TokenUsage): void;
 }
@@ -48,28 +54,39 @@ export class Accounts {
   admit(user: string, keyId: string, policy: AccountPolicy): Admission | Promise<Admission> {
     const state = this.#registry.ask(user, { type: 'admit', keyId, policy });
     return state instanceof Promise
-      ? state.then(() => this.#admission(user))
-      : this.#admission(user);
+      ? state.then(() => this.#admission(user, keyId, policy))
+      : this.#admission(user, keyId, policy);
   }
 
   close(): Promise<void> {
     return this.#registry.close();
   }
 
-  #admission(user: string): Admission {
+  #admission(user: string, keyId: string, policy: AccountPolicy): Admission {
     let open = true;
+    let reserved = 0;
     return {
+      reserve: (tokens) => {
+        if (!limitsTokens(policy)) return null;
+        return this.#reserve(user, keyId, policy, tokens).then(() => {
+          reserved = tokens;
+        });
+      },
       settle: (usage) => {
         if (!open) return;
         open = false;
-        this.#settle(user, usage);
+        this.#settle(user, usage, reserved);
       },
     };
   }
 
-  #settle(user: string, usage: TokenUsage): void {
+  async #reserve(user: string, keyId: string, policy: AccountPolicy, tokens: number) {
+    await this.#registry.ask(user, { type: 'reserve', keyId, policy, tokens });
+  }
+
+  #settle(user: string, usage: TokenUsage, reserved: number): void {
     try {
-      const settled = this.#registry.askOwed(user, { type: 'settle', usage });
+      const settled = this.#registry.askOwed(user, { type: 'settle', usage, reserved });
       if (settled instanceof Promise) settled.catch(this.#report);
     } catch (fault) {
       this.#report(fault);
@@ -86,13 +103,21 @@ function accountLogic(): AccountLogic {
       ...(before === null && saved),
       user,
       inFlight: before?.inFlight ?? 0,
+      ...ratesAfter(saved, before),
     }),
-    saved: ({ today, past }) => ({ today, past }),
+    saved: ({ today, past, rates }) => ({ today, past, rates }),
     indexChanges: () => [],
     transition: accountTransition,
     resume: () => [],
     evictable: ({ inFlight }) => inFlight === 0,
   };
+}
+
+/** At activation nothing runs: what is reserved then was lost with the chats of a broken run. */
+function ratesAfter(saved: AccountRecord | null, before: AccountState | null) {
+  if (before !== null) return { rates: before.rates, lost: before.lost };
+  const rates = saved?.rates ?? newAccount().rates;
+  return { rates: { ...rates, reserved: 0 }, lost: rates.reserved };
 }
 
 async function noEffect(): Promise<null> {

@@ -116,6 +116,12 @@ export class PreparedChat {
     return this.prepared.ids.length;
   }
 
+  /** Of the prompt and the longest answers. */
+  get tokensMax(): number {
+    const { ids, maxTokens, request } = this.prepared;
+    return ids.length + maxTokens * request.choices;
+  }
+
   get cache(): CacheUse | null {
     return this.prepared.cache;
   }

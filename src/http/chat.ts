@@ -32,6 +32,7 @@ export function chatRoutes(gate: Gate, service: ChatService, pace: StreamPace): 
       replyDry(exchange, chat, chat.cache);
       return null;
     }
+    await caller.admission.reserve(chat.tokensMax);
     const run = new ChatRun(exchange, chat, note);
     await (chat.request.stream ? run.stream(pace) : run.reply());
     return run.used;

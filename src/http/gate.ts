@@ -2,7 +2,7 @@
  * Owns the way in: which key came, whose it is, and whether that account may run a request now.
  * Nothing behind it may answer a request that has not passed here, and every pass is given back once.
  */
-import type { Accounts } from '../actors/account.js';
+import type { Accounts, Admission } from '../actors/account.js';
 import { ApiError, type ErrorName } from '../errors.js';
 import { limits } from '../limits.js';
 import type { TokenUsage } from '../rules/account.js';
@@ -21,6 +21,11 @@ export interface Caller extends KeyHolder {
   readonly policy: AccountPolicy;
 }
 
+/** With its place among the running requests. */
+export interface Admitted extends Caller {
+  readonly admission: Pick<Admission, 'reserve'>;
+}
+
 export interface Keys {
   lookup(bearer: string): KeyHolder | null;
 }
@@ -32,7 +37,7 @@ export interface Policies {
 /** What the request used is what it resolves to; null for nothing that counts. */
 export type Guarded<Params> = (
   exchange: Exchange,
-  caller: Caller,
+  caller: Admitted,
   params: Params,
 ) => Promise<TokenUsage | null>;
 
@@ -80,7 +85,7 @@ export class Gate {
       const admission = await this.accounts.admit(caller.user, caller.keyId, caller.policy);
       let used = NOTHING;
       try {
-        used = (await handler(exchange, caller, params)) ?? NOTHING;
+        used = (await handler(exchange, { ...caller, admission }, params)) ?? NOTHING;
       } finally {
         admission.settle(used);
       }

@@ -5,6 +5,14 @@
 import { ApiError } from '../errors.js';
 import { limits } from '../limits.js';
 import type { AccountPolicy } from './account-policy.js';
+import {
+  limitsTokens,
+  noRates,
+  type RateRecord,
+  withRequest,
+  withReservation,
+  withUse,
+} from './account-rates.js';
 
 export interface TokenUsage {
   readonly promptTokens: number;
@@ -24,18 +32,29 @@ export interface AccountRecord {
   readonly today: DayUsage;
   /** The days before, oldest first. */
   readonly past: readonly DayUsage[];
+  readonly rates: RateRecord;
 }
 
 export interface AccountState extends AccountRecord {
   readonly user: string;
   /** Chats admitted and not yet settled. Begins at 0: a restart ends all chats. */
   readonly inFlight: number;
+  /** Tokens that chats had reserved when the last run broke off: they count as used from the first message on. */
+  readonly lost: number;
 }
 
 export type AccountMessage =
   /** Each admission is followed by exactly one `settle`, whatever became of the chat. */
   | { readonly type: 'admit'; readonly keyId: string; readonly policy: AccountPolicy }
-  | { readonly type: 'settle'; readonly usage: TokenUsage };
+  /** Once between the two, with prompt and longest answer. */
+  | {
+      readonly type: 'reserve';
+      readonly keyId: string;
+      readonly policy: AccountPolicy;
+      readonly tokens: number;
+    }
+  /** `reserved`: what `reserve` took, 0 without one. */
+  | { readonly type: 'settle'; readonly usage: TokenUsage; readonly reserved: number };
 
 export interface AccountDecision {
   readonly next: AccountState;
@@ -49,20 +68,28 @@ const NO_EFFECTS: readonly never[] = [];
 
 /** @throws ApiError when the account may not start a chat now. */
 export function accountTransition(
-  state: AccountState,
+  restored: AccountState,
   message: AccountMessage,
   nowMs: number,
 ): AccountDecision {
+  const state = restored.lost > 0 ? withLost(restored, nowMs) : restored;
   switch (message.type) {
     case 'admit':
-      return decided(admitted(state, message), 'no');
+      return decided(admitted(state, message, nowMs), message.policy.rpm === null ? 'no' : 'later');
+    case 'reserve':
+      return decided(reserved(state, message, nowMs), 'later');
     case 'settle':
-      return decided(settled(state, message.usage, dayOf(nowMs)), 'later');
+      return decided(settled(state, message, nowMs), 'later');
   }
 }
 
+function withLost(state: AccountState, nowMs: number): AccountState {
+  const use = { used: state.lost, charged: state.lost, reserved: 0 };
+  return { ...state, lost: 0, rates: withUse(state.rates, use, nowMs) };
+}
+
 export function newAccount(): AccountRecord {
-  return { today: emptyDay(0), past: [] };
+  return { today: emptyDay(0), past: [], rates: noRates };
 }
 
 function decided(next: AccountState, save: AccountDecision['save']): AccountDecision {
@@ -72,6 +99,7 @@ function decided(next: AccountState, save: AccountDecision['save']): AccountDeci
 function admitted(
   state: AccountState,
   { keyId, policy }: Extract<AccountMessage, { readonly type: 'admit' }>,
+  nowMs: number,
 ): AccountState {
   const { user, inFlight } = state;
   if (inFlight >= policy.concurrency) {
@@ -80,10 +108,29 @@ function admitted(
     const values = { ...account, Concurrency: policy.concurrency, time: retryAfterMs / 1000 };
     throw new ApiError('concurrencyLimit', values, { retryAfterMs });
   }
-  return { ...state, inFlight: inFlight + 1 };
+  const rates = withRequest(state.rates, policy, { user, keyId }, nowMs);
+  return { ...state, inFlight: inFlight + 1, rates };
 }
 
-function settled(state: AccountState, usage: TokenUsage, day: number): AccountState {
+function reserved(
+  state: AccountState,
+  { keyId, policy, tokens }: Extract<AccountMessage, { readonly type: 'reserve' }>,
+  nowMs: number,
+): AccountState {
+  if (!limitsTokens(policy)) return state;
+  const name = { user: state.user, keyId };
+  return { ...state, rates: withReservation(state.rates, policy, name, tokens, nowMs) };
+}
+
+function settled(
+  state: AccountState,
+  { usage, reserved }: Extract<AccountMessage, { readonly type: 'settle' }>,
+  nowMs: number,
+): AccountState {
+  const day = dayOf(nowMs);
+  const used = usage.promptTokens + usage.completionTokens;
+  const use = { used, charged: used - usage.cachedTokens, reserved };
+  const rates = reserved === 0 ? state.rates : withUse(state.rates, use, nowMs);
   const { today, past } = state.today.day < day ? nextDay(state, day) : state;
   const counted = {
     day: today.day,
@@ -92,7 +139,7 @@ function settled(state: AccountState, usage: TokenUsage, day: number): AccountSt
     cachedTokens: today.cachedTokens + usage.cachedTokens,
     completionTokens: today.completionTokens + usage.completionTokens,
   };
-  return { ...state, inFlight: state.inFlight - 1, today: counted, past };
+  return { ...state, inFlight: state.inFlight - 1, today: counted, past, rates };
 }
 
 /** A clock that jumped back never gets here: it goes on counting the day it left. */

@@ -96,3 +96,19 @@ t.test('chats that come and go during a write wait for it', async (t) => {
   t.equal(stored(parts.store, 'small')?.today.requests, 3);
   t.strictSame(parts.faults, []);
 });
+
+t.test('a run that breaks off leaves its reservations as used', async (t) => {
+  const parts = world();
+  const limited = { ...defaultPolicy, tpm: 100 };
+  const broken = new Accounts(parts);
+  await (await broken.admit('alice', 'ak-1', limited)).reserve(60);
+  await parts.clock.advance(limits.actorSaveMs);
+
+  const restarted = new Accounts(parts);
+  const admission = await restarted.admit('alice', 'ak-1', limited);
+  await t.rejects(Promise.resolve(admission.reserve(41)), apiError('tokensPerMinute'));
+  await admission.reserve(40);
+  admission.settle(USAGE);
+  await parts.clock.advance(limits.actorSaveMs);
+  t.match(stored(parts.store, 'alice')?.rates, { reserved: 0, minute: { used: 75 } });
+});

@@ -22,12 +22,13 @@ import { apiError } from '../support/api-error.js';
 
 const DAY_MS = 86_400_000;
 const NOON_MS = 20_000 * DAY_MS + DAY_MS / 2;
-const fresh: AccountState = { ...newAccount(), user: 'alice', inFlight: 0 };
+const fresh: AccountState = { ...newAccount(), user: 'alice', inFlight: 0, lost: 0 };
 const policy = { ...defaultPolicy, concurrency: 2 };
 const admit: AccountMessage = { type: 'admit', keyId: 'ak-1', policy };
 const settle = (promptTokens = 10, cachedTokens = 4, completionTokens = 5): AccountMessage => ({
   type: 'settle',
   usage: { promptTokens, cachedTokens, completionTokens },
+  reserved: 0,
 });
 
 function after(
@@ -109,4 +110,49 @@ t.test('days are kept up to a bound, the latest ones, without empty ones', async
 t.test('an admission costs no write, and what was used is saved later', async (t) => {
   t.equal(after(fresh, [admit]).save, 'no');
   t.equal(after(fresh, [admit, settle()]).save, 'later');
+});
+
+const reserve = (tokens: number, granted: Partial<AccountPolicy>): AccountMessage => ({
+  type: 'reserve',
+  keyId: 'ak-1',
+  policy: { ...policy, ...granted },
+  tokens,
+});
+const settleReserved = (reserved: number) => ({ ...settle(), reserved }) as AccountMessage;
+
+t.test('who waits as long as the refusal says is let in', async (t) => {
+  const one: AccountMessage = { ...admit, policy: { ...policy, rpm: 1 } };
+  const { next } = after(fresh, [one, settle()]);
+  const refused = () => accountTransition(next, one, NOON_MS + 100);
+  t.throws(refused, { ...apiError('requestLimit'), extra: { retryAfterMs: 59_900 } });
+  t.doesNotThrow(() => accountTransition(next, one, NOON_MS + 60_000));
+});
+
+t.test('what running chats may use counts, and then what they used', async (t) => {
+  const tpm = { tpm: 100 };
+  const running = after(fresh, [admit, reserve(60, tpm)]).next;
+  t.throws(() => after(running, [reserve(41, tpm)]), apiError('tokensPerMinute'));
+  t.doesNotThrow(() => after(running, [reserve(40, tpm)]));
+  const ended = after(running, [settleReserved(60)]).next;
+  t.equal(ended.rates.minute.used, 15);
+  t.doesNotThrow(() => after(ended, [reserve(85, tpm)]));
+  t.throws(() => after(ended, [reserve(86, tpm)]), apiError('tokensPerMinute'));
+});
+
+t.test('a balance is charged without what a cache supplied; a new one begins anew', async (t) => {
+  const credit = (ledger: number, tokens: number) => ({ credit: { ledger, tokens } });
+  const { next } = after(fresh, [admit, reserve(20, credit(1, 20)), settleReserved(20)]);
+  t.strictSame(next.rates.spent, { ledger: 1, tokens: 11 });
+  t.throws(() => after(next, [reserve(10, credit(1, 20))]), {
+    ...apiError('quotaExceeded'),
+    final: true,
+  });
+  t.doesNotThrow(() => after(next, [reserve(10, credit(2, 10))]));
+});
+
+t.test('what was reserved when a run broke off counts as used', async (t) => {
+  const tpm = { tpm: 100 };
+  const state = after({ ...fresh, lost: 60 }, [admit]).next;
+  t.equal(state.lost, 0);
+  t.throws(() => after(state, [reserve(41, tpm)]), apiError('tokensPerMinute'));
 });

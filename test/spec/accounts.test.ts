@@ -125,6 +125,23 @@ t.test('the concurrency of an account is its own', async (t) => {
   await held.body?.cancel();
 });
 
+t.test('a balance is used up, and filled up under the running service', async (t) => {
+  t.match(await preface('users', 'add-balance', 'alice', '30'), { code: 0, out: /"credit": 30/ });
+  const first = await post(service, said('x', { max_tokens: 10 }));
+  const { usage } = (await first.json()) as { usage: { total_tokens: number } };
+  const response = await post(service, said('x', { max_tokens: 10 }));
+  t.equal(response.headers.get('x-should-retry'), 'false');
+  t.strictSame(await refusal(t, response), {
+    status: 429,
+    type: 'exceeded_current_quota_error',
+    message: `You exceeded your current token quota: ${30 - usage.total_tokens}, please check your account balance`,
+  });
+  t.match(await preface('users', 'add-balance', 'alice', '30'), { code: 0, out: /"credit": 60/ });
+  t.equal((await post(service, said('x', { max_tokens: 10 }))).status, 200);
+  t.match(await preface('users', 'set', 'alice', '--balance', 'none'), { code: 0 });
+  t.equal((await post(service, said('x', { max_tokens: 100 }))).status, 200);
+});
+
 t.test('the command line says what is wrong', async (t) => {
   const wrong = await preface('users', 'set', 'alice', '--rpm', 'many');
   t.match(wrong, { code: 2, out: /flag --rpm\): got "many", allowed: a whole number/ });
