@@ -25,6 +25,8 @@ const shared = new Map<string, { users: number; engine: Promise<OcrEngine> | nul
 
 /** Looks at once whether the languages are installed; loads them at the first picture. */
 export function openRecognizer(languages: readonly string[]): Recognizer {
+  // Who wants no language reads no pictures.
+  if (languages.length === 0) return { recognize: async () => '', close: async () => {} };
   const files = languages.map(languageFile);
   const key = languages.join('+');
   const entry = shared.get(key) ?? { users: 0, engine: null };

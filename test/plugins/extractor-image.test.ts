@@ -5,6 +5,7 @@ import plugin from '../../plugins/extractor-image.js';
 import { PictureFile } from '../../plugins/image/magick.js';
 import { pgmOf } from '../../plugins/ocr/picture.js';
 import { PdfFile } from '../../plugins/pdf/pdfium.js';
+import { testExtractor } from '../contract/extractor.js';
 import {
   documentBytes,
   openForTest,
@@ -13,7 +14,7 @@ import {
   wordErrorRate,
 } from '../support/documents.js';
 
-t.setTimeout(180_000);
+t.setTimeout(300_000);
 
 const extractor = await openForTest(plugin);
 t.teardown(() => extractor.close());
@@ -31,6 +32,32 @@ function svg(content: string): Uint8Array {
   return new Uint8Array(Buffer.from(`<svg xmlns="http://www.w3.org/2000/svg">${content}</svg>`));
 }
 
+testExtractor(t, {
+  plugin,
+  languages: ['eng'],
+  truncations: 3,
+  mutations: 6,
+  documents: [
+    {
+      bytes: png,
+      filename: 'shot.png',
+      fileType: 'image/png',
+      words: [SENTENCE],
+      pages: 1,
+      reaches: ['pixelsMax'],
+    },
+    {
+      bytes: svg('<title>Plan</title><g><text>North wing</text><text>South wing</text></g>'),
+      filename: 'plan.svg',
+      fileType: 'image/svg+xml',
+      words: ['North wing', 'South wing'],
+      pages: 1,
+      title: 'Plan',
+      reaches: ['nestingMax'],
+    },
+  ],
+});
+
 t.test('pictures of every format come out as the same grey pixels', async (t) => {
   const formats = {
     GIF: MagickFormat.Gif,
@@ -39,6 +66,7 @@ t.test('pictures of every format come out as the same grey pixels', async (t) =>
     WEBP: MagickFormat.WebP,
     XBM: MagickFormat.Xbm,
     JPEG: MagickFormat.Jpeg,
+    AVIF: MagickFormat.Avif,
   } as const;
   for (const [name, format] of Object.entries(formats)) {
     const bytes = written(png, format);

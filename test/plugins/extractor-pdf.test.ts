@@ -3,9 +3,30 @@ import plugin from '../../plugins/extractor-pdf.js';
 import { textOfChars } from '../../plugins/pdf/layout.js';
 import { DOUBT_MAX, doubtOf } from '../../plugins/pdf/quality.js';
 import { rereadPdf } from '../../plugins/pdf/reread.js';
+import { testExtractor } from '../contract/extractor.js';
 import { documentBytes, openForTest, readAll, wordErrorRate } from '../support/documents.js';
 
-t.setTimeout(180_000);
+t.setTimeout(300_000);
+
+testExtractor(t, {
+  plugin,
+  documents: [
+    {
+      bytes: documentBytes('tagged.pdf'),
+      filename: 'demo.pdf',
+      fileType: 'application/pdf',
+      words: [
+        'Table of Contents',
+        'Document text.',
+        'Cell 1 Cell 2',
+        'Page 2 Heading',
+        'Body text.',
+      ],
+      pages: 2,
+      title: 'Tagged PDF Demo',
+    },
+  ],
+});
 
 const extractor = await openForTest(plugin);
 t.teardown(() => extractor.close());
