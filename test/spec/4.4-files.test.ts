@@ -167,7 +167,7 @@ t.test('a list is paged to an honest end', async (t) => {
     made.push((await upload(service, `number ${i}`, 'n.txt', asBob)).id);
   }
   const all = (await listed(service, '?order=asc', asBob)).data;
-  t.same(all.map(({ id }) => id).toSorted(), made.toSorted());
+  t.same(new Set(all.map(({ id }) => id)), new Set(made));
   for (const order of ['asc', 'desc']) {
     const ids = all.map(({ id }) => id);
     if (order === 'desc') ids.reverse();
