@@ -113,7 +113,6 @@ export const limits = {
   filesPerOwnerMax: 1_000,
   fileBytesMax: 100 * MIB,
   fileBytesPerOwnerMax: 10 * 1024 * MIB,
-  /** UTF-8. */
   filenameBytesMax: 4 * KIB,
   fileIdLength: 20,
   /** What a form may have beside its file: boundaries, headers of its parts, other fields. */
@@ -259,10 +258,7 @@ assert(
   'what a client may send must fit into a record',
 );
 assert(limits.fileBytesMax <= limits.fileBytesPerOwnerMax);
-assert(
-  limits.fileBytesMax < limits.extractionTextLengthMax,
-  'a text that may be uploaded must fit',
-);
+assert(limits.fileBytesMax < limits.extractionTextLengthMax, 'an uploaded text must fit');
 assert(limits.extractionQueueOwnerMax < limits.extractionQueueMax);
 assert(limits.extractionRetryMs <= limits.extractionRetryMsMax);
 assert(limits.extractionMsMax < limits.contentWaitMsMax, 'who asks for a text may see it made');

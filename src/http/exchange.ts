@@ -3,7 +3,7 @@
  * It must never touch the library's response after its end or abort, nor its request after the first call returned.
  */
 import type { HttpResponse } from 'uWebSockets.js';
-import { ApiError, type ErrorName, fromErrorValue, toErrorValue } from '../errors.js';
+import { ApiError, fromErrorValue, toErrorValue } from '../errors.js';
 import { limits } from '../limits.js';
 import type { RequestNote, RequestReport, RouteName } from '../report.js';
 import { Body, ClientGoneError } from './body.js';
@@ -13,6 +13,7 @@ import type { RequestHead } from './request.js';
 import { type ByteSink, ResponseSink } from './sink.js';
 
 export { ClientGoneError } from './body.js';
+export type { Edge } from './edge.js';
 export type { Headers } from './head.js';
 export type { ByteSink } from './sink.js';
 
@@ -157,11 +158,6 @@ export class Exchange {
   /** Content-Length; null for a chunked body, whose end nobody knows. */
   get declaredBytes(): number | null {
     return this.#head.bodyBytes;
-  }
-
-  /** @throws ApiError 413 when the declared length alone is too large; one that is not declared is counted as it comes. */
-  refuseBodyOver(bytesMax: number, row: ErrorName = 'bodyTooLarge'): void {
-    if ((this.declaredBytes ?? 0) > bytesMax) throw new ApiError(row, { bytes_max: bytesMax });
   }
 
   /** Content-Type is JSON unless `headers` says otherwise. */

@@ -75,13 +75,15 @@ export class Gate {
 
   /** Wraps a handler that runs as one request of its account, and tells what it used. */
   guard<Params>(
-    { api, bodyBytesMax = limits.bodyBytesMax, tooLarge }: Entrance,
+    { api, bodyBytesMax = limits.bodyBytesMax, tooLarge = 'bodyTooLarge' }: Entrance,
     handler: Guarded<Params>,
   ): Handler<Params> {
     return async (exchange, params) => {
       const caller = this.identify(exchange, api);
       // A body that says itself that it is too large must not take a place among the running requests.
-      exchange.refuseBodyOver(bodyBytesMax, tooLarge);
+      if ((exchange.declaredBytes ?? 0) > bodyBytesMax) {
+        throw new ApiError(tooLarge, { bytes_max: bodyBytesMax });
+      }
       const admission = await this.accounts.admit(caller.user, caller.keyId, caller.policy);
       let used = NOTHING;
       try {
