@@ -179,7 +179,9 @@ async function serve(flags: Flags): Promise<void> {
     const { makeFirstKey } = await import('./key-commands.js');
     await makeFirstKey(config, FIRST_USER);
   }
-  const service = await start(config, note);
+  const { openLog } = await import('./log.js');
+  const log = openLog({ level: config.logLevel, json: !process.stderr.isTTY });
+  const service = await start(config, log.line, log.report);
   close = () => service.close();
   print(`preface listening on ${service.url}`);
 }

@@ -103,6 +103,7 @@ export interface Config {
   readonly extraction: ExtractionSettings;
   /** Null: `/metrics` answers this machine alone. */
   readonly metricsKey: string | null;
+  readonly logLevel: string;
   readonly limits: LimitSettings;
   /** What the settings file grants; what is stored for an account wins. */
   readonly accounts: AccountsConfig;
@@ -149,12 +150,22 @@ function compose(
   tables: ReturnType<typeof readTables>,
 ): Config {
   const { host, port, dataDir, modelsDir, apiKeys, corsOrigins, tokenizeThreads } = read;
-  const { metricsKey } = read;
+  const { metricsKey, logLevel } = read;
   const { exact, threads, slots } = read;
   const { memory: memoryBytesMax, snapshotDisk: snapshotBytesMax } = read;
   const { ocrLanguages: languages, extractProcesses: processes } = read;
   return {
-    ...{ host, port, dataDir, modelsDir, apiKeys, corsOrigins, tokenizeThreads, metricsKey },
+    ...{
+      host,
+      port,
+      dataDir,
+      modelsDir,
+      apiKeys,
+      corsOrigins,
+      tokenizeThreads,
+      metricsKey,
+      logLevel,
+    },
     engine: { exact, threads, slots, memoryBytesMax, snapshotBytesMax },
     extraction: { extractors, languages, processes },
     ...tables,

@@ -32,7 +32,7 @@ import { Opened } from './opened.js';
 import { ExtractionPool } from './pool/extraction.js';
 import { resources } from './protocol/chat-api.js';
 import { openApiDocument } from './protocol/openapi.js';
-import { faultText, type Report, reportText } from './report.js';
+import { faultText, type Report, reportText, type TakeReport } from './report.js';
 import { imageSizeOfDataUrl } from './rules/image-tokens.js';
 import { Blobs } from './store/blobs.js';
 import { LmdbStore } from './store/lmdb-store.js';
@@ -47,10 +47,14 @@ export interface Service {
 type Log = (line: string) => void;
 
 /** @throws Error that names what could not be opened and the cure; then nothing stays open. */
-export async function serve(config: Config, log: Log): Promise<Service> {
+export async function serve(
+  config: Config,
+  log: Log,
+  take: TakeReport = (told) => void (told.type !== 'request' && log(reportText(told))),
+): Promise<Service> {
   const opened = new Opened();
   try {
-    const url = await open(config, log, opened);
+    const url = await open(config, log, take, opened);
     return { url, close: () => opened.close() };
   } catch (cause) {
     await opened.close();
@@ -58,7 +62,7 @@ export async function serve(config: Config, log: Log): Promise<Service> {
   }
 }
 
-async function open(config: Config, log: Log, opened: Opened): Promise<string> {
+async function open(config: Config, log: Log, take: TakeReport, opened: Opened): Promise<string> {
   const metrics = opened.add(new Metrics(), (part) => part.close());
   const records = openRecords(config, opened);
   const gate = openGate(config, records, log, opened);
@@ -71,7 +75,7 @@ async function open(config: Config, log: Log, opened: Opened): Promise<string> {
   const chats = openChats(catalog, caches, log);
   const report = (told: Report) => {
     metrics.take(told);
-    if (told.type !== 'request') log(reportText(told));
+    take(told);
   };
   const server = await startServer({
     host: config.host,

@@ -163,6 +163,13 @@ export const settings = {
     fallbackText: 'none',
     help: 'bearer key of /metrics; without one only this machine may read it',
   }),
+  logLevel: setting({
+    env: 'PREFACE_LOG_LEVEL',
+    kind: pattern(/^(info|warn|error|silent)$/, 'info, warn, error or silent'),
+    fallback: () => 'info',
+    fallbackText: 'info',
+    help: 'what is logged on standard error; info has a line for each request',
+  }),
 } as const;
 
 export type SettingName = keyof typeof settings;

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb';
 import { ApiError } from '../errors.js';
 import { limits } from '../limits.js';
+import { assertReadable, FORMAT_RECORD, formatValue } from './data-format.js';
 import { bytesKey, keyBytes, rangeBounds } from './key-order.js';
 import { assertIntact } from './lmdb-file.js';
 import {
@@ -57,7 +58,7 @@ export class LmdbStore implements Store {
     makeFolder(folder);
     const release = exclusive ? claim(folder, name) : async () => {};
     try {
-      return new LmdbStore(openFile(folder, `${name}.mdb`), release);
+      return new LmdbStore(openReadable(folder, `${name}.mdb`), release);
     } catch (cause) {
       void release();
       throw cause;
@@ -181,6 +182,7 @@ export class LmdbStore implements Store {
     return this.#db.transactionSync(() => {
       const last = this.#db.getEntry(VERSION_RECORD)?.version ?? 0;
       this.#db.putSync(VERSION_RECORD, Buffer.alloc(0), last + VERSION_BLOCK);
+      this.#db.putSync(FORMAT_RECORD, formatValue(), 1);
       return last;
     });
   }
@@ -214,6 +216,18 @@ function makeFolder(folder: string): void {
       `the data folder ${folder} is not writable (${code}): give this user write access, or set another data folder`,
       { cause },
     );
+  }
+}
+
+/** Nothing is written before the form of what is there is known. */
+function openReadable(folder: string, file: string): Database {
+  const db = openFile(folder, file);
+  try {
+    assertReadable(folder, db.get(FORMAT_RECORD));
+    return db;
+  } catch (cause) {
+    void db.close();
+    throw cause;
   }
 }
 

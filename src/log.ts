@@ -1,0 +1,77 @@
+/**
+ * Owns the log of a running service: a line for each request and each thing that went wrong, as JSON or for a person.
+ * It must never hold a key or the text of a message, so it takes only what reports are made of.
+ */
+import { destination, pino } from 'pino';
+import {
+  faultText,
+  type Report,
+  type RequestReport,
+  reportText,
+  type TakeReport,
+} from './report.js';
+
+export interface ServiceLog {
+  /** What a part says in words. */
+  readonly line: (text: string) => void;
+  readonly report: TakeReport;
+}
+
+export interface LogOptions {
+  readonly level: string;
+  /** False: one line of text each, for a terminal. */
+  readonly json: boolean;
+}
+
+const STANDARD_ERROR = 2;
+
+/** What is still on its way when the process ends is written then. */
+export function openLog({ level, json }: LogOptions): ServiceLog {
+  // Not synchronous: a slow reader of the log must not hold up the requests.
+  const out = destination({ fd: STANDARD_ERROR, sync: false });
+  process.once('exit', () => out.flushSync());
+  const logger = pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, out);
+  const text = (name: 'error' | 'warn' | 'info', line: string) => {
+    if (logger.isLevelEnabled(name)) out.write(`${line}\n`);
+  };
+  return {
+    line: (line) => (json ? logger.info(line) : text('info', line)),
+    report: (report) => {
+      const name = levelOf(report);
+      if (json) logger[name](fieldsOf(report));
+      else text(name, reportText(report));
+    },
+  };
+}
+
+function levelOf(report: Report): 'error' | 'warn' | 'info' {
+  if (report.type === 'fault') return 'error';
+  if (report.type === 'worker-ended') return 'warn';
+  return report.type === 'request' && report.status >= 500 ? 'warn' : 'info';
+}
+
+function fieldsOf(report: Report): object {
+  if (report.type === 'request') return requestFields(report);
+  if (report.type === 'fault') return { ...report, fault: faultText(report.fault) };
+  return report;
+}
+
+/** The route's pattern, never the address that was called: an address may hold what its writer should not have put there. */
+function requestFields({ requestId, route, status, durationMs, note }: RequestReport): object {
+  const { account, chat, firstContentMs, errorType } = note;
+  return {
+    type: 'request',
+    requestId,
+    route: route === null ? null : `${route.method} ${route.path}`,
+    status,
+    account,
+    durationMs: rounded(durationMs),
+    ...(firstContentMs === null ? {} : { firstContentMs: rounded(firstContentMs) }),
+    ...(errorType === null ? {} : { errorType }),
+    ...(chat === null ? {} : { chat }),
+  };
+}
+
+function rounded(ms: number): number {
+  return Math.round(ms * 10) / 10;
+}
