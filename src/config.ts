@@ -150,8 +150,7 @@ function compose(
   tables: ReturnType<typeof readTables>,
 ): Config {
   const { host, port, dataDir, modelsDir, apiKeys, corsOrigins, tokenizeThreads } = read;
-  const { metricsKey, logLevel } = read;
-  const { exact, threads, slots } = read;
+  const { exact, threads, slots, metricsKey, logLevel } = read;
   const { memory: memoryBytesMax, snapshotDisk: snapshotBytesMax } = read;
   const { ocrLanguages: languages, extractProcesses: processes } = read;
   return {
