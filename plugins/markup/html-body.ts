@@ -64,9 +64,10 @@ export class HtmlBody implements MarkupHandler {
       this.#atStart = false;
       return;
     }
-    const words = text.replace(/[ \t\r\n\f]+/g, ' ');
+    const words = text.replace(/[ \t\r\n\f\u00a0]+/g, ' ');
     const first = words.startsWith(' ');
-    const line = words.trim();
+    // An entity comes alone, and blanks that are wider than one are text.
+    const line = words.replace(/^ | $/g, '');
     if (first) this.#space = true;
     if (line === '') return;
     this.#flow.text((this.#space && !this.#atStart ? ' ' : '') + line);

@@ -29,14 +29,18 @@ export function readXml(bytes: Uint8Array, handler: MarkupHandler, depthMax: num
   for (const _ of walkXml(bytes, handler, depthMax));
 }
 
-/** A web page or a chapter of a book, well-formed or not. */
+/** A web page or a chapter of a book, well-formed or not: its bytes as XML declares them, or its text. */
 export function readHtml(
-  bytes: Uint8Array,
+  source: Uint8Array | Iterable<string>,
   handler: MarkupHandler,
   depthMax: number,
-  encoding = encodingOfXml(bytes),
 ): void {
-  for (const _ of feed(parserOf(handler, depthMax, false), bytes, encoding));
+  const parser = parserOf(handler, depthMax, false);
+  if (source instanceof Uint8Array) for (const _ of feed(parser, source, encodingOfXml(source)));
+  else {
+    for (const text of source) parser.write(text);
+    parser.end();
+  }
 }
 
 function* feed(parser: Parser, bytes: Uint8Array, encoding: string): Generator<void> {

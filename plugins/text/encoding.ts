@@ -19,12 +19,15 @@ const marks: readonly (readonly [mark: string, encoding: Encoding])[] = [
   ['feff', 'utf-16be'],
 ];
 
-/** Null for what is no text. */
-export function encodingOf(bytes: Uint8Array): Encoding | null {
+/**
+ * Null for what is no text.
+ * @param declared what the text says of itself: it decides where the bytes allow it and are no UTF-8.
+ */
+export function encodingOf(bytes: Uint8Array, declared: string | null = null): Encoding | null {
   const head = Buffer.from(bytes.subarray(0, 4)).toString('hex');
   const marked = marks.find(([mark]) => head.startsWith(mark))?.[1];
   const sample = sampleOf(bytes);
-  const candidates = marked === undefined ? guesses(bytes, sample) : [marked];
+  const candidates = marked === undefined ? guesses(bytes, sample, declared) : [marked];
   return candidates.find((encoding) => looksLikeText(decodeAll(sample, encoding))) ?? null;
 }
 
@@ -39,12 +42,15 @@ export function* decodePieces(bytes: Uint8Array, encoding: Encoding): Generator<
 
 // ----------------------------------------------------------------- guessing
 
-function guesses(bytes: Uint8Array, sample: Uint8Array): Encoding[] {
+function guesses(bytes: Uint8Array, sample: Uint8Array, declared: string | null): Encoding[] {
   if (sample.includes(0)) return wideGuesses(sample);
+  const said = declared === null ? null : decoderName(declared);
+  // All of its bytes are ASCII.
+  if (said === 'iso-2022-jp' && decodesWhole(sample, said)) return [said];
   if (isUtf8(bytes) || mostlyUtf8(sample)) return ['utf-8'];
   const found = analyse(sample).map(({ name }) => name.toLowerCase());
   // Every byte means something in windows-1252: the last resort, after which only control characters tell.
-  return [...found.map(decoderName), 'windows-1252'].filter(
+  return [said, ...found.map(decoderName), 'windows-1252'].filter(
     (name): name is string => name !== null && decodesWhole(sample, name),
   );
 }
