@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { systemClock } from '../../src/clock.js';
 import {
+  documentBounds,
   type ExtractionControl,
   ExtractionPool,
   type PoolBounds,
@@ -128,6 +129,25 @@ t.test('who gives up frees the lane, and owners take turns', async (t) => {
   await Promise.all(waiting);
   t.same(order, ['a', 'b']);
   t.equal(pool.hasRoom('u'), true);
+});
+
+t.test('half a character, each page and each bound is said', async (t) => {
+  const document = { ...documentBounds, pagesMax: 3, textLengthMax: 40 };
+  const pool = open(hostile, { document });
+  t.teardown(() => pool.close());
+  const said: unknown[] = [];
+  const halves = extract(pool, 'page half', { onProgress: (progress) => said.push(progress) });
+  t.match(await halves.result, { type: 'extracted', document: { pages: 2 } });
+  t.equal(JSON.parse(readFileSync(halves.target, 'utf8')), 'page\f\ufffd half');
+  t.same(said, [
+    { page: 1, pages: null },
+    { page: 2, pages: 1 },
+  ]);
+  const many = extract(pool, 'pages 4');
+  t.same(await many.result, { type: 'refused', reason: 'it has more than 3 pages' });
+  const long = extract(pool, 'x'.repeat(41));
+  t.match(await long.result, { reason: 'it has more than 40 characters of text' });
+  for (const { target } of [many, long]) t.notOk(existsSync(target));
 });
 
 t.test('no document reaches a host or starts a program', async (t) => {

@@ -67,7 +67,9 @@ const plugin: ExtractorPlugin = {
       const [name = '', rest = ''] = act.split(' ');
       if (name === 'page') yield { text: name, pages: null };
       await acts[name === 'page' ? rest : name]?.(rest);
-      yield { text: act, pages: 1 };
+      const pages = name === 'pages' ? Number(rest) - 1 : 0;
+      for (let page = 0; page < pages; page += 1) yield { text: name, pages: null };
+      yield { text: rest === 'half' ? '\ud83d half' : act, pages: 1 };
     },
     close: async () => {},
   }),
