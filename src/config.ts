@@ -84,6 +84,11 @@ export interface LimitSettings {
   readonly fileBytesPerOwner: number;
   /** How long a service that was told to end waits for the answers under way. */
   readonly drainMs: number;
+  /** Caches of one owner, and the bytes of their messages and tools. */
+  readonly cachesPerOwner: number;
+  readonly cacheBytesPerOwner: number;
+  /** How long expired and failed caches stay. */
+  readonly cacheKeepMs: number;
 }
 
 export interface Config {

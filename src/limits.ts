@@ -1,8 +1,8 @@
 /**
- * Owns every bound of the service, each number once, with the relations between them asserted at load.
+ * Owns every bound of the service, each number once; that they fit each other is asserted at load.
  * No other file may hold a bound on a queue, a body, a list or a wait.
  */
-import assert from 'node:assert';
+import { assertRelations } from './limit-relations.js';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -70,6 +70,10 @@ export const limits = {
   cacheMetadataMax: 16,
   cacheMetadataKeyLengthMax: 64,
   cacheMetadataValueLengthMax: 512,
+  /** Each owner's; settings may move them. */
+  cachesPerOwnerMax: 20_000,
+  /** Messages and tools of all caches of one owner, as stored. */
+  cacheBytesPerOwnerMax: 1024 * MIB,
   /** Tags that move with one creation. */
   cacheTagsMax: 32,
   tagNameLengthMax: 128,
@@ -77,10 +81,21 @@ export const limits = {
   cacheSweepMs: 1_000,
   /** A snapshot whose bytes could not be freed is tried again after this long. */
   cacheForgetRetryMs: 60_000,
-  /** Prefills that run at the same time; the others wait. */
+  /** Prefills that run at the same time; the others wait. One more while a single owner has all of these. */
   prefillsRunningMax: 2,
-  /** Prefills that may wait; a further creation is `overloaded`. */
+  /** Prefills that may wait, of all and of one owner; a further creation is `overloaded`. */
   prefillsWaitingMax: 1_000,
+  prefillsWaitingOwnerMax: 500,
+  /** How long one may take, beside chats on a slow machine: this, and so much more for each token. */
+  prefillMsMin: 10 * 60_000,
+  prefillMsPerToken: 100,
+  /** Who was told to stop gets this long before others take his place. */
+  prefillStopMsMax: 10_000,
+  /** A prefill whose engine ended under it is begun this often; it may be what the engine ends of. */
+  prefillAttemptsMax: 3,
+  /** Between two attempts, doubled up to the second. */
+  prefillRetryMs: 500,
+  prefillRetryMsMax: 10_000,
   pageLengthMax: 100,
   pageLengthDefault: 20,
   /** Messages and tools of one page of caches; a page ends early, but never before its first cache. */
@@ -217,6 +232,12 @@ export const limits = {
   /** Days of usage an account record keeps. */
   usageDaysMax: 62,
 
+  // Quotas
+  /** Owners whose sums are in memory; others are counted again when they come back. */
+  quotaOwnersMax: 10_000,
+  /** An owner who deletes while he is counted is counted again this often. */
+  quotaCountsMax: 3,
+
   // Keys
   keyBytesMax: 512,
   ownerLengthMax: 64,
@@ -252,42 +273,6 @@ export const limits = {
 
 export const modelWindows = { '8k': 8_192, '32k': 32_768, '128k': 131_072 } as const;
 
-assert(limits.bodyBytesMax < limits.frameBytesMax, 'a parsed body must fit into one frame');
-assert(
-  limits.jsonDepthMax < limits.recordDepthMax,
-  'what a client may send must fit into a record',
-);
-assert(limits.fileBytesMax <= limits.fileBytesPerOwnerMax);
-assert(limits.fileBytesMax < limits.extractionTextLengthMax, 'an uploaded text must fit');
-assert(limits.extractionQueueOwnerMax < limits.extractionQueueMax);
-assert(limits.extractionRetryMs <= limits.extractionRetryMsMax);
-assert(limits.extractionMsMax < limits.contentWaitMsMax, 'who asks for a text may see it made');
-assert(limits.uploadsRunningOwnerMax < limits.uploadsRunningMax);
-assert(limits.filenameBytesMax < limits.uploadFormBytesMax);
-assert(
-  limits.contentReadBytes < limits.streamBacklogBytesHardMax,
-  'one write must not cost a slow reader its connection',
-);
-assert(limits.extractionMemoryKeptBytesMax < limits.extractionMemoryBytesMax);
-assert(
-  limits.fileBytesMax + limits.extractionUnpackedBytesMax < limits.extractionMemoryBytesMax,
-  'a document that keeps the other bounds must have room',
-);
-assert(limits.streamBacklogBytesMax < limits.streamBacklogBytesHardMax);
-assert(limits.bodyAheadBytesMax < limits.bodyBytesMax);
-assert(limits.bodyBytesMax < limits.bodyBytesHeldMax);
-assert(limits.pieceLengthMax < limits.encodeChunkLengthMax);
-assert(limits.maxTokensDefault < modelWindows['8k']);
-assert(limits.weightsLockBeatMs * 4 < limits.weightsLockStaleMs);
-assert(limits.hostRestartDelayMs <= limits.hostRestartDelayMsMax);
-assert(limits.schemaDepthMax < limits.jsonDepthMax);
-assert(limits.schemaLengthMax < limits.toolsLengthMax);
-assert(limits.cacheTtlSDefault <= limits.cacheTtlSMax);
-assert(limits.pageLengthDefault <= limits.pageLengthMax);
-assert(limits.pageLengthMax <= limits.storePageMax);
-assert(limits.prefillsWaitingMax < limits.actorsActiveMax, 'a waiting prefill holds its actor');
-// A cache changes at most these at once: record, body, owner, due time, state, snapshot, and each metadata entry twice.
-assert(
-  8 + 2 * limits.cacheMetadataMax + 3 * limits.cacheTagsMax < limits.storeChangesMax,
-  'a creation with all its tags must fit into one commit',
-);
+export type Limits = typeof limits;
+
+assertRelations(limits, modelWindows);

@@ -70,7 +70,7 @@ async function open(config: Config, log: Log, take: TakeReport, opened: Opened):
   const counter = openCounter(config, log, metrics, opened);
   const prompts = openPrompts(config, counter);
   const catalog = await openCatalog(config, engines, prompts);
-  const caches = await openCaches(catalog, records, log, opened);
+  const caches = await openCaches(config, catalog, records, log, opened);
   const files = await openFiles(config, records, log, opened);
   const chats = openChats(catalog, caches, log);
   const report = (told: Report) => {
@@ -151,12 +151,13 @@ function openGate(config: Config, records: Store, log: Log, opened: Opened): Gat
 
 /** Takes up what the last run left before the first request comes. */
 async function openCaches(
+  { limits: bounds }: Config,
   catalog: Catalog,
   store: Store,
   log: Log,
   opened: Opened,
 ): Promise<Caches> {
-  const prefiller = new EnginePrefiller(catalog);
+  const prefiller = new EnginePrefiller(catalog, systemClock);
   const caches = new Caches({
     store,
     clock: systemClock,
@@ -164,6 +165,8 @@ async function openCaches(
     report: (fault) => log(`cache: ${faultText(fault)}`),
     prefiller,
     families: prefiller.families,
+    keepMs: bounds.cacheKeepMs,
+    quotaMax: { count: bounds.cachesPerOwner, bytes: bounds.cacheBytesPerOwner },
     countTokens: (owner, family, messages, tools) =>
       prefiller.count(owner, family, { messages, tools }),
   });

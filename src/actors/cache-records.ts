@@ -60,6 +60,8 @@ export function creationChanges(
   return [
     { type: 'put', key: cacheKeys.record(id), value: encodeRecord(record), expected: null },
     { type: 'put', key: cacheKeys.body(id), value: body },
+    // With the size: so an owner is counted without a look at each record.
+    { type: 'put', key: ownedKey(record), value: encodeRecord(record.bytes) },
     ...indexKeys(record, keepMs).map(put),
   ];
 }
@@ -73,24 +75,37 @@ export function indexChanges(
   const old = keyed(before, keepMs);
   const kept = keyed(next, keepMs);
   const changes: StoreChange[] = [];
-  for (const [text, key] of old) if (!kept.has(text)) changes.push({ type: 'remove', key });
+  for (const [text, key] of old) if (!kept.has(text)) changes.push(remove(key));
   for (const [text, key] of kept) if (!old.has(text)) changes.push(put(key));
   if (before === null) return changes;
-  if (next === null) changes.push({ type: 'remove', key: cacheKeys.body(before.id) });
+  if (next === null) changes.push(...[cacheKeys.body(before.id), ownedKey(before)].map(remove));
   const drops = holdsSnapshot(before) && !(next !== null && holdsSnapshot(next));
   return drops ? [...changes, put([...cacheKeys.forget, before.hash])] : changes;
 }
 
+/** Those that may change; where it stands among its owner's never does. */
 function indexKeys(record: CacheRecord, keepMs: number): readonly StoreKey[] {
   const { id, owner, metadata, status, hash } = record;
   const place = listPlace(record);
   return [
-    [...cacheKeys.owned(owner), ...place],
     ...metadata.map(([key, value]) => [...cacheKeys.metadata(owner, key, value), ...place]),
-    [...cacheKeys.due, dueMs(record, keepMs), id],
+    dueKey(record, keepMs),
     ...(status === 'pending' ? [[...cacheKeys.pending, id]] : []),
     ...(holdsSnapshot(record) ? [[...cacheKeys.snapshot(hash), id]] : []),
   ];
+}
+
+export function ownedKey(record: CacheRecord): StoreKey {
+  return [...cacheKeys.owned(record.owner), ...listPlace(record)];
+}
+
+export function dueKey(record: CacheRecord, keepMs: number): StoreKey {
+  return [...cacheKeys.due, dueMs(record, keepMs), record.id];
+}
+
+/** Null for an entry that was written without it. */
+export function bytesOf({ record }: StoreEntry): number | null {
+  return record.value.length === 0 ? null : decodeRecord<number>(record.value);
 }
 
 function keyed(state: CacheState, keepMs: number): ReadonlyMap<string, StoreKey> {
@@ -98,6 +113,10 @@ function keyed(state: CacheState, keepMs: number): ReadonlyMap<string, StoreKey>
   return new Map(keys.map((key) => [JSON.stringify(key), key]));
 }
 
-function put(key: StoreKey): StoreChange {
+function remove(key: StoreKey): StoreChange {
+  return { type: 'remove', key };
+}
+
+export function put(key: StoreKey): StoreChange {
   return { type: 'put', key, value: EMPTY };
 }

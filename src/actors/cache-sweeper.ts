@@ -4,15 +4,19 @@
  */
 import type { Clock } from '../clock.js';
 import { limits } from '../limits.js';
+import type { CacheState } from '../rules/cache-state.js';
 import type { PrefixHash } from '../rules/prefix.js';
-import type { Store, StoreKey, StoreRange } from '../store/store.js';
-import { cacheKeys, idOf } from './cache-records.js';
+import type { Store, StoreEntry, StoreKey, StoreRange } from '../store/store.js';
+import { cacheKeys, dueKey, idOf, put } from './cache-records.js';
 
 export interface CacheSweeperParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly report: (fault: unknown) => void;
-  readonly touch: (id: string) => Promise<void>;
+  /** How long an expired cache stays. */
+  readonly keepMs: number;
+  /** @returns the cache as it is now. */
+  readonly touch: (id: string) => Promise<CacheState>;
   readonly forget: (hash: PrefixHash) => Promise<void>;
   /** As many prefills wait as may. */
   readonly busy: () => boolean;
@@ -54,7 +58,20 @@ export class CacheSweeper {
 
   async #expire(): Promise<void> {
     const before = [...cacheKeys.due, this.#parts.clock.nowMs() + 1];
-    await this.#eachPage({ prefix: cacheKeys.due, before }, (id) => this.#parts.touch(id));
+    await this.#eachPage({ prefix: cacheKeys.due, before }, async (id, { key }) => {
+      const state = await this.#parts.touch(id);
+      await this.#correct(key, state);
+    });
+  }
+
+  /** An entry from when caches were kept for another time would be looked at for ever, or never again. */
+  async #correct(key: StoreKey, state: CacheState): Promise<void> {
+    const { store, keepMs } = this.#parts;
+    const entry = store.get(key);
+    const right = state === null ? null : dueKey(state, keepMs);
+    if (entry === null || (right !== null && String(right) === String(key))) return;
+    const removal = { type: 'remove', key, expected: entry.version } as const;
+    await store.commit(right === null ? [removal] : [removal, put(right)]);
   }
 
   /** Once a run, but a bit at a time: each holds its actor until its prefill is done. */
@@ -77,14 +94,14 @@ export class CacheSweeper {
   /** What fails is reported and left for the next round, and stops nobody else. */
   async #eachPage(
     range: Omit<StoreRange, 'limit'>,
-    act: (last: string) => Promise<void>,
+    act: (last: string, entry: StoreEntry) => Promise<unknown>,
   ): Promise<void> {
     let after: StoreKey | null = null;
     while (!this.#stopped) {
       const bounds = after === null ? {} : { after };
       const limit = limits.pageLengthMax;
       const entries = this.#parts.store.page({ ...range, ...bounds, limit });
-      const results = await Promise.allSettled(entries.map((entry) => act(idOf(entry))));
+      const results = await Promise.allSettled(entries.map((entry) => act(idOf(entry), entry)));
       for (const result of results) {
         if (result.status === 'rejected' && !this.#stopped) this.#parts.report(result.reason);
       }

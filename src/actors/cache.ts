@@ -29,11 +29,14 @@ import {
   prefixChain,
 } from '../rules/prefix.js';
 import type { Store } from '../store/store.js';
-import { cacheError, lengthFault, notFound, unknownFamily } from './cache-faults.js';
+import { cacheEffects } from './cache-effects.js';
+import { lengthFault, notFound, unknownFamily } from './cache-faults.js';
 import { listCaches } from './cache-list.js';
 import { cacheLogic } from './cache-logic.js';
+import { cacheQuota, cacheQuotaMax } from './cache-quota.js';
 import { cacheKeys, creationChanges, decodeBody, encodeBody, idOf } from './cache-records.js';
 import { CacheSweeper } from './cache-sweeper.js';
+import type { Held, Quota } from './quota.js';
 import { Registry } from './registry.js';
 import { type Prefiller, type PrefillTask, Snapshots } from './snapshots.js';
 import { Tags } from './tags.js';
@@ -54,6 +57,8 @@ export interface CachesParts {
   ) => Promise<number>;
   /** How long an expired cache stays; `limits.cacheKeepMs` if absent. */
   readonly keepMs?: number;
+  /** What one owner's caches may take; the bounds of `limits` if absent. */
+  readonly quotaMax?: Held;
 }
 
 /** A cache and the way to its messages and tools, which are read only when somebody wants them. */
@@ -65,6 +70,15 @@ export interface FoundCache {
   content(): { readonly messages: readonly ChatMessage[]; readonly tools: readonly ChatTool[] };
 }
 
+interface NewCacheParts {
+  readonly owner: string;
+  readonly id: string;
+  readonly creation: CacheCreation;
+  readonly texts: CanonicalPrefix;
+  readonly body: Uint8Array;
+  readonly nowMs: number;
+}
+
 type CacheRegistry = Registry<CacheState, CacheRecord, CacheMessage, CacheState, CacheEffect>;
 
 export class Caches {
@@ -74,31 +88,28 @@ export class Caches {
   readonly #registry: CacheRegistry;
   readonly #snapshots: Snapshots;
   readonly #sweeper: CacheSweeper;
+  readonly #quota: Quota;
 
   constructor(parts: CachesParts) {
-    const { store, clock, report, keepMs = limits.cacheKeepMs } = parts;
+    const { store, clock, report, prefiller } = parts;
+    const { keepMs = limits.cacheKeepMs, quotaMax = cacheQuotaMax } = parts;
     this.#parts = parts;
     this.#keepMs = keepMs;
     this.tags = new Tags({ store, clock, report });
-    this.#snapshots = new Snapshots({
-      store,
-      prefiller: parts.prefiller,
-      task: (id) => this.#prefillTask(id),
+    this.#quota = cacheQuota(store, quotaMax);
+    const task = (id: string) => this.#prefillTask(id);
+    this.#snapshots = new Snapshots({ store, clock, prefiller, task });
+    const runEffect = cacheEffects({
+      read: (id) => this.#read(id),
+      snapshots: this.#snapshots,
+      quota: this.#quota,
     });
-    this.#registry = new Registry({
-      logic: cacheLogic(keepMs),
-      store,
-      clock,
-      report,
-      runEffect: (effect, id) => this.#runEffect(effect, id),
-    });
+    this.#registry = new Registry({ logic: cacheLogic(keepMs), store, clock, report, runEffect });
     this.#sweeper = new CacheSweeper({
-      store,
-      clock,
-      report,
-      touch: async (id) => void (await this.#ask(id, { type: 'read' })),
+      ...{ store, clock, report, keepMs },
+      touch: (id) => this.#ask(id, { type: 'read' }),
       forget: (hash) => this.#snapshots.forget(hash),
-      busy: () => this.#snapshots.prefillCount >= limits.prefillsWaitingMax,
+      busy: () => this.#snapshots.full(null),
     });
   }
 
@@ -109,16 +120,34 @@ export class Caches {
 
   /** @throws ApiError for what is no valid request; what only makes the cache fail is told by its status. */
   async create(owner: string, creation: CacheCreation): Promise<FoundCache> {
-    const { store, clock, newBytes, families, countTokens } = this.#parts;
+    const { clock, newBytes, families } = this.#parts;
     const nowMs = clock.nowMs();
-    const { family, messages, tools, tags, fault } = creation;
+    const { family, wireMessages, wireTools } = creation;
     if (!families.includes(family)) throw unknownFamily(family, families);
-    if (this.#snapshots.prefillCount >= limits.prefillsWaitingMax) throw new ApiError('overloaded');
-    const texts = canonicalPrefix(creation.wireMessages, creation.wireTools);
-    const hash = prefixChain({ owner, family }, texts).at(-1) as PrefixHash;
-    const tokens = await countTokens(owner, family, messages, tools);
+    if (this.#snapshots.full(owner)) throw new ApiError('overloaded');
+    const texts = canonicalPrefix(wireMessages, wireTools);
     const body = encodeBody(texts);
     const id = newCacheId(newBytes);
+    const place = await this.#quota.reserve(owner, body.length);
+    try {
+      const record = await this.#begin({ owner, id, creation, texts, body, nowMs });
+      this.#wake(id);
+      return found(record, () => texts);
+    } catch (cause) {
+      // A write that failed may have happened all the same.
+      if (this.#read(id) === null) place.giveBack();
+      throw cause;
+    } finally {
+      place.kept();
+    }
+  }
+
+  /** Counts, and writes all of a new cache. Durable when it resolves. */
+  async #begin({ owner, id, creation, texts, body, nowMs }: NewCacheParts): Promise<CacheRecord> {
+    const { store, countTokens } = this.#parts;
+    const { family, messages, tools, tags, fault } = creation;
+    const hash = prefixChain({ owner, family }, texts).at(-1) as PrefixHash;
+    const tokens = await countTokens(owner, family, messages, tools);
     const contentFault = fault ?? lengthFault(tokens);
     const bytes = body.length;
     const cache = { ...picked(creation), id, owner, hash, tokens, bytes, contentFault };
@@ -128,8 +157,7 @@ export class Caches {
     if (tags.length > 0) await this.tags.move(owner, tags, id, changes);
     else if (await store.commit(changes)) await store.flushed();
     else throw new ApiError('server', { error: `the id ${id} is taken` });
-    this.#wake(id);
-    return found(reply, () => texts);
+    return reply;
   }
 
   /** @throws ApiError `notFound`, or `otherUser` for a live cache of somebody else. */
@@ -194,6 +222,11 @@ export class Caches {
     if (this.#read(id) !== null) await this.#ask(id, { type: 'snapshot-lost', generation });
   }
 
+  /** A chat with the snapshot of that prefix has ended, whatever became of its cache meanwhile. */
+  async snapshotLeft(hash: PrefixHash): Promise<void> {
+    await this.#snapshots.leave(hash);
+  }
+
   /** @param hashes of prefixes, the longest first. @returns the first live cache that has one of them. */
   nearest(hashes: readonly PrefixHash[]): string | null {
     for (const hash of hashes) {
@@ -241,31 +274,11 @@ export class Caches {
     return decodeBody(body.value);
   }
 
-  async #runEffect(effect: CacheEffect, id: string): Promise<CacheMessage | null> {
-    const { type } = effect;
-    if (type === 'prefill') return await this.#prefill(id, effect.generation);
-    if (type === 'refuse') return { ...effect, type: 'prefill-failed' };
-    await this.#snapshots.forget(effect.hash);
-    return null;
-  }
-
-  async #prefill(id: string, generation: number): Promise<CacheMessage | null> {
-    const record = this.#read(id);
-    // Deleted meanwhile, or begun anew: then another effect is on its way.
-    if (record?.generation !== generation) return null;
-    try {
-      const outcome = await this.#snapshots.prefill(record.hash);
-      return outcome === 'unwanted' ? null : { type: 'prefilled', generation };
-    } catch (cause) {
-      return { type: 'prefill-failed', generation, error: cacheError(cause) };
-    }
-  }
-
   #prefillTask(id: string): PrefillTask {
     const record = this.#read(id);
     if (record === null) throw notFound(id);
-    const { owner, family, hash } = record;
-    return { owner, family, snapshot: hash, ...readCacheContent(this.#texts(id)) };
+    const { owner, family, hash, tokens } = record;
+    return { owner, family, snapshot: hash, tokens, ...readCacheContent(this.#texts(id)) };
   }
 }
 

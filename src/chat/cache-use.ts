@@ -9,8 +9,14 @@ import type { CacheOptions } from '../protocol/cache-options.js';
 import { readCacheContent } from '../protocol/caching.js';
 import type { ChatRequest } from '../protocol/chat.js';
 import type { MissClass } from '../report.js';
+import {
+  type CacheRecord,
+  holdsSnapshot,
+  type CacheUse as RecordUse,
+} from '../rules/cache-state.js';
 import { beginsWith, canonicalPrefix, missReason, prefixChain } from '../rules/prefix.js';
 import type { ServedModel } from './catalog.js';
+import type { Generation } from './generation.js';
 
 export type CacheStatus = 'hit' | 'miss' | 'pending' | 'expired' | 'error' | 'unknown';
 
@@ -76,11 +82,16 @@ export interface CacheUseParts {
   readonly found: FoundCache | null;
   readonly request: ChatRequest;
   readonly model: ServedModel;
+  /** Whether a prefix of this many tokens is prefilled on that model; on others it is made by its first use. */
+  readonly prefills: (model: ServedModel, tokens: number) => boolean;
   /** Ids of the chat's whole prompt. */
   readonly ids: Uint32Array;
   /** When the request came, milliseconds since the Unix epoch. */
   readonly requestMs: number;
 }
+
+/** What the engine has said of a chat. */
+type Engaged = Pick<Generation, 'started' | 'reusedTokens'>;
 
 /** One chat's use of one cache, from the comparison to the note in the cache's record. */
 export class CacheUse {
@@ -146,15 +157,26 @@ export class CacheUse {
    * Notes in the cache's record what the chat made of it.
    * @param succeeded the chat ended with 200, or its client left: then the expiry is set anew.
    */
-  async settle(reusedTokens: number, succeeded: boolean): Promise<void> {
-    const { caches, report, found, requestMs, options } = this.#parts;
+  async settle(generation: Engaged, succeeded: boolean): Promise<void> {
+    const { report, found, requestMs, options } = this.#parts;
     if (found === null || this.dryRun) return;
-    const { hit, missReason } = this.outcome(reusedTokens);
+    const { hit, missReason } = this.outcome(generation.reusedTokens);
     const resets = succeeded && this.#verdict.matched && options.resetTtlS !== null;
     const reset = resets ? { requestMs, ttlS: options.resetTtlS } : null;
     const use = { tokensSaved: hit?.tokensSaved ?? 0, missReason, reset };
     // The chat has its answer: a record that cannot be written must not take it away.
-    await caches.use(found.record.id, use).catch(report);
+    await this.#note(found.record, use, generation).catch(report);
+  }
+
+  async #note(found: CacheRecord, use: RecordUse, generation: Engaged): Promise<void> {
+    const { caches, model, prefills } = this.#parts;
+    const record = await caches.use(found.id, use);
+    if (this.snapshot === null) return;
+    // The engine may have made it anew for this chat after it was freed.
+    if (record === null || !holdsSnapshot(record)) return await caches.snapshotLeft(found.hash);
+    const lost = generation.started && generation.reusedTokens === 0;
+    if (!lost || !prefills(model, this.snapshot.tokens)) return;
+    await caches.snapshotLost(found.id, found.generation);
   }
 
   #newExpiryS(): number | null {

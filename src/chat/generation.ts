@@ -21,7 +21,8 @@ import { planTools, type ToolMode } from '../rules/tool-calls.js';
 /** Whatever runs generations: the host process in production. */
 export interface Inference {
   generate(task: GenerateTask, handlers: TokenStreamHandlers): TokenStream;
-  prefill(task: PrefillTask): Promise<SnapshotInfo>;
+  /** `signal` ends it soon; then it rejects. */
+  prefill(task: PrefillTask, signal: AbortSignal): Promise<SnapshotInfo>;
   forget(snapshot: string): Promise<void>;
 }
 
@@ -119,6 +120,11 @@ export class Generation implements TokenStreamHandlers {
   tokens(choice: number | null): number {
     if (choice !== null) return this.#answers[choice]?.tokens ?? 0;
     return this.#answers.reduce((sum, answer) => sum + answer.tokens, 0);
+  }
+
+  /** The engine has said what it reuses. */
+  get started(): boolean {
+    return this.#started;
   }
 
   /** Prompt tokens the engine did not evaluate, as it said itself. */

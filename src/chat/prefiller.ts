@@ -3,13 +3,18 @@
  * It must never count or render by another path than a chat does, or no chat would begin with it.
  */
 import type { Prefiller, PrefillTask } from '../actors/snapshots.js';
+import type { Clock } from '../clock.js';
 import { ApiError } from '../errors.js';
-import type { Catalog, ServedModel } from './catalog.js';
+import type { Catalog } from './catalog.js';
+import { attempted } from './prefill-attempts.js';
 
 type Prefix = Pick<PrefillTask, 'messages' | 'tools'>;
 
 export class EnginePrefiller implements Prefiller {
-  constructor(readonly catalog: Catalog) {}
+  constructor(
+    readonly catalog: Catalog,
+    readonly clock: Clock,
+  ) {}
 
   get families(): readonly string[] {
     return [...new Set(this.catalog.models.map(({ family }) => family))];
@@ -17,16 +22,23 @@ export class EnginePrefiller implements Prefiller {
 
   /** Tokens of the prefix, without what opens an answer. */
   async count(owner: string, family: string, prefix: Prefix): Promise<number> {
-    const [model] = this.#rising(family);
+    const [model] = this.catalog.rising(family);
     return model === undefined ? 0 : (await model.prompts.prefixIds(owner, prefix)).length;
   }
 
   /** On the smallest served model of the family whose window holds the prefix and an answer. */
-  async prefill({ owner, family, snapshot, ...prefix }: PrefillTask): Promise<{ tokens: number }> {
-    for (const model of this.#rising(family)) {
+  prefill(task: PrefillTask, signal: AbortSignal): Promise<{ tokens: number }> {
+    return attempted(() => this.#prefill(task, signal), this.clock, signal);
+  }
+
+  async #prefill(
+    { owner, family, snapshot, ...prefix }: PrefillTask,
+    signal: AbortSignal,
+  ): Promise<{ tokens: number }> {
+    for (const model of this.catalog.rising(family)) {
       const prompt = await model.prompts.prefixIds(owner, prefix);
       if (prompt.length >= model.window) continue;
-      return await model.inference.prefill({ model: model.id, owner, prompt, snapshot });
+      return await model.inference.prefill({ model: model.id, owner, prompt, snapshot }, signal);
     }
     throw new ApiError('inputTooLong');
   }
@@ -34,10 +46,5 @@ export class EnginePrefiller implements Prefiller {
   async forget(snapshot: string): Promise<void> {
     const engines = new Set(this.catalog.models.map(({ inference }) => inference));
     for (const engine of engines) await engine.forget(snapshot);
-  }
-
-  #rising(family: string): ServedModel[] {
-    const models = this.catalog.models.filter((model) => model.family === family);
-    return models.sort((a, b) => a.window - b.window);
   }
 }

@@ -56,7 +56,8 @@ export class ChatService {
     const { request, options, found } = await this.#open(caller, value, header);
     const { model, ids } = await catalog.count(caller, request.model, request, request.maxTokens);
     const maxTokens = answerTokensMax(ids.length, request.maxTokens, model.window);
-    const parts = { caches, report, owner, found, request, model, ids, requestMs };
+    const prefills = (served: ServedModel, tokens: number) => catalog.prefills(served, tokens);
+    const parts = { caches, report, owner, found, request, model, ids, requestMs, prefills };
     const cache = options === null ? null : await CacheUse.open({ ...parts, options });
     const id = newCompletionId(newBytes);
     const { load } = this;

@@ -103,7 +103,7 @@ class ChatRun {
       succeeded = await listener.whole;
     } finally {
       this.#noteEnd(generation);
-      await this.chat.cache?.settle(generation.reusedTokens, succeeded);
+      await this.chat.cache?.settle(generation, succeeded);
     }
   }
 

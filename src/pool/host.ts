@@ -70,9 +70,10 @@ export class Host {
     return this.#start({ type: 'generate', task }, handlers);
   }
 
-  /** See `Engine.prefill`. @throws ApiError, also when the process dies under way. */
-  async prefill(task: PrefillTask): Promise<SnapshotInfo> {
-    const [event] = await this.#whole({ type: 'prefill', task });
+  /** See `Engine.prefill`. @throws ApiError, also when the process dies under way or the signal ends it. */
+  async prefill(task: PrefillTask, signal: AbortSignal): Promise<SnapshotInfo> {
+    signal.throwIfAborted();
+    const [event] = await this.#whole({ type: 'prefill', task }, signal);
     if (event?.type === 'prefilled') return event.snapshot;
     throw new ApiError('server', { error: 'the engine ended a prefill without a snapshot' });
   }
@@ -82,13 +83,19 @@ export class Host {
     await this.#whole({ type: 'forget', snapshot });
   }
 
-  #whole(work: EngineWork): Promise<EngineEvent[]> {
+  #whole(work: EngineWork, signal?: AbortSignal): Promise<EngineEvent[]> {
     const events: EngineEvent[] = [];
     return new Promise((resolve, reject) => {
-      this.#start(work, {
+      const stop = () => stream.cancel(null);
+      const stream = this.#start(work, {
         onEvents: (more) => void events.push(...more),
-        onEnd: (error) => (error === null ? resolve(events) : reject(fromErrorValue(error))),
+        onEnd(error) {
+          signal?.removeEventListener('abort', stop);
+          if (error === null) resolve(events);
+          else reject(fromErrorValue(error));
+        },
       });
+      signal?.addEventListener('abort', stop, { once: true });
     });
   }
 

@@ -28,7 +28,8 @@ export type EngineState = Extract<FromEngine, { readonly type: 'ready' | 'failed
 export const ENGINE_GONE: ErrorValue = {
   row: 'server',
   values: { error: 'the inference process ended' },
-  extra: {},
+  // Another process is on its way.
+  extra: { retryAfterMs: 1000 },
 };
 
 const OVERLOADED: ErrorValue = { row: 'overloaded', values: {}, extra: { retryAfterMs: 1000 } };

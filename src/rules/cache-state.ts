@@ -84,7 +84,9 @@ export type CacheEffect =
   | { readonly type: 'prefill'; readonly generation: number }
   /** Validation has its result already, but `pending` is what the creator is told first. */
   | { readonly type: 'refuse'; readonly generation: number; readonly error: CacheError }
-  | { readonly type: 'forget'; readonly hash: PrefixHash };
+  | { readonly type: 'forget'; readonly hash: PrefixHash }
+  /** The cache is gone: what it took of its owner's room is free. */
+  | { readonly type: 'release'; readonly owner: string; readonly bytes: number };
 
 export interface CacheDecision {
   readonly next: CacheState;
@@ -252,7 +254,13 @@ function effectsOf(state: CacheState, next: CacheState): readonly CacheEffect[] 
   const dropped: readonly CacheEffect[] =
     held && !holds ? [{ type: 'forget', hash: state.hash }] : [];
   const begun = next?.generation !== state?.generation ? pendingEffects(next) : [];
-  return [...dropped, ...begun];
+  return [...dropped, ...released(state, next), ...begun];
+}
+
+/** A new cache takes its room before it is written, so one in the place of another is none of this. */
+function released(state: CacheState, next: CacheState): readonly CacheEffect[] {
+  if (state === null || next?.id === state.id) return [];
+  return [{ type: 'release', owner: state.owner, bytes: state.bytes }];
 }
 
 /** Equal but for what is only counted. */

@@ -5,7 +5,7 @@
 import type { LimitSettings, ModelConfig, WeightsConfig } from '../config.js';
 import { limits, modelWindows } from '../limits.js';
 import { type AccountsConfig, readAccounts } from './accounts.js';
-import { integer, type Kind, path, pattern } from './kinds.js';
+import { byteCount, GIB, integer, type Kind, path, pattern } from './kinds.js';
 import type { Json, Place } from './place.js';
 import type { NamedKind, PluginFinder } from './plugins.js';
 
@@ -183,6 +183,9 @@ const limitKinds = {
   filesPerOwner: integer(1, limits.filesPerOwnerMax),
   fileBytesPerOwner: integer(1, limits.fileBytesPerOwnerMax),
   drainMs: integer(0, 600_000),
+  cachesPerOwner: integer(1, 10_000_000),
+  cacheBytesPerOwner: byteCount(limits.bodyBytesMax, 1024 * GIB),
+  cacheKeepMs: integer(0, 366 * 24 * 60 * 60_000),
 } as const satisfies Record<keyof LimitSettings, Kind<number>>;
 
 function readLimits(raw: unknown, place: Place): LimitSettings {
@@ -197,5 +200,8 @@ function readLimits(raw: unknown, place: Place): LimitSettings {
     filesPerOwner: limit('filesPerOwner', limits.filesPerOwnerMax),
     fileBytesPerOwner: limit('fileBytesPerOwner', limits.fileBytesPerOwnerMax),
     drainMs: limit('drainMs', limits.drainMsMax),
+    cachesPerOwner: limit('cachesPerOwner', limits.cachesPerOwnerMax),
+    cacheBytesPerOwner: limit('cacheBytesPerOwner', limits.cacheBytesPerOwnerMax),
+    cacheKeepMs: limit('cacheKeepMs', limits.cacheKeepMs),
   };
 }

@@ -66,12 +66,17 @@ t.test('a few prefills run at a time, a bounded number waits, and more is overlo
   const world = new CacheWorld();
   const { caches, prefiller } = world.life;
   prefiller.nextMs = () => 1_000;
-  for (let i = 0; i < limits.prefillsWaitingMax; i++) {
-    await caches.create('alice', creationOf(`text ${i}`));
-  }
-  await settled();
+  const fill = async (owner: string, count: number) => {
+    for (let i = 0; i < count; i++) await caches.create(owner, creationOf(`text ${i}`));
+    await settled();
+  };
+  await fill('alice', limits.prefillsWaitingOwnerMax);
   t.equal(prefiller.begun.length, limits.prefillsRunningMax);
   await t.rejects(caches.create('alice', creationOf('one more')), apiError('overloaded'));
+  await fill('bob', limits.prefillsWaitingMax - limits.prefillsWaitingOwnerMax);
+  const running = limits.prefillsRunningMax + 1;
+  t.equal(prefiller.begun.length, running, 'one more than alice took');
+  await t.rejects(caches.create('carol', creationOf('hers')), apiError('overloaded'));
   await world.clock.advance(1_000);
   await caches.create('alice', creationOf('one more'));
 });

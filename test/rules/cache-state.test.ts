@@ -126,7 +126,7 @@ const table: Readonly<Record<StateName, Readonly<Record<MessageName, Row | 'refu
     reset: ['pending', 'now', ''],
     prefilled: ['ready', 'now', ''],
     failed: ['error', 'now', 'forget'],
-    delete: ['none', 'now', 'forget'],
+    delete: ['none', 'now', 'forget, release 20'],
   },
   doomed: {
     ...each(['pending', 'no', '']),
@@ -138,7 +138,7 @@ const table: Readonly<Record<StateName, Readonly<Record<MessageName, Row | 'refu
     reset: ['pending', 'later', ''],
     prefilled: ['pending', 'no', ''],
     failed: ['error', 'now', ''],
-    delete: ['none', 'now', ''],
+    delete: ['none', 'now', 'release 20'],
   },
   ready: {
     ...each(['ready', 'no', '']),
@@ -149,7 +149,7 @@ const table: Readonly<Record<StateName, Readonly<Record<MessageName, Row | 'refu
     miss: ['ready', 'later', ''],
     reset: ['ready', 'now', ''],
     lost: ['pending', 'now', 'prefill 4'],
-    delete: ['none', 'now', 'forget'],
+    delete: ['none', 'now', 'forget, release 20'],
   },
   error: {
     ...each(['error', 'no', '']),
@@ -159,7 +159,7 @@ const table: Readonly<Record<StateName, Readonly<Record<MessageName, Row | 'refu
     hit: ['error', 'later', ''],
     miss: ['error', 'later', ''],
     reset: ['error', 'later', ''],
-    delete: ['none', 'now', ''],
+    delete: ['none', 'now', 'release 20'],
   },
   broken: {
     ...each(['error', 'no', '']),
@@ -169,7 +169,7 @@ const table: Readonly<Record<StateName, Readonly<Record<MessageName, Row | 'refu
     hit: ['error', 'later', ''],
     miss: ['error', 'later', ''],
     reset: ['error', 'later', ''],
-    delete: ['none', 'now', ''],
+    delete: ['none', 'now', 'release 20'],
   },
   inactive: {
     ...each(['inactive', 'no', '']),
@@ -179,12 +179,12 @@ const table: Readonly<Record<StateName, Readonly<Record<MessageName, Row | 'refu
     hit: ['inactive', 'later', ''],
     miss: ['inactive', 'later', ''],
     reset: ['pending', 'now', 'prefill 4'],
-    delete: ['none', 'now', ''],
+    delete: ['none', 'now', 'release 20'],
   },
   'pending, expired': expired(),
   'ready, expired': expired(),
-  'inactive, gone': { ...each(GONE('')), create: ['pending', 'now', 'prefill 1'] },
-  'ready, gone': { ...each(GONE('forget')), create: ['pending', 'now', 'prefill 1'] },
+  'inactive, gone': { ...each(GONE('release 20')), create: ['pending', 'now', 'prefill 1'] },
+  'ready, gone': { ...each(GONE('forget, release 20')), create: ['pending', 'now', 'prefill 1'] },
 };
 
 /** Expiry comes first, whatever the message. */
@@ -195,7 +195,7 @@ function expired(): Readonly<Record<MessageName, Row | 'refused'>> {
     update: ['pending', 'now', 'prefill 4'],
     'update to the past': ['pending', 'now', 'forget, refuse 4'],
     reset: ['pending', 'now', 'prefill 4'],
-    delete: ['none', 'now', 'forget'],
+    delete: ['none', 'now', 'forget, release 20'],
   };
 }
 
@@ -205,6 +205,7 @@ function each(row: Row): Record<MessageName, Row> {
 }
 
 function effectText(effect: CacheEffect): string {
+  if (effect.type === 'release') return `release ${effect.bytes}`;
   return effect.type === 'forget' ? 'forget' : `${effect.type} ${effect.generation}`;
 }
 

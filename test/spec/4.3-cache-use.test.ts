@@ -12,6 +12,7 @@ import {
   readyCache,
   type ShownCache,
   said,
+  untilCache,
 } from '../support/cache-client.js';
 import type { Fields } from '../support/chat-client.js';
 import { openService } from '../support/service.js';
@@ -192,6 +193,8 @@ t.test('a prefix that the engine could not reuse is a miss, and nothing is claim
       'miss-reason': 'the engine could not reuse the prefix',
     });
     t.notOk('cached_tokens' in (asked.usage[0] ?? {}));
+    // It is prefilled anew meanwhile.
+    await untilCache(gated, lost.id, { status: 'ready' });
   }
 });
 

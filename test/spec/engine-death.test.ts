@@ -1,24 +1,12 @@
 /**
  * An engine process that is killed costs its running chats, and no other: the service answers again within seconds.
  */
-import { execFileSync } from 'node:child_process';
 import t from 'tap';
 import { answerTo, invalidType, post, refusal, said } from '../support/chat-client.js';
+import { enginePid } from '../support/engine-pid.js';
 import { openService } from '../support/service.js';
 
 const service = await openService(t);
-
-/** The only child of this process is the engine's. */
-function enginePid(): number {
-  const children = execFileSync('ps', [
-    '-o',
-    'pid=,args=',
-    '--ppid',
-    String(process.pid),
-  ]).toString();
-  const line = children.split('\n').find((each) => each.includes('host-child'));
-  return Number.parseInt(line ?? '', 10);
-}
 
 /** A stream that has begun. */
 async function begun(text: string) {

@@ -45,10 +45,10 @@ export interface Asked {
   readonly error: string | null;
 }
 
-/** An engine that keeps prefixes as a test tells it: see `engine-gated.ts`. */
-export function openGated(t: Test): Promise<TestService> {
+/** An engine that keeps prefixes as a test tells it: see `engine-gated.ts`. `limits` are those of the settings file. */
+export function openGated(t: Test, limits: Fields = {}): Promise<TestService> {
   const engine = fileURLToPath(new URL('./engine-gated.js', import.meta.url));
-  return openWithSettings(t, { defaults: { engine, tokenizer: 'bytes', weights: null } });
+  return openWithSettings(t, { limits, defaults: { engine, tokenizer: 'bytes', weights: null } });
 }
 
 export async function createCache(

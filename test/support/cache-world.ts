@@ -3,6 +3,7 @@
  * It must count tokens and keep prefixes in ways a test can see through.
  */
 import { Caches } from '../../src/actors/cache.js';
+import { cacheQuotaMax } from '../../src/actors/cache-quota.js';
 import { type CacheCreation, parseCacheCreate } from '../../src/protocol/caching.js';
 import { FakePrefiller, type PrefixDisk } from './fake-prefiller.js';
 import { MortalStore } from './mortal-store.js';
@@ -21,7 +22,11 @@ export class CacheWorld {
   #ids = 0;
   life: Life;
 
-  constructor(readonly keepMs = 100_000) {
+  constructor(
+    /** A change holds for the next life. */
+    public keepMs = 100_000,
+    readonly quotaMax = cacheQuotaMax,
+  ) {
     this.life = this.#open(new MortalStore());
   }
 
@@ -42,13 +47,14 @@ export class CacheWorld {
   }
 
   #open(store: MortalStore): Life {
-    const { clock, reports, keepMs } = this;
+    const { clock, reports, keepMs, quotaMax } = this;
     const prefiller = new FakePrefiller(clock, this.prefixes);
     const caches = new Caches({
       store,
       clock,
       prefiller,
       keepMs,
+      quotaMax,
       families: ['svc-v1'],
       newBytes: (length) => this.#newBytes(length),
       report: (fault) => void reports.push(fault),

@@ -2,10 +2,10 @@
  * Owns an engine whose prefixes become ready, fail or get lost as a test tells it to; all else is echo.
  * It must never reuse, or say that it reused, what the contract of engines does not allow.
  *
- * Marks in the prompt: `/slow-NAME` is prefilled only after `letGo(dataDir, NAME)`, `/refused` has no room on the disk,
+ * Marks in the prompt: `/slow-NAME` is prefilled only after `letGo(dataDir, NAME)`, and says what becomes of it, `/refused` has no room on the disk,
  * `/lost` is never reused, of `/half` only the first half is.
  */
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import echo from '../../plugins/engine-echo.js';
@@ -35,6 +35,16 @@ export function letGo(dataDir: string, name: string): void {
   const folder = join(dataDir, 'engine');
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, gateFile(name)), '');
+}
+
+/** From now on they wait again. */
+export function holdUp(dataDir: string, name: string): void {
+  rmSync(join(dataDir, 'engine', gateFile(name)), { force: true });
+}
+
+/** Whether a prefill of `/slow-NAME` has come so far. */
+export function prefillWas(state: 'begun' | 'stopped', dataDir: string, name: string): boolean {
+  return existsSync(join(dataDir, 'engine', `${state}-${name}`));
 }
 
 function gateFile(name: string): string {
@@ -79,7 +89,16 @@ class GatedEngine implements Engine {
 
   async #opened(gate: string, signal: AbortSignal): Promise<void> {
     const file = join(this.options.stateDir, gateFile(gate));
-    while (!existsSync(file)) await delay(LOOK_MS, null, { signal });
+    const say = (state: string) =>
+      writeFileSync(join(this.options.stateDir, `${state}-${gate}`), '');
+    mkdirSync(this.options.stateDir, { recursive: true });
+    say('begun');
+    try {
+      while (!existsSync(file)) await delay(LOOK_MS, null, { signal });
+    } catch (cause) {
+      say('stopped');
+      throw cause;
+    }
   }
 }
 

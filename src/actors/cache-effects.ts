@@ -1,0 +1,50 @@
+/**
+ * Owns what the effects of a cache's state machine do: prefill, refuse, forget, release.
+ * It must never decide what becomes of a cache: results go back to its actor as messages.
+ */
+import type { CacheEffect, CacheMessage, CacheRecord } from '../rules/cache-state.js';
+import type { EffectRunner } from './actor.js';
+import { cacheError } from './cache-faults.js';
+import type { Quota } from './quota.js';
+import type { Snapshots } from './snapshots.js';
+
+export interface CacheEffectsParts {
+  /** As stored. */
+  readonly read: (id: string) => CacheRecord | null;
+  readonly snapshots: Snapshots;
+  readonly quota: Quota;
+}
+
+export function cacheEffects(parts: CacheEffectsParts): EffectRunner<CacheMessage, CacheEffect> {
+  const { snapshots, quota } = parts;
+  return async (effect, id) => {
+    switch (effect.type) {
+      case 'prefill':
+        return await prefill(parts, id, effect.generation);
+      case 'refuse':
+        return { ...effect, type: 'prefill-failed' };
+      case 'forget':
+        await snapshots.forget(effect.hash);
+        return null;
+      case 'release':
+        quota.release(effect.owner, effect.bytes);
+        return null;
+    }
+  };
+}
+
+async function prefill(
+  { read, snapshots }: CacheEffectsParts,
+  id: string,
+  generation: number,
+): Promise<CacheMessage | null> {
+  const record = read(id);
+  // Deleted meanwhile, or begun anew: then another effect is on its way.
+  if (record?.generation !== generation) return null;
+  try {
+    const outcome = await snapshots.prefill(record.owner, record.hash);
+    return outcome === 'unwanted' ? null : { type: 'prefilled', generation };
+  } catch (cause) {
+    return { type: 'prefill-failed', generation, error: cacheError(cause) };
+  }
+}
