@@ -205,6 +205,8 @@ t.test('a restart takes up every pending cache, a bit at a time', async (t) => {
   for (const id of ids) t.equal((await world.caches.get('a', id)).record.status, 'ready');
 });
 
+// Ten thousand creations on a machine that has other work.
+t.setTimeout(120_000);
 const COUNT = 10_000;
 
 t.test(`with ${COUNT} caches of one owner a page costs its own length`, async (t) => {
