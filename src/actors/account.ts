@@ -12,7 +12,7 @@ import {
   type TokenUsage,
 } from '../rules/account.js';
 import type { AccountPolicy } from '../rules/account-policy.js';
-import { limitsTokens } from '../rules/account-rates.js';
+import { limitsTokens, type RateView, requestView, tokenView } from '../rules/account-rates.js';
 import type { Store } from '../store/store.js';
 import type { Logic } from './actor.js';
 import { Registry } from './registry.js';
@@ -24,6 +24,8 @@ export interface Admission {
    * @throws ApiError of the rates and the balance.
    */
   reserve(tokens: number): Promise<void> | null;
+  /** As they were after the last of the above; null for what is not limited. */
+  rates(): { readonly requests: RateView | null; readonly tokens: RateView | null };
   /** Ends it. Must be called once, whatever became of the chat; further calls do nothing. */
   settle(usage: TokenUsage): void;
 }
@@ -39,11 +41,13 @@ type AccountLogic = Logic<AccountState, AccountRecord, AccountMessage, AccountSt
 export class Accounts {
   readonly #registry: Registry<AccountState, AccountRecord, AccountMessage, AccountState, never>;
   readonly #report: (fault: unknown) => void;
+  readonly #clock: Clock;
 
   constructor(parts: AccountsParts) {
     const { store, clock, report } = parts;
     const logic = accountLogic();
     this.#report = report;
+    this.#clock = clock;
     this.#registry = new Registry({ logic, store, clock, report, runEffect: noEffect });
   }
 
@@ -54,23 +58,31 @@ export class Accounts {
   admit(user: string, keyId: string, policy: AccountPolicy): Admission | Promise<Admission> {
     const state = this.#registry.ask(user, { type: 'admit', keyId, policy });
     return state instanceof Promise
-      ? state.then(() => this.#admission(user, keyId, policy))
-      : this.#admission(user, keyId, policy);
+      ? state.then((admitted) => this.#admission(admitted, keyId, policy))
+      : this.#admission(state, keyId, policy);
   }
 
   close(): Promise<void> {
     return this.#registry.close();
   }
 
-  #admission(user: string, keyId: string, policy: AccountPolicy): Admission {
+  #admission(admitted: AccountState, keyId: string, policy: AccountPolicy): Admission {
+    const { user } = admitted;
+    let state = admitted;
     let open = true;
     let reserved = 0;
     return {
       reserve: (tokens) => {
         if (!limitsTokens(policy)) return null;
-        return this.#reserve(user, keyId, policy, tokens).then(() => {
+        return this.#reserve(user, keyId, policy, tokens).then((next) => {
+          state = next;
           reserved = tokens;
         });
+      },
+      rates: () => {
+        const nowMs = this.#clock.nowMs();
+        const requests = requestView(state.rates, policy, nowMs);
+        return { requests, tokens: tokenView(state.rates, policy, nowMs) };
       },
       settle: (usage) => {
         if (!open) return;
@@ -81,7 +93,7 @@ export class Accounts {
   }
 
   async #reserve(user: string, keyId: string, policy: AccountPolicy, tokens: number) {
-    await this.#registry.ask(user, { type: 'reserve', keyId, policy, tokens });
+    return await this.#registry.ask(user, { type: 'reserve', keyId, policy, tokens });
   }
 
   #settle(user: string, usage: TokenUsage, reserved: number): void {

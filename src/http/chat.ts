@@ -15,6 +15,7 @@ import { ChatReply } from './chat-reply.js';
 import { ChatStream } from './chat-stream.js';
 import type { Exchange, Headers } from './exchange.js';
 import type { Gate } from './gate.js';
+import { rateHeaders } from './rate-headers.js';
 import { type Route, route } from './router.js';
 
 export interface StreamPace {
@@ -33,7 +34,7 @@ export function chatRoutes(gate: Gate, service: ChatService, pace: StreamPace): 
       return null;
     }
     await caller.admission.reserve(chat.tokensMax);
-    const run = new ChatRun(exchange, chat, note);
+    const run = new ChatRun(exchange, chat, note, rateHeaders(caller.admission.rates()));
     await (chat.request.stream ? run.stream(pace) : run.reply());
     return run.used;
   });
@@ -69,6 +70,7 @@ class ChatRun {
     readonly exchange: Exchange,
     readonly chat: PreparedChat,
     readonly note: ChatNote,
+    readonly rates: Headers,
   ) {}
 
   async reply(): Promise<void> {
@@ -120,7 +122,9 @@ class ChatRun {
   /** Known once the engine has said what it reuses. */
   #headers(): Headers {
     const { cache } = this.chat;
-    return cache === null ? {} : cacheHeaders(cache.outcome(this.#generation?.reusedTokens ?? 0));
+    if (cache === null) return this.rates;
+    const reusedTokens = this.#generation?.reusedTokens ?? 0;
+    return { ...this.rates, ...cacheHeaders(cache.outcome(reusedTokens)) };
   }
 
   #usage(choice: number | null): Usage & TokenUsage {

@@ -23,7 +23,7 @@ export interface Caller extends KeyHolder {
 
 /** With its place among the running requests. */
 export interface Admitted extends Caller {
-  readonly admission: Pick<Admission, 'reserve'>;
+  readonly admission: Pick<Admission, 'reserve' | 'rates'>;
 }
 
 export interface Keys {

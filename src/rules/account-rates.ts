@@ -118,3 +118,38 @@ export function spentOf({ spent }: RateRecord, { credit }: AccountPolicy): RateR
     ? spent
     : { ledger: credit.ledger, tokens: 0 };
 }
+
+export interface RateView {
+  readonly limit: number;
+  readonly remaining: number;
+  /** Until all of it is free again, if nothing else is used. */
+  readonly resetMs: number;
+}
+
+export function requestView(
+  { requests }: RateRecord,
+  { rpm }: AccountPolicy,
+  nowMs: number,
+): RateView | null {
+  return rpm === null ? null : viewOf(requests, rpm, 0, nowMs);
+}
+
+/** Of the minute. */
+export function tokenView(
+  { minute, reserved }: RateRecord,
+  { tpm }: AccountPolicy,
+  nowMs: number,
+): RateView | null {
+  return tpm === null ? null : viewOf(minute, tpm, reserved, nowMs);
+}
+
+function viewOf(window: RateWindow, limit: number, reserved: number, nowMs: number): RateView {
+  const { used } = windowAt(window, minuteSpan, nowMs);
+  const newest = window.buckets.at(-1)?.toMs ?? nowMs;
+  const usedMs = used === 0 ? 0 : Math.max(0, newest + minuteSpan.windowMs - nowMs);
+  return {
+    limit,
+    remaining: Math.max(0, limit - used - reserved),
+    resetMs: reserved > 0 ? minuteSpan.windowMs : usedMs,
+  };
+}

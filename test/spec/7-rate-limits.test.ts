@@ -37,6 +37,9 @@ t.test('tokens: a check by prompt and max_tokens, a count by what was used', asy
     message: `${name} TPM rate limit, current:0, limit:100`,
   });
   const first = await post(service, said('x', { max_tokens: 80 }));
+  const head = (name: string) => first.headers.get(`x-ratelimit-${name}-tokens`);
+  t.strictSame([head('limit'), head('remaining'), head('reset')], ['100', '0', '60s']);
+  t.equal(first.headers.get('x-ratelimit-limit-requests'), null);
   const { usage } = (await first.json()) as { usage: { total_tokens: number } };
   const response = await post(service, said('x', { max_tokens: 80 }));
   t.ok(Number(response.headers.get('retry-after-ms')) > 30_000);

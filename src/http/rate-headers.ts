@@ -1,0 +1,17 @@
+/**
+ * Owns the headers that tell a client how much of its rates is left.
+ * It must never name a rate that is not limited.
+ */
+import type { Admission } from '../actors/account.js';
+import type { Headers } from './exchange.js';
+
+export function rateHeaders({ requests, tokens }: ReturnType<Admission['rates']>): Headers {
+  const headers: Record<string, string> = {};
+  for (const [name, view] of Object.entries({ requests, tokens })) {
+    if (view === null) continue;
+    headers[`x-ratelimit-limit-${name}`] = String(view.limit);
+    headers[`x-ratelimit-remaining-${name}`] = String(view.remaining);
+    headers[`x-ratelimit-reset-${name}`] = `${view.resetMs / 1000}s`;
+  }
+  return headers;
+}
