@@ -56,6 +56,7 @@ function program(): Command {
   addUsers(root.command('users').description('accounts, also while the service runs'));
   addModels(root.command('models').description('the models and their weights'));
   addCaches(root.command('caches').description('context caches, also while the service runs'));
+  addFiles(root.command('files').description('files, also while the service runs'));
   command(root, 'doctor', 'check this machine and say what to do', settingNames)
     .option('--json', 'print the findings as JSON')
     .action((flags: Flags) => doctor(flags));
@@ -103,6 +104,29 @@ function addModels(models: Command): void {
   command(models, 'pull', 'get the weights that are missing', names)
     .option('--force', 'get them again, whatever is there')
     .action((flags: Flags) => pullModels(flags));
+}
+
+function addFiles(files: Command): void {
+  command(files, 'list', 'show the files: status, size, name', ['dataDir'])
+    .option('--user <name>', 'only those of this user')
+    .option('--json', 'print JSON')
+    .action(async (flags: Flags) => {
+      const { listedFiles } = await import('./file-commands.js');
+      printRows(await listedFiles(configOf(flags), flags.user), flags, 'no files');
+    });
+  command(files, 'show', 'print what is known of a file as JSON', ['dataDir'])
+    .argument('<id>', 'as shown by `preface files list`')
+    .action(async (id: string, flags: Flags) => {
+      const { shownFile } = await import('./file-commands.js');
+      print(JSON.stringify(await shownFile(configOf(flags), id), null, 2));
+    });
+  command(files, 'extract', 'read a document without a service', ['extractors', 'ocrLanguages'])
+    .argument('<path>', 'of the document')
+    .option('--json', 'print the JSON that the service would answer')
+    .action(async (path: string, flags: Flags) => {
+      const { extractedText } = await import('./file-commands.js');
+      print(await extractedText(configOf(flags), path, Boolean(flags.json)));
+    });
 }
 
 function addCaches(caches: Command): void {

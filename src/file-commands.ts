@@ -1,0 +1,128 @@
+/**
+ * Owns what an operator sees of the files, and the reading of one that was never uploaded; both need no service.
+ * It must never write a record, nor leave anything of a document it read.
+ */
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, join, resolve } from 'node:path';
+import { fileIdOf, fileKeys } from './actors/file-records.js';
+import { systemClock } from './clock.js';
+import { decodeRecord } from './codec.js';
+import type { Config } from './config.js';
+import { limits } from './limits.js';
+import { ExtractionPool } from './pool/extraction.js';
+import { isFileId } from './protocol/file-id.js';
+import type { FileRecord } from './rules/file-state.js';
+import { LmdbStore } from './store/lmdb-store.js';
+import type { Store } from './store/store.js';
+import { type Progress, progressOn, sizeText } from './weights/progress.js';
+
+type Row = Record<string, string>;
+
+export async function listedFiles(config: Config, user: string | undefined): Promise<Row[]> {
+  return await reading(config, (store) =>
+    [...allFiles(store)]
+      .filter(({ owner }) => user === undefined || owner === user)
+      .sort((one, other) => one.createdS - other.createdS)
+      .map(row),
+  );
+}
+
+/** @throws Error for an id that is not there. */
+export async function shownFile(config: Config, id: string): Promise<FileRecord> {
+  return await reading(config, (store) => {
+    const record = isFileId(id) ? store.get(fileKeys.record(id)) : null;
+    if (record === null) {
+      throw new Error(`there is no file ${id}; \`preface files list\` shows them`);
+    }
+    return decodeRecord<FileRecord>(record.value);
+  });
+}
+
+/** The text, or the JSON that the service would answer; the pages go by on standard error. */
+export async function extractedText(config: Config, path: string, json: boolean): Promise<string> {
+  const found = await extractedFile(config, path, progressOn(process.stderr, systemClock));
+  return json ? JSON.stringify(found) : found.content;
+}
+
+interface ExtractedFile {
+  readonly content: string;
+  readonly file_type: string;
+  readonly filename: string;
+  readonly title: string;
+  readonly type: 'file';
+}
+
+/** What the service would make of it. @throws Error that says why it cannot be read. */
+async function extractedFile(
+  config: Config,
+  path: string,
+  progress: Progress,
+): Promise<ExtractedFile> {
+  const folder = await mkdtemp(join(tmpdir(), 'preface-extract-'));
+  const { line: log } = progress;
+  const pool = new ExtractionPool({ ...config.extraction, processes: 1, clock: systemClock, log });
+  const filename = basename(path);
+  const target = join(folder, 'text');
+  const meter = pageMeter(progress, filename);
+  try {
+    const request = { owner: '', source: resolve(path), filename, target };
+    const result = await pool.extract(request, { onProgress: meter.at });
+    if (result.type === 'refused') throw new Error(`${path}: ${result.reason}`);
+    const content = JSON.parse(await readFile(target, 'utf8')) as string;
+    const { fileType, title } = result.document;
+    return { content, file_type: fileType, filename, title, type: 'file' };
+  } finally {
+    await pool.close();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** A line a while, and the last page at the end. */
+function pageMeter(progress: Progress, label: string) {
+  let shownMs = systemClock.monotonicMs();
+  return {
+    at({ page, pages }: { readonly page: number; readonly pages: number | null }) {
+      const nowMs = systemClock.monotonicMs();
+      if (nowMs - shownMs < (progress.terminal ? PAGE_LINE_MS : limits.progressLineMs)) return;
+      shownMs = nowMs;
+      progress.line(`${label}: page ${page}${pages === null ? '' : ` of ${pages}`}`);
+    },
+  };
+}
+
+const PAGE_LINE_MS = 1_000;
+
+async function reading<Result>(config: Config, act: (store: Store) => Result): Promise<Result> {
+  const store = LmdbStore.open({ folder: config.dataDir, name: 'records', exclusive: false });
+  try {
+    return act(store);
+  } finally {
+    await store.close();
+  }
+}
+
+function* allFiles(store: Store): Generator<FileRecord> {
+  const range = { prefix: ['file'], limit: limits.pageLengthMax };
+  let entries = store.page(range);
+  for (let last = entries.at(-1); last; last = entries.at(-1)) {
+    for (const entry of entries) {
+      const record = store.get(fileKeys.record(fileIdOf(entry)));
+      if (record) yield decodeRecord<FileRecord>(record.value);
+    }
+    entries = store.page({ ...range, after: last.key });
+  }
+}
+
+function row({ id, owner, bytes, createdS, filename, progress }: FileRecord): Row {
+  return {
+    id,
+    user: owner,
+    status: progress.status,
+    size: sizeText(bytes),
+    created: new Date(createdS * 1000).toISOString(),
+    // A terminal obeys control characters, and shows a name in the wrong order after some of the others.
+    name: filename.replace(/[\p{Cc}\p{Cf}]/gu, '?'),
+    reason: progress.status === 'error' ? progress.reason : '',
+  };
+}
