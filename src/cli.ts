@@ -4,25 +4,14 @@
  * It must never decide anything that the service itself decides, nor show a stack unless asked to.
  */
 import { readFileSync } from 'node:fs';
-import { Command, CommanderError, Option } from 'commander';
+import { Command, CommanderError } from 'commander';
 import { note, print, printRows } from './cli-print.js';
-import { systemClock } from './clock.js';
-import { type Config, loadConfig } from './config.js';
+import { addCaches, addFiles } from './cli-resources.js';
+import { command, configOf, type Flags, rightly, serveHelp, UsageError } from './cli-settings.js';
 import type { Finding } from './doctor.js';
 import { listedModels, pullWeights } from './model-commands.js';
 import { addGrantFlags, balanceKind, readUserFlags } from './settings/accounts.js';
-import {
-  flagOf,
-  otherVariables,
-  type SettingName,
-  settingNames,
-  settings,
-} from './settings/table.js';
-
-type Flags = Readonly<Record<string, string | undefined>>;
-
-/** Wrong use: exit code 2. */
-class UsageError extends Error {}
+import { type SettingName, settingNames } from './settings/table.js';
 
 const FIRST_USER = 'default';
 
@@ -106,85 +95,6 @@ function addModels(models: Command): void {
     .action((flags: Flags) => pullModels(flags));
 }
 
-function addFiles(files: Command): void {
-  command(files, 'list', 'show the files: status, size, name', ['dataDir'])
-    .option('--user <name>', 'only those of this user')
-    .option('--json', 'print JSON')
-    .action(async (flags: Flags) => {
-      const { listedFiles } = await import('./file-commands.js');
-      printRows(await listedFiles(configOf(flags), flags.user), flags, 'no files');
-    });
-  command(files, 'show', 'print what is known of a file as JSON', ['dataDir'])
-    .argument('<id>', 'as shown by `preface files list`')
-    .action(async (id: string, flags: Flags) => {
-      const { shownFile } = await import('./file-commands.js');
-      print(JSON.stringify(await shownFile(configOf(flags), id), null, 2));
-    });
-  command(files, 'extract', 'read a document without a service', ['extractors', 'ocrLanguages'])
-    .argument('<path>', 'of the document')
-    .option('--json', 'print the JSON that the service would answer')
-    .action(async (path: string, flags: Flags) => {
-      const { extractedText } = await import('./file-commands.js');
-      print(await extractedText(configOf(flags), path, Boolean(flags.json)));
-    });
-}
-
-function addCaches(caches: Command): void {
-  command(caches, 'list', 'show the caches: size, hits, tokens saved, time left', ['dataDir'])
-    .option('--user <name>', 'only those of this user')
-    .option('--json', 'print JSON')
-    .action((flags: Flags) => listCaches(flags));
-  command(caches, 'show', 'print a cache as JSON, with its messages', ['dataDir'])
-    .argument('<id>', 'as shown by `preface caches list`')
-    .action((id: string, flags: Flags) => showCache(id, flags));
-  command(caches, 'rm', 'delete a cache', ['dataDir', 'host', 'port', 'apiKeys'])
-    .argument('<id>', 'as shown by `preface caches list`')
-    .option('--key <key>', 'an API key of its user, needed while the service runs')
-    .option('--url <url>', 'the running service: http://127.0.0.1:8080/v1')
-    .action((id: string, flags: Flags) => removeCache(id, flags));
-}
-
-// ----------------------------------------------------------------- settings
-
-/** A command that takes these settings as flags; `--config` belongs to all. */
-function command(
-  parent: Command,
-  name: string,
-  text: string,
-  names: readonly SettingName[],
-): Command {
-  const made = parent.command(name).description(text);
-  for (const setting of names) {
-    const { env, help, fallbackText, kind } = settings[setting];
-    const description = `${help} (${kind.allowed}; default: ${fallbackText}) [${env}]`;
-    const option = new Option(`${flagOf(env)} <value>`, description);
-    made.addOption(option);
-  }
-  return made.option('--config <file>', `${otherVariables.PREFACE_CONFIG} [PREFACE_CONFIG]`);
-}
-
-function serveHelp(): string {
-  const keys = settingNames.map((name) => `${name} (${settings[name].env})`).join(', ');
-  return `
-A flag wins over the environment variable in brackets, that over the settings file, that over the default.
-PREFACE_DEBUG: ${otherVariables.PREFACE_DEBUG}.
-Keys of the settings file: ${keys};
-models, weights, defaults and limits are described in the README.`;
-}
-
-function configOf(flags: Flags): Config {
-  return rightly(() => loadConfig({ flags, env: process.env }));
-}
-
-/** What is wrong in there is wrong use. */
-function rightly<Value>(read: () => Value): Value {
-  try {
-    return read();
-  } catch (cause) {
-    throw new UsageError((cause as Error).message, { cause });
-  }
-}
-
 // -------------------------------------------------------------------- serve
 
 async function serve(flags: Flags): Promise<void> {
@@ -265,25 +175,6 @@ async function listModels(flags: Flags): Promise<void> {
 
 async function pullModels(flags: Flags): Promise<void> {
   for (const path of await pullWeights(configOf(flags), Boolean(flags.force))) print(path);
-}
-
-// ------------------------------------------------------------------- caches
-
-async function listCaches(flags: Flags): Promise<void> {
-  const { listedCaches } = await import('./cache-commands.js');
-  const nowMs = systemClock.nowMs();
-  printRows(await listedCaches(configOf(flags), nowMs, flags.user), flags, 'no caches');
-}
-
-async function showCache(id: string, flags: Flags): Promise<void> {
-  const { shownCache } = await import('./cache-commands.js');
-  print(JSON.stringify(await shownCache(configOf(flags), id, systemClock.nowMs()), null, 2));
-}
-
-async function removeCache(id: string, { url, key, ...flags }: Flags): Promise<void> {
-  const { removeCache: remove } = await import('./cache-commands.js');
-  await remove(configOf(flags), id, { nowMs: systemClock.nowMs(), url, key });
-  print(`removed ${id}`);
 }
 
 // ------------------------------------------------------------------- doctor

@@ -3,10 +3,10 @@
  * It must never touch the network, the store or a plugin.
  */
 import { readFileSync } from 'node:fs';
-import { availableParallelism, homedir, totalmem } from 'node:os';
 import { dirname, resolve } from 'node:path';
 import type { AccountsConfig } from './settings/accounts.js';
 import { readTables, tableNames } from './settings/file.js';
+import { thisMachine } from './settings/machine.js';
 import { type Json, Place, unknownSetting } from './settings/place.js';
 import { type PluginFinder, pluginFinder } from './settings/plugins.js';
 import {
@@ -128,7 +128,7 @@ const readText = (path: string) => readFileSync(path, 'utf8');
 
 /** Flags win over the environment, that over the file, that over the defaults. */
 export function loadConfig(sources: ConfigSources): Config {
-  const machine = thisMachine(sources);
+  const machine = thisMachine(sources.env, sources.machine);
   const { plugins = pluginFinder, readFile = readText, folder = process.cwd() } = sources;
   checkVariables(sources.env);
   const file = readSettingsFile(sources, folder, readFile);
@@ -288,17 +288,4 @@ function parse(path: string, at: Place, readFile: (path: string) => string): unk
   } catch (cause) {
     throw at.wrong(`${path} (${(cause as Error).message})`, 'a file of JSON');
   }
-}
-
-function thisMachine({ env, machine = {} }: ConfigSources): Machine {
-  // A container's bound, where there is one; without one it is 0 or larger than the memory.
-  const constrained = process.constrainedMemory() || Number.POSITIVE_INFINITY;
-  return {
-    platform: process.platform,
-    homeDir: env.HOME || homedir(),
-    memoryBytes: Math.min(totalmem(), constrained),
-    cores: availableParallelism(),
-    ...machine,
-    env,
-  };
 }
