@@ -1,8 +1,7 @@
 /**
- * Owns the text of documents and templates of Word 97 to 2003, and the one door to their parser.
- * It must never hand that parser a container as it came: a loop in its chains of sectors would never end.
+ * Owns the text of documents and templates of Word before 2007.
+ * It must never show what a document deleted but kept.
  */
-import WordExtractor from 'word-extractor';
 import type {
   DocumentClaim,
   DocumentPage,
@@ -11,11 +10,12 @@ import type {
   ExtractorPlugin,
   SourceDocument,
 } from '../src/plugin/contract.js';
+import { decodeCodePage } from './document/code-page.js';
 import { Flow } from './document/flow.js';
 import { locked, orDamaged, refusal } from './document/refusal.js';
+import { DocText } from './office/doc-text.js';
 import { claimOle, type OleContainer, openOle } from './office/ole.js';
-import { decodeCodePage, titleOf } from './office/ole-title.js';
-import { writeOle } from './office/sheetjs.js';
+import { titleOf } from './office/ole-title.js';
 
 const fileType = 'application/msword';
 const MAIN = 'WordDocument';
@@ -23,6 +23,7 @@ const FLAGS = 0x0a;
 const ENCRYPTED = 0x0100;
 const VERSION = 0x02;
 const WORD_97 = 0x00c1;
+const SECOND_TABLE = 0x0200;
 const COMPLEX = 0x0004;
 const TEXT_START = 0x18;
 const TEXT_END = 0x1c;
@@ -45,18 +46,22 @@ function accepts(document: SourceDocument): DocumentClaim | null {
   return claimOle(document, { fileType, streams: [MAIN], names: /\.do[ct]$/i });
 }
 
-async function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): AsyncGenerator<DocumentPage> {
+function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<DocumentPage> {
   const container = openOle(bytes);
   const main = mainStream(container);
   const flow = new Flow(bounds.textLengthMax);
-  const blocks =
-    main.readUInt16LE(VERSION) < WORD_97 ? [textOfWord95(main)] : await blocksOf(container, main);
-  for (const block of blocks) {
-    addLines(flow, block);
-    flow.gap();
-  }
+  if (main.readUInt16LE(VERSION) < WORD_97) addLines(flow, textOfWord95(main));
+  else new DocText(main, tableStream(container, main), bounds.textLengthMax).write(flow);
   const title = titleOf(container);
-  for (const text of flow.end()) yield { text, pages: 1, title };
+  const pages = flow.end();
+  for (const text of pages) yield { text, pages: pages.length, title };
+}
+
+function tableStream(container: OleContainer, main: Buffer): Buffer {
+  const second = (main.readUInt16LE(FLAGS) & SECOND_TABLE) !== 0;
+  const table = container.stream(second ? '1Table' : '0Table');
+  if (table === null) throw refusal('damaged', 'it is damaged: a part is missing');
+  return table;
 }
 
 /** @throws a refusal for what cannot be read. */
@@ -67,35 +72,6 @@ function mainStream(container: OleContainer): Buffer {
   }
   if ((main.readUInt16LE(FLAGS) & ENCRYPTED) !== 0) throw locked();
   return main;
-}
-
-/** As the package has it; its published types leave the options out. */
-interface WordText {
-  getHeaders(options: { filterUnicode: false; includeFooters: false }): string;
-  getBody(options: { filterUnicode: false }): string;
-  getTextboxes(options: { filterUnicode: false }): string;
-  getFootnotes(options: { filterUnicode: false }): string;
-  getEndnotes(options: { filterUnicode: false }): string;
-  getFooters(options: { filterUnicode: false }): string;
-}
-
-async function blocksOf(container: OleContainer, main: Buffer): Promise<string[]> {
-  const streams: Record<string, Buffer> = { [MAIN]: main };
-  for (const name of ['0Table', '1Table']) {
-    const table = container.stream(name);
-    if (table !== null) streams[name] = table;
-  }
-  const text: unknown = await new WordExtractor().extract(writeOle(streams));
-  const document = text as WordText;
-  const raw = { filterUnicode: false } as const;
-  return [
-    document.getHeaders({ ...raw, includeFooters: false }),
-    document.getBody(raw),
-    document.getTextboxes(raw),
-    document.getFootnotes(raw),
-    document.getEndnotes(raw),
-    document.getFooters(raw),
-  ];
 }
 
 /** Its text lies in one piece, a byte a character, unless it was saved in haste. */

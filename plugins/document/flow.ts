@@ -46,6 +46,7 @@ export class Flow {
   text(text: string): void {
     this.#count(text.length);
     const top = this.#top;
+    if (top.paragraph === null) this.#break();
     top.paragraph = (top.paragraph ?? '') + text;
   }
 

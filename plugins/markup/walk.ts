@@ -4,6 +4,7 @@
  */
 import { TextDecoder } from 'node:util';
 import { Parser } from 'htmlparser2';
+import { fromLatin } from '../document/code-page.js';
 import { refusal } from '../document/refusal.js';
 
 export interface MarkupHandler {
@@ -45,11 +46,14 @@ export function readHtml(
 
 function* feed(parser: Parser, bytes: Uint8Array, encoding: string): Generator<void> {
   const decoder = decoderOf(encoding);
+  // Node reads windows-1252, which is what pages mean by Latin-1, as Latin-1 itself.
+  const western = decoder.encoding === 'windows-1252';
+  const write = (text: string) => parser.write(western ? fromLatin(text) : text);
   for (let at = 0; at < bytes.length; at += CHUNK_BYTES) {
-    parser.write(decoder.decode(bytes.subarray(at, at + CHUNK_BYTES), { stream: true }));
+    write(decoder.decode(bytes.subarray(at, at + CHUNK_BYTES), { stream: true }));
     yield;
   }
-  parser.write(decoder.decode());
+  write(decoder.decode());
   parser.end();
 }
 

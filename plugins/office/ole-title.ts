@@ -2,7 +2,7 @@
  * Owns the title that Office kept in a container's summary before 2007.
  * It must never fail: a summary that cannot be read is a document without a title.
  */
-import { TextDecoder } from 'node:util';
+import { decodeCodePage } from '../document/code-page.js';
 import type { OleContainer } from './ole.js';
 
 const TITLE = 2;
@@ -10,7 +10,6 @@ const CODE_PAGE = 1;
 const PROPERTIES_MAX = 100;
 const ANSI_TEXT = 0x1e;
 const WIDE_TEXT = 0x1f;
-const UTF8 = 65001;
 const LATIN = 1252;
 
 export function titleOf(container: OleContainer): string {
@@ -49,23 +48,3 @@ function textAt(summary: Buffer, at: number, codePage: number): string {
   const text = type === WIDE_TEXT ? bytes.toString('utf16le') : decodeCodePage(bytes, codePage);
   return text.split('\0')[0] ?? '';
 }
-
-/** Bytes of a code page of Windows, by its number. */
-export function decodeCodePage(bytes: Uint8Array, codePage: number): string {
-  try {
-    return new TextDecoder(labels[codePage] ?? `windows-${codePage}`).decode(bytes);
-  } catch {
-    return new TextDecoder('windows-1252').decode(bytes);
-  }
-}
-
-const labels: Readonly<Record<number, string>> = {
-  [UTF8]: 'utf-8',
-  932: 'shift_jis',
-  936: 'gbk',
-  949: 'euc-kr',
-  950: 'big5',
-  1200: 'utf-16le',
-  10000: 'macintosh',
-  20866: 'koi8-r',
-};

@@ -19,7 +19,7 @@ testExtractor(t, {
       words: [
         'This is the header for our document',
         'Sample Word Document Title',
-        'Heading Level 1',
+        '# Heading Level 1',
         'text that is BOLD and ITALIC.',
         'This is a table',
         'Nested table',
