@@ -18,6 +18,7 @@ import {
   unpackPalmDoc,
   withoutTrailing,
 } from './book/unpack.js';
+import { decodeCodePage } from './document/code-page.js';
 import { Flow } from './document/flow.js';
 import { orDamaged, refusal } from './document/refusal.js';
 import { HtmlBody } from './markup/html-body.js';
@@ -48,7 +49,11 @@ function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<Docume
   if (header.encrypted) throw refusal('encrypted', 'it is protected by digital rights management');
   const flow = new Flow(bounds.textLengthMax);
   const body = new HtmlBody(flow);
-  readHtml(markupOf(database, header, bounds), body, bounds.nestingMax, header.encoding);
+  readHtml(
+    [decodeCodePage(markupOf(database, header, bounds), header.codePage)],
+    body,
+    bounds.nestingMax,
+  );
   body.end();
   // Books break before their first page too, and twice where a part begins.
   const pages = flow.end().filter((text) => text !== '');

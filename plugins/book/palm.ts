@@ -2,12 +2,14 @@
  * Owns the records of a Palm database and what the first one says of the book in the others.
  * It must never read beyond the record it was asked for.
  */
+import { decodeCodePage } from '../document/code-page.js';
 import { refusal } from '../document/refusal.js';
 
 const RECORD_LIST = 78;
 const RECORD_ENTRY_BYTES = 8;
 const MOBI_START = 16;
 const UTF8 = 65001;
+const WESTERN = 1252;
 const TITLE_TAG = 503;
 const ABSENT = 0xffffffff;
 
@@ -17,7 +19,8 @@ export interface BookHeader {
   readonly compression: Compression;
   readonly encrypted: boolean;
   readonly textRecords: number;
-  readonly encoding: 'utf-8' | 'windows-1252';
+  /** Of Windows: 1252 or 65001. */
+  readonly codePage: number;
   readonly title: string;
   /** Bits that tell what follows the text in each record. */
   readonly trailing: number;
@@ -64,14 +67,14 @@ export function readHeader(database: PalmDatabase): BookHeader {
   const field = (at: number) =>
     at + 4 <= MOBI_START + length && at + 4 <= record.length ? record.readUInt32BE(at) : null;
   const version = field(36) ?? 0;
-  const encoding = field(28) === UTF8 ? 'utf-8' : 'windows-1252';
+  const codePage = field(28) === UTF8 ? UTF8 : WESTERN;
   const flows = version >= 8 ? field(192) : null;
   return {
     compression: compressionOf(record.readUInt16BE(0)),
     encrypted: record.readUInt16BE(12) !== 0,
     textRecords: record.readUInt16BE(8),
-    encoding,
-    title: isMobi ? titleOf(record, length, encoding) : '',
+    codePage,
+    title: isMobi ? titleOf(record, length, codePage) : '',
     trailing: (field(240) ?? 0) & 0xffff,
     codes: { first: field(112) ?? 0, count: field(116) ?? 0 },
     flows: flows === ABSENT ? null : flows,
@@ -85,8 +88,8 @@ function compressionOf(code: number): Compression {
   throw refusal('unsupported', `it is a book packed by method ${code}, which is not known`);
 }
 
-function titleOf(record: Buffer, length: number, encoding: string): string {
-  const decode = (bytes: Buffer) => bytes.toString(encoding === 'utf-8' ? 'utf8' : 'latin1').trim();
+function titleOf(record: Buffer, length: number, codePage: number): string {
+  const decode = (bytes: Buffer) => decodeCodePage(bytes, codePage).trim();
   const extended = MOBI_START + length;
   if (record.toString('latin1', extended, extended + 4) === 'EXTH') {
     const count = record.readUInt32BE(extended + 8);
