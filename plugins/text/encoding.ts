@@ -126,8 +126,19 @@ function pieceDecoder(encoding: Encoding): (piece: Uint8Array | null) => string 
     return (piece) => (piece === null ? '' : decodeUtf32(piece, little));
   }
   const decoder = new TextDecoder(encoding);
-  return (piece) => (piece === null ? decoder.decode() : decoder.decode(piece, { stream: true }));
+  const repair = encoding === 'windows-1252' ? windows1252 : (text: string) => text;
+  return (piece) =>
+    repair(piece === null ? decoder.decode() : decoder.decode(piece, { stream: true }));
 }
+
+/** Node reads windows-1252 as Latin-1: quotes, dashes and the euro sign come out as control characters. */
+function windows1252(text: string): string {
+  return text.replace(C1, (control) => WINDOWS_1252[control.charCodeAt(0) - 0x80] ?? control);
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const C1 = /[\x80-\x9f]/g;
+const WINDOWS_1252 = '€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8dŽ\x8f\x90‘’“”•–—˜™š›œ\x9džŸ';
 
 /** Pieces begin at multiples of four bytes. */
 function decodeUtf32(bytes: Uint8Array, little: boolean): string {
