@@ -238,7 +238,13 @@ t.test('a tag follows its cache', async (t) => {
 });
 
 /** In its place are the messages all the same, at full price. */
-async function substituted(t: Test, on: TestService, id: string, prefix: readonly unknown[]) {
+async function substituted(
+  t: Test,
+  on: TestService,
+  id: string,
+  prefix: readonly unknown[],
+  settled: () => Promise<unknown> = async () => null,
+) {
   const whole = await ask(on, [...prefix, said('Hi')]);
   for (const stream of [false, true]) {
     const asked = await askBy(on, `cache_id=${id}`, [said('Hi')], { stream });
@@ -246,6 +252,7 @@ async function substituted(t: Test, on: TestService, id: string, prefix: readonl
     t.equal(asked.usage[0]?.prompt_tokens, whole.usage[0]?.prompt_tokens);
     t.notOk('cached_tokens' in (asked.usage[0] ?? {}));
     t.notOk(asked.cache.id ?? asked.cache['token-saved'], 'no headers of a hit');
+    await settled();
   }
   return (await askBy(on, `cache_id=${id}`, [said('Hi')])).cache;
 }
@@ -282,7 +289,9 @@ t.test('error: 400 with the words of the cache', async (t) => {
 
 t.test('a prefix that the engine lost is a miss, and nothing is claimed', async (t) => {
   const lost = await readyCache(service, { messages: [said('/lost is this')] });
-  t.strictSame(await substituted(t, service, lost.id, [said('/lost is this')]), {
+  // It is prefilled anew after each chat.
+  const settled = () => untilCache(service, lost.id, { status: 'ready' });
+  t.strictSame(await substituted(t, service, lost.id, [said('/lost is this')], settled), {
     status: 'miss',
     'miss-reason': 'the engine could not reuse the prefix',
   });
