@@ -24,11 +24,19 @@ export interface LogOptions {
 }
 
 const STANDARD_ERROR = 2;
+/** Lines leave together: a write for each costs a busy service a tenth of what a chat does. */
+const GATHER_BYTES = 4096;
+const GATHER_MS = 100;
 
 /** What is still on its way when the process ends is written then. */
 export function openLog({ level, json }: LogOptions): ServiceLog {
   // Not synchronous: a slow reader of the log must not hold up the requests.
-  const out = destination({ fd: STANDARD_ERROR, sync: false });
+  const out = destination({
+    fd: STANDARD_ERROR,
+    sync: false,
+    minLength: GATHER_BYTES,
+    periodicFlush: GATHER_MS,
+  });
   process.once('exit', () => out.flushSync());
   const logger = pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, out);
   const text = (name: 'error' | 'warn' | 'info', line: string) => {
@@ -40,6 +48,8 @@ export function openLog({ level, json }: LogOptions): ServiceLog {
       const name = levelOf(report);
       if (json) logger[name](fieldsOf(report));
       else text(name, reportText(report));
+      // What went wrong must be there even if the process is killed next.
+      if (name !== 'info') out.flush();
     },
   };
 }

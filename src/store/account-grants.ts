@@ -1,6 +1,6 @@
 /**
  * Owns what is stored of what accounts are granted, and how it is laid over the settings.
- * It must never remember a grant longer than its record has one version: another process may change it at any time.
+ * It must never remember a grant beyond the turn without a look at its record: another process may change it at any time.
  */
 import { decodeRecord, encodeRecord } from '../codec.js';
 import { limits } from '../limits.js';
@@ -28,11 +28,22 @@ const ATTEMPTS_MAX = 10;
 
 export class AccountGrants {
   readonly #known = new Map<string, KnownPolicy>();
+  /** Of this turn of the event loop: all its reads see one state of the file anyway. */
+  readonly #now = new Map<string, AccountPolicy>();
 
   constructor(readonly parts: GrantParts) {}
 
-  /** As it is now: one look into the file. */
+  /** As it is now: one look into the file in a turn. */
   of(user: string): AccountPolicy {
+    const now = this.#now.get(user);
+    if (now !== undefined) return now;
+    if (this.#now.size === 0) setImmediate(() => this.#now.clear());
+    const policy = this.#read(user);
+    this.#now.set(user, policy);
+    return policy;
+  }
+
+  #read(user: string): AccountPolicy {
     const record = this.parts.store.get(keyOf(user));
     const version = record?.version ?? null;
     const known = this.#known.get(user);
