@@ -112,7 +112,7 @@ function* interleave(
   const open = new Set(choices.keys());
   while (open.size > 0) {
     for (const choice of open) {
-      if (control.signal.aborted) return;
+      if (control.aborted) return;
       const next = control.cancelled(choice) ? null : choices[choice]?.next();
       if (!next || next.done) open.delete(choice);
       else yield next.value;

@@ -197,6 +197,8 @@ export type EngineEvent =
 export interface GenerateControl {
   /** Aborted when nobody wants the rest: the engine frees the slots within one token. */
   readonly signal: AbortSignal;
+  /** The signal's, for those who look and do not listen: a signal is made when it is asked for, and costs a short answer half. */
+  readonly aborted: boolean;
   /** True once this choice alone is not wanted any more. Looked at before each of its tokens. */
   cancelled(choice: number): boolean;
 }

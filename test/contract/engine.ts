@@ -31,7 +31,14 @@ export interface Answer {
 }
 
 export function control(over: Partial<GenerateControl> = {}): GenerateControl {
-  return { signal: new AbortController().signal, cancelled: () => false, ...over };
+  const signal = over.signal ?? new AbortController().signal;
+  return {
+    signal,
+    get aborted() {
+      return signal.aborted;
+    },
+    cancelled: over.cancelled ?? (() => false),
+  };
 }
 
 /** Reads to the end, and checks the order that every generation keeps. */
