@@ -5,6 +5,7 @@
 import { join } from 'node:path';
 import { Catalog, type ServedModel } from './chat/catalog.js';
 import { PromptLibrary } from './chat/prompt-library.js';
+import { Turns } from './chat/turns.js';
 import { systemClock } from './clock.js';
 import type { Config, ModelConfig } from './config.js';
 import { residentBytes, seldom, sizeBytes } from './figures.js';
@@ -35,7 +36,7 @@ export function openEngines(
   return new Map(
     [...modules].map((module) => {
       const start = hostStart(config, module);
-      const streamsMax = config.limits.inferQueue;
+      const streamsMax = limits.engineStreamsMax;
       const host = new Host({ start, streamsMax, clock: systemClock, log, onEnded });
       return [module, opened.add(host, (part) => part.close())];
     }),
@@ -103,18 +104,31 @@ export async function openCatalog(
     const offered: readonly EngineModel[] = (await inference?.ready) ?? [];
     const engine = offered.find((each) => each.id === id);
     if (inference === undefined || engine === undefined) return null;
-    return { id, family, window, engine, inference, prompts: await prompts.of(model) };
+    const turns = openTurns(config, inference, engine);
+    return { id, family, window, engine, inference, turns, prompts: await prompts.of(model) };
   });
   return new Catalog((await Promise.all(served)).filter((model) => model !== null));
+}
+
+function openTurns(config: Config, host: Host, { slots }: EngineModel): Turns {
+  const waitingMax = config.limits.inferQueue;
+  const turns = new Turns({ places: slots, waitingMax, serving: () => host.serving });
+  host.watch({ back: () => turns.pump(), lost: (error) => turns.refuseAll(error) });
+  return turns;
 }
 
 export function gauges(
   config: Config,
   engines: ReadonlyMap<string, Host>,
   catalog: Catalog,
-): Pick<Gauges, 'slots' | 'diskBytes' | 'memoryBytes'> {
+): Pick<Gauges, 'models' | 'diskBytes' | 'memoryBytes'> {
   return {
-    slots: () => catalog.models.map(({ id, engine }) => ({ model: id, slots: engine.slots })),
+    models: () =>
+      catalog.models.map(({ id, engine, turns }) => ({
+        model: id,
+        slots: engine.slots,
+        waiting: turns.waiting,
+      })),
     diskBytes: seldom(limits.figuresAgeMs, async () => ({
       records: await sizeBytes(join(config.dataDir, 'records.mdb')),
       snapshots: await sizeBytes(join(config.dataDir, 'engine')),

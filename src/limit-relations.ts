@@ -39,6 +39,16 @@ export function assertRelations(limits: Limits, windows: typeof modelWindows): v
   assert(limits.hostRestartDelayMs <= limits.hostRestartDelayMsMax);
   assert(limits.schemaDepthMax < limits.jsonDepthMax);
   assert(limits.schemaLengthMax < limits.toolsLengthMax);
+  assert(limits.queueOwnerShareMax < 1, 'one owner must not have all the room');
+  assert(
+    limits.accountConcurrencyDefault <= limits.inferQueueMax * limits.queueOwnerShareMax,
+    'what an account may run at once may wait',
+  );
+  assert(
+    windows['128k'] * (1 + limits.choicesMax) < limits.queueWorkMax * limits.queueOwnerShareMax,
+    'the largest chat must be able to wait beside others',
+  );
+  assert(limits.queueRetryMsMin < limits.queueRetryMsMax);
   assert(limits.cacheTtlSDefault <= limits.cacheTtlSMax);
   assert(limits.pageLengthDefault <= limits.pageLengthMax);
   assert(limits.pageLengthMax <= limits.storePageMax);

@@ -15,11 +15,18 @@ import type {
   WorkerKind,
 } from './report.js';
 
+export interface ModelGauges {
+  readonly model: string;
+  readonly slots: number;
+  /** Chats that wait for their turn, and their tokens: what is to be evaluated and the longest answers. */
+  readonly waiting: { readonly count: number; readonly work: number };
+}
+
 /** What is looked at when somebody asks. */
 export interface Gauges {
   /** Chats under way, and those that wait for the engine. */
   readonly chats: () => { readonly waiting: number; readonly running: number };
-  readonly slots: () => readonly { readonly model: string; readonly slots: number }[];
+  readonly models: () => readonly ModelGauges[];
   readonly requests: () => { readonly active: number; readonly bodyBytesHeld: number };
   /** By what they are for: `records`, `snapshots`. */
   readonly diskBytes: () => Promise<Readonly<Record<string, number>>>;
@@ -187,11 +194,20 @@ export class Metrics {
     this.#gauge('preface_http_bodies_bytes', 'Bodies that are not whole or not read yet.', () => ({
       '': gauges.requests().bodyBytesHeld,
     }));
-    this.#gauge(
-      'preface_slots',
-      'Chats that a model can run at the same time.',
-      () => Object.fromEntries(gauges.slots().map(({ model, slots }) => [model, slots])),
-      'model',
+    const byModel = (name: string, help: string, read: (of: ModelGauges) => number) => {
+      const values = () => Object.fromEntries(gauges.models().map((of) => [of.model, read(of)]));
+      this.#gauge(name, help, values, 'model');
+    };
+    byModel('preface_slots', 'Chats that a model can run at the same time.', (of) => of.slots);
+    byModel(
+      'preface_queue_chats',
+      'Chats that wait for their turn at a model.',
+      (of) => of.waiting.count,
+    );
+    byModel(
+      'preface_queue_tokens',
+      'Tokens of them: what is to be evaluated and the longest answers.',
+      (of) => of.waiting.work,
     );
     this.#gauge('preface_disk_bytes', 'Bytes on disk.', gauges.diskBytes, 'part');
     this.#gauge(

@@ -267,7 +267,7 @@ t.test('the file says which models there are and what they are made of', async (
     url: null,
     wheel: null,
   });
-  t.match(config.limits, { accountConcurrency: 3, inferQueue: 512, filesPerOwner: 7 });
+  t.match(config.limits, { accountConcurrency: 3, inferQueue: 2048, filesPerOwner: 7 });
 });
 
 t.test('a wrong table of the file is named down to the field', async (t) => {

@@ -14,6 +14,8 @@ export const STEP_MS = 20;
 /** What each step says: one token a byte, so a word is a piece of several. */
 export const WORD = 'hello ';
 
+/** All streams of a run. */
+const SLOTS = 1_024;
 const ids = [...Buffer.from(WORD)];
 const waiting = new Set<() => void>();
 
@@ -21,12 +23,12 @@ const plugin: EnginePlugin = {
   kind: 'engine',
   name: 'paced',
   contract: 1,
-  open: async ({ models, slots }): Promise<Engine> => {
+  open: async ({ models }): Promise<Engine> => {
     const timer = setInterval(step, STEP_MS);
     return {
       models: () =>
         models.map(({ id, window }) => ({
-          ...{ id, window, fingerprint: `paced-${window}`, slots },
+          ...{ id, window, fingerprint: `paced-${window}`, slots: SLOTS },
           ...{ logprobs: false, vision: false },
         })),
       generate: (_task, control) => generate(control),

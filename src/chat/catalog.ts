@@ -9,6 +9,7 @@ import type { PromptSource } from '../rules/chat-prompt.js';
 import { smallestFit } from '../rules/token-budget.js';
 import type { Inference } from './generation.js';
 import type { Prompts } from './prompts.js';
+import type { Turns } from './turns.js';
 
 export interface ServedModel {
   readonly id: string;
@@ -17,6 +18,7 @@ export interface ServedModel {
   readonly window: number;
   readonly engine: EngineModel;
   readonly inference: Inference;
+  readonly turns: Turns;
   readonly prompts: Prompts;
 }
 

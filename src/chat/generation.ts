@@ -2,6 +2,7 @@
  * Owns one running generation: what is asked of the engine, and its events turned into answers, choice by choice.
  * It must never run ahead of its listener by more than the stream's credit, nor know how an answer is sent.
  */
+import type { Clock } from '../clock.js';
 import { type ApiError, fromErrorValue } from '../errors.js';
 import { limits } from '../limits.js';
 import type {
@@ -17,6 +18,7 @@ import type { ChatRequest, ResponseFormat } from '../protocol/chat.js';
 import type { FinishReason } from '../protocol/completion.js';
 import { type AnswerDelta, ChoiceAnswer, type TextDecoder } from '../rules/answer.js';
 import { planTools, type ToolMode } from '../rules/tool-calls.js';
+import type { Turn, Turns } from './turns.js';
 
 /** Whatever runs generations: the host process in production. */
 export interface Inference {
@@ -91,9 +93,28 @@ export interface GenerationLoad {
   running: number;
 }
 
-export class Generation implements TokenStreamHandlers {
+export interface GenerationParts {
+  readonly inference: Inference;
+  readonly turns: Turns;
+  readonly load: GenerationLoad;
+  readonly clock: Clock;
+}
+
+/** Monotonic milliseconds; null for what has not been yet. */
+interface GenerationTimes {
+  readonly enteredMs: number;
+  beganMs: number | null;
+  startedMs: number | null;
+  firstPieceMs: number | null;
+  endedMs: number | null;
+}
+
+export class Generation implements TokenStreamHandlers, Turn {
+  readonly work: number;
+  readonly times: GenerationTimes;
   readonly #answers: readonly ChoiceAnswer[];
-  readonly #stream: TokenStream;
+  /** null while it waits for its turn. */
+  #stream: TokenStream | null = null;
   #openChoices: number;
   #piecesRead = 0;
   #left = false;
@@ -101,10 +122,9 @@ export class Generation implements TokenStreamHandlers {
   #reusedTokens = 0;
 
   constructor(
-    inference: Inference,
-    plan: GenerationPlan,
+    readonly parts: GenerationParts,
+    readonly plan: GenerationPlan,
     readonly listener: GenerationListener,
-    readonly load: GenerationLoad,
   ) {
     const { stop, toolMode } = plan;
     this.#answers = Array.from(
@@ -112,8 +132,30 @@ export class Generation implements TokenStreamHandlers {
       () => new ChoiceAnswer(plan.newDecoder(), { stop, toolMode }),
     );
     this.#openChoices = plan.task.choices;
-    load.waiting += 1;
-    this.#stream = inference.generate(plan.task, this);
+    this.work = workOf(plan.task);
+    this.times = {
+      enteredMs: parts.clock.monotonicMs(),
+      beganMs: null,
+      startedMs: null,
+      firstPieceMs: null,
+      endedMs: null,
+    };
+    parts.load.waiting += 1;
+    parts.turns.enter(this);
+  }
+
+  get owner(): string {
+    return this.plan.task.owner;
+  }
+
+  begin(): void {
+    this.times.beganMs = this.parts.clock.monotonicMs();
+    this.#stream = this.parts.inference.generate(this.plan.task, this);
+  }
+
+  /** Whoever made it hears of the end a little later, as of any other. */
+  refuse(error: ApiError | null): void {
+    queueMicrotask(() => this.#over(error));
   }
 
   /** Tokens generated so far, by one choice or by all. */
@@ -135,7 +177,8 @@ export class Generation implements TokenStreamHandlers {
   /** Nobody wants the rest; `ended` still comes. */
   cancel(): void {
     this.#left = true;
-    this.#stream.cancel(null);
+    if (this.#stream !== null) this.#stream.cancel(null);
+    else if (this.parts.turns.drop(this)) this.refuse(null);
   }
 
   onEvents(events: readonly EngineEvent[]): void {
@@ -146,9 +189,17 @@ export class Generation implements TokenStreamHandlers {
   }
 
   onEnd(error: Parameters<TokenStreamHandlers['onEnd']>[0]): void {
-    if (this.#started) this.load.running -= 1;
-    else this.load.waiting -= 1;
-    this.listener.ended(error === null ? null : fromErrorValue(error));
+    this.#over(error === null ? null : fromErrorValue(error));
+    const { beganMs, endedMs } = this.times;
+    this.parts.turns.leave(error === null ? (endedMs ?? 0) - (beganMs ?? 0) : null);
+  }
+
+  #over(error: ApiError | null): void {
+    const { load, clock } = this.parts;
+    if (this.#started) load.running -= 1;
+    else load.waiting -= 1;
+    this.times.endedMs = clock.monotonicMs();
+    this.listener.ended(error);
   }
 
   #take(event: EngineEvent): void {
@@ -156,14 +207,16 @@ export class Generation implements TokenStreamHandlers {
     if (event.type === 'started') {
       this.#reusedTokens = event.reusedTokens;
       this.#started = true;
-      this.load.waiting -= 1;
-      this.load.running += 1;
+      this.times.startedMs = this.parts.clock.monotonicMs();
+      this.parts.load.waiting -= 1;
+      this.parts.load.running += 1;
       // Who has left meanwhile takes no answer any more.
       if (!this.#left) this.listener.started();
       return;
     }
     // Also a piece that nobody wants any more has used up credit.
     if (event.type === 'piece') this.#piecesRead += 1;
+    this.times.firstPieceMs ??= this.parts.clock.monotonicMs();
     const answer = this.#answers[event.choice];
     if (answer === undefined || answer.finish !== null) return;
     const delta =
@@ -176,12 +229,17 @@ export class Generation implements TokenStreamHandlers {
   #finish(choice: number, reason: FinishReason, early: boolean): void {
     this.listener.finished(choice, reason);
     this.#openChoices -= 1;
-    if (early) this.#stream.cancel(this.#openChoices === 0 ? null : choice);
+    if (early) this.#stream?.cancel(this.#openChoices === 0 ? null : choice);
   }
 
   #grant(): void {
     if (this.#piecesRead < GRANT_PIECES) return;
-    this.#stream.grant(this.#piecesRead);
+    this.#stream?.grant(this.#piecesRead);
     this.#piecesRead = 0;
   }
+}
+
+/** What is not reused, and the longest answers. */
+function workOf({ prompt, snapshot, maxTokens, choices }: GenerateTask): number {
+  return prompt.length - (snapshot?.tokens ?? 0) + maxTokens * choices;
 }

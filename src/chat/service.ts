@@ -62,7 +62,8 @@ export class ChatService {
     const id = newCompletionId(newBytes);
     const { load } = this;
     const head = { id, createdS: unixS(clock), model: model.id };
-    return new PreparedChat({ owner, request, model, ids, maxTokens, head, newBytes, cache, load });
+    const plan = { owner, request, model, ids, maxTokens, head, cache };
+    return new PreparedChat({ ...plan, newBytes, load, clock });
   }
 
   /** In the order of the contract: the request, its model, then the cache. */
@@ -99,6 +100,7 @@ interface Prepared {
   /** null when the chat names no cache. */
   readonly cache: CacheUse | null;
   readonly load: GenerationLoad;
+  readonly clock: Clock;
 }
 
 /** A chat that passed every check and can run. */
@@ -128,7 +130,7 @@ export class PreparedChat {
   }
 
   run(listener: GenerationListener): Generation {
-    const { owner, request, model, ids, maxTokens, cache, load } = this.prepared;
+    const { owner, request, model, ids, maxTokens, cache, load, clock } = this.prepared;
     const { info } = model.prompts;
     const plan = planGeneration(request, {
       model: model.id,
@@ -139,7 +141,8 @@ export class PreparedChat {
       endIds: info.endIds,
       newDecoder: () => model.prompts.newDecoder(),
     });
-    return new Generation(model.inference, plan, listener, load);
+    const { inference, turns } = model;
+    return new Generation({ inference, turns, load, clock }, plan, listener);
   }
 
   newCallId(): string {

@@ -92,6 +92,7 @@ export interface EngineModel {
   readonly window: number;
   /** Weights, context settings and engine build: a snapshot is only good under the same one. */
   readonly fingerprint: string;
+  /** Generations that run at the same time: the service gives it no more, others wait there for their turn. */
   readonly slots: number;
   readonly logprobs: boolean;
   /** False for models that count images but cannot look at them. */

@@ -35,6 +35,13 @@ export interface HostOptions {
   readonly onEnded?: (reason: string) => void;
 }
 
+export interface HostWatcher {
+  /** An engine is there, the first one or another. */
+  back(): void;
+  /** One could not be started; whether the next one can is not known. */
+  lost(error: ApiError): void;
+}
+
 const RESTARTING: ErrorValue = {
   row: 'unavailable',
   values: { error: 'the inference process is restarting' },
@@ -45,6 +52,9 @@ export class Host {
   #child: ChildProcess | null = null;
   #client: TokenStreamClient | null = null;
   #closed = false;
+  /** The present engine has said that it is open. */
+  #opened = false;
+  readonly #watchers: HostWatcher[] = [];
   #delayMs: number = limits.hostRestartDelayMs;
   #onFirstState: (state: EngineState) => void = () => {};
   /** Models the engine offers; settled by the first start, which must succeed. */
@@ -64,6 +74,15 @@ export class Host {
 
   get pid(): number | undefined {
     return this.#child?.pid;
+  }
+
+  /** Whether an engine is there to begin what it is given. */
+  get serving(): boolean {
+    return this.#opened && this.#client?.closed === false;
+  }
+
+  watch(watcher: HostWatcher): void {
+    this.#watchers.push(watcher);
   }
 
   generate(task: GenerateTask, handlers: TokenStreamHandlers): TokenStream {
@@ -155,15 +174,25 @@ export class Host {
   }
 
   #onState(state: EngineState): void {
-    if (state.type === 'ready') this.#delayMs = limits.hostRestartDelayMs;
-    else this.options.log(`inference process: ${fromErrorValue(state.error).message}`);
     this.#onFirstState(state);
+    if (state.type === 'ready') this.#ready();
+    else this.options.log(`inference process: ${fromErrorValue(state.error).message}`);
+  }
+
+  #ready(): void {
+    this.#delayMs = limits.hostRestartDelayMs;
+    this.#opened = true;
+    for (const watcher of this.#watchers) watcher.back();
   }
 
   #died(child: ChildProcess | null, how: string): void {
     if (this.#child !== child || this.#closed) return;
     this.#client = null;
     this.#child = null;
+    if (!this.#opened) {
+      for (const watcher of this.#watchers) watcher.lost(fromErrorValue(RESTARTING));
+    }
+    this.#opened = false;
     const error = { row: 'server', values: { error: `the inference process ended: ${how}` } };
     this.#onFirstState({ type: 'failed', error: { ...error, extra: {} } as ErrorValue });
     this.options.onEnded?.(how);

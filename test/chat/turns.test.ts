@@ -1,0 +1,128 @@
+import t from 'tap';
+import { type Turn, Turns, type TurnsOptions } from '../../src/chat/turns.js';
+import { ApiError } from '../../src/errors.js';
+import { limits } from '../../src/limits.js';
+
+interface Log {
+  readonly begun: string[];
+  readonly refused: ApiError[];
+}
+
+function world(options: Partial<TurnsOptions> = {}) {
+  const turns = new Turns({ places: 1, waitingMax: 100, serving: () => true, ...options });
+  const log: Log = { begun: [], refused: [] };
+  const turn = (owner: string, work = 1, name = owner): Turn => ({
+    owner,
+    work,
+    begin: () => void log.begun.push(name),
+    refuse: (error) => void log.refused.push(error),
+  });
+  const enter = (owner: string, work?: number, name?: string) => {
+    const one = turn(owner, work, name);
+    turns.enter(one);
+    return one;
+  };
+  return { turns, log, enter };
+}
+
+t.test('500 of one owner delay the single one of another by one turn', async (t) => {
+  const { turns, log, enter } = world({ places: 4, waitingMax: 2048 });
+  for (let i = 0; i < 500; i++) enter('alice');
+  enter('bob');
+  t.equal(log.begun.length, 4);
+  for (let i = 0; i < 2; i++) turns.leave(1);
+  t.equal(log.begun.indexOf('bob'), 5, 'four ran, alice had one turn more, then it was his');
+});
+
+t.test('owners take turns, each in the order of arrival, and a place is never idle', async (t) => {
+  const { turns, log, enter } = world();
+  for (const name of ['a1', 'a2', 'a3']) enter('alice', 1, name);
+  for (const name of ['b1', 'b2']) enter('bob', 1, name);
+  enter('carol', 1, 'c1');
+  while (log.begun.length < 6) turns.leave(1);
+  t.same(log.begun, ['a1', 'a2', 'b1', 'c1', 'a3', 'b2']);
+  turns.leave(1);
+  enter('dave', 1, 'd1');
+  t.equal(log.begun.at(-1), 'd1', 'who finds a free place begins at once');
+});
+
+t.test('who leaves while waiting is never begun, and frees his room', async (t) => {
+  const { turns, log, enter } = world();
+  enter('alice');
+  const gone = enter('bob', 7, 'gone');
+  t.equal(turns.waiting.work, 7);
+  t.ok(turns.drop(gone));
+  t.notOk(turns.drop(gone));
+  t.same(turns.waiting, { count: 0, work: 0 });
+  turns.leave(1);
+  t.same(log.begun, ['alice']);
+});
+
+t.test('one owner fills half of the places to wait, all together the whole', async (t) => {
+  const { log, enter } = world({ waitingMax: 10 });
+  for (let i = 0; i < 20; i++) enter('alice');
+  t.equal(log.refused.length, 20 - 1 - 5, 'one runs, five wait');
+  for (let i = 0; i < 3; i++) enter('bob');
+  for (let i = 0; i < 3; i++) enter('carol');
+  t.equal(log.refused.length, 14 + 1);
+  const [error] = log.refused;
+  t.ok(error instanceof ApiError);
+  t.equal(error?.row, 'overloaded');
+});
+
+t.test('estimated work is bounded, but a lone chat may have any', async (t) => {
+  const { log, enter } = world({ workMax: 1000 });
+  enter('alice', 5000);
+  enter('alice', 5000);
+  t.equal(log.refused.length, 0, 'nothing waits but this');
+  enter('bob', 1);
+  t.equal(log.refused.length, 1, 'all that may wait is more than there');
+  const other = world({ workMax: 1000 });
+  for (let i = 0; i < 6; i++) other.enter('alice', 100);
+  t.equal(other.log.refused.length, 0);
+  other.enter('alice', 100);
+  t.equal(other.log.refused.length, 1, 'half of it is one owner’s');
+  other.enter('bob', 400);
+  t.equal(other.log.refused.length, 1);
+});
+
+t.test('the time after which to come back follows what chats take', async (t) => {
+  const retryAfter = ({ log }: { log: Log }) => log.refused.at(-1)?.extra.retryAfterMs;
+  const bounds = { waitingMax: 4, places: 2 };
+  const fresh = world(bounds);
+  for (let i = 0; i < 5; i++) fresh.enter('alice');
+  t.equal(retryAfter(fresh), limits.queueRetryMsMin, 'nothing is known yet');
+  const { turns, log, enter } = world(bounds);
+  for (let i = 0; i < 4; i++) enter('alice');
+  turns.leave(20_000);
+  turns.leave(20_000);
+  t.equal(turns.waiting.count, 0);
+  for (let i = 0; i < 3; i++) enter('alice');
+  t.equal(retryAfter({ log }), 10_000, 'one of two places is free after half of the time');
+  enter('bob');
+  enter('alice');
+  t.equal(retryAfter({ log }), 20_000, 'every second place is his');
+  turns.leave(1e9);
+  for (let i = 0; i < 3; i++) enter('alice');
+  t.equal(retryAfter({ log }), limits.queueRetryMsMax);
+});
+
+t.test('what waits is not thrown at an engine that is gone', async (t) => {
+  let serving = true;
+  const { turns, log, enter } = world({ serving: () => serving });
+  for (let i = 0; i < 3; i++) enter('alice');
+  serving = false;
+  turns.leave(null);
+  t.equal(log.begun.length, 1);
+  serving = true;
+  turns.pump();
+  t.equal(log.begun.length, 2);
+  serving = false;
+  turns.leave(null);
+  turns.refuseAll(new ApiError('unavailable', { error: 'gone' }));
+  t.same(
+    log.refused.map(({ row }) => row),
+    ['unavailable'],
+  );
+  t.same(turns.waiting, { count: 0, work: 0 });
+});
