@@ -28,6 +28,11 @@ export function unixS(clock: Clock): number {
   return Math.floor(clock.nowMs() / 1000);
 }
 
+/** As precise as anybody wants to read it. */
+export function tenthMs(ms: number): number {
+  return Math.round(ms * 10) / 10;
+}
+
 export type NewBytes = (length: number) => Buffer;
 
 /** Drawn from the system this many at once: each draw by itself costs more than the id it is for. */

@@ -3,6 +3,7 @@
  * It must never hold a key or the text of a message, so it takes only what reports are made of.
  */
 import { destination, pino } from 'pino';
+import { tenthMs } from './clock.js';
 import {
   faultText,
   type Report,
@@ -75,13 +76,9 @@ function requestFields({ requestId, route, status, durationMs, note }: RequestRe
     route: route === null ? null : `${route.method} ${route.path}`,
     status,
     account,
-    durationMs: rounded(durationMs),
-    ...(firstContentMs === null ? {} : { firstContentMs: rounded(firstContentMs) }),
+    durationMs: tenthMs(durationMs),
+    ...(firstContentMs === null ? {} : { firstContentMs: tenthMs(firstContentMs) }),
     ...(errorType === null ? {} : { errorType }),
     ...(chat === null ? {} : { chat }),
   };
-}
-
-function rounded(ms: number): number {
-  return Math.round(ms * 10) / 10;
 }

@@ -17,6 +17,19 @@ export const missClasses = [
 
 export type MissClass = (typeof missClasses)[number];
 
+/** Milliseconds to a tenth; null for what is not over. */
+export interface ChatTimes {
+  /** Until the engine has a place for it and what it reuses is loaded. */
+  readonly queueMs: number;
+  readonly tokenizeMs: number;
+  /** Finding and comparing the cache that the chat names. */
+  readonly cacheMs: number;
+  /** The rest of the prompt, up to the first token. */
+  readonly prefillMs: number | null;
+  /** From the first token to the end. */
+  readonly generateMs: number | null;
+}
+
 /** What a chat did; filled in as it goes, and as true as it is at each moment. */
 export interface ChatNote {
   readonly model: string;
@@ -28,6 +41,8 @@ export interface ChatNote {
   /** What became of the cache that the chat named: `hit`, `miss`, …; null for none named. */
   cacheStatus: string | null;
   missClass: MissClass | null;
+  /** null until it is over. */
+  times: ChatTimes | null;
 }
 
 /** What handlers add to the account of their request. */

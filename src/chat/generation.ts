@@ -2,7 +2,7 @@
  * Owns one running generation: what is asked of the engine, and its events turned into answers, choice by choice.
  * It must never run ahead of its listener by more than the stream's credit, nor know how an answer is sent.
  */
-import type { Clock } from '../clock.js';
+import { type Clock, tenthMs } from '../clock.js';
 import { type ApiError, fromErrorValue } from '../errors.js';
 import { limits } from '../limits.js';
 import type {
@@ -16,6 +16,7 @@ import type {
 import type { TokenStream, TokenStreamHandlers } from '../pool/token-stream.js';
 import type { ChatRequest, ResponseFormat } from '../protocol/chat.js';
 import type { FinishReason } from '../protocol/completion.js';
+import type { ChatTimes } from '../report.js';
 import { type AnswerDelta, ChoiceAnswer, type TextDecoder } from '../rules/answer.js';
 import { planTools, type ToolMode } from '../rules/tool-calls.js';
 import type { Turn, Turns } from './turns.js';
@@ -174,6 +175,16 @@ export class Generation implements TokenStreamHandlers, Turn {
     return this.#reusedTokens;
   }
 
+  /** Where its time went, as far as it has come. */
+  get spans(): Pick<ChatTimes, 'queueMs' | 'prefillMs' | 'generateMs'> {
+    const { enteredMs, startedMs, firstPieceMs, endedMs } = this.times;
+    return {
+      queueMs: span(enteredMs, startedMs ?? endedMs) ?? 0,
+      prefillMs: span(startedMs, firstPieceMs),
+      generateMs: span(firstPieceMs, endedMs),
+    };
+  }
+
   /** Nobody wants the rest; `ended` still comes. */
   cancel(): void {
     this.#left = true;
@@ -237,6 +248,10 @@ export class Generation implements TokenStreamHandlers, Turn {
     this.#stream?.grant(this.#piecesRead);
     this.#piecesRead = 0;
   }
+}
+
+function span(fromMs: number | null, toMs: number | null): number | null {
+  return fromMs === null || toMs === null ? null : tenthMs(toMs - fromMs);
 }
 
 /** What is not reused, and the longest answers. */

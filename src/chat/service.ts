@@ -3,7 +3,7 @@
  * It must never see HTTP, nor touch a message's text but through the counter.
  */
 import type { Caches, FoundCache } from '../actors/cache.js';
-import { type Clock, type NewBytes, unixS } from '../clock.js';
+import { type Clock, type NewBytes, tenthMs, unixS } from '../clock.js';
 import type { TokenLogprob } from '../plugin/contract.js';
 import { type CacheOptions, readCacheHeaders } from '../protocol/cache-options.js';
 import {
@@ -15,6 +15,7 @@ import {
 import { type ChatRequest, parseChatRequest } from '../protocol/chat.js';
 import { type AnswerHead, newCompletionId, type TokenLogprobs } from '../protocol/completion.js';
 import type { JsonObject } from '../protocol/schema.js';
+import type { ChatTimes } from '../report.js';
 import { answerTokensMax } from '../rules/token-budget.js';
 import { CacheUse, findCache } from './cache-use.js';
 import type { Catalog, ChatCaller, ServedModel } from './catalog.js';
@@ -41,6 +42,7 @@ interface Opened {
   readonly request: ChatRequest;
   readonly options: CacheOptions | null;
   readonly found: FoundCache | null;
+  readonly foundMs: number;
 }
 
 export class ChatService {
@@ -53,8 +55,10 @@ export class ChatService {
     const { catalog, caches, clock, newBytes, report } = this.options;
     const requestMs = clock.nowMs();
     const owner = caller.user;
-    const { request, options, found } = await this.#open(caller, value, header);
+    const { request, options, found, foundMs } = await this.#open(caller, value, header);
+    const openedMs = clock.monotonicMs();
     const { model, ids } = await catalog.count(caller, request.model, request, request.maxTokens);
+    const countedMs = clock.monotonicMs();
     const maxTokens = answerTokensMax(ids.length, request.maxTokens, model.window);
     const prefills = (served: ServedModel, tokens: number) => catalog.prefills(served, tokens);
     const parts = { caches, report, owner, found, request, model, ids, requestMs, prefills };
@@ -62,7 +66,9 @@ export class ChatService {
     const id = newCompletionId(newBytes);
     const { load } = this;
     const head = { id, createdS: unixS(clock), model: model.id };
-    const plan = { owner, request, model, ids, maxTokens, head, cache };
+    const tokenizeMs = tenthMs(countedMs - openedMs);
+    const cacheMs = cache === null ? 0 : tenthMs(foundMs + clock.monotonicMs() - countedMs);
+    const plan = { owner, request, model, ids, maxTokens, head, cache, tokenizeMs, cacheMs };
     return new PreparedChat({ ...plan, newBytes, load, clock });
   }
 
@@ -72,20 +78,27 @@ export class ChatService {
     const request = parseChatRequest(value);
     this.options.catalog.find(request.model, caller.policy);
     const options = readCacheHeaders(header);
-    if (options === null) return { request, options, found: null };
-    return { request, options, found: await findCache(this.options.caches, caller.user, options) };
+    if (options === null) return { request, options, found: null, foundMs: 0 };
+    return { request, options, ...(await this.#find(caller.user, options)) };
   }
 
   /** The cached messages take the place of the message that names them. */
   async #openCached({ user, policy }: ChatCaller, value: unknown): Promise<Opened> {
     this.options.catalog.find(checkBesideCache(value).model, policy);
     const options = cacheMessage(value);
-    const found = await findCache(this.options.caches, user, options);
+    const { found, foundMs } = await this.#find(user, options);
     const { messages, tools } = found?.texts() ?? { messages: [], tools: [] };
     const parsed = (texts: readonly string[]) =>
       texts.map((text) => JSON.parse(text) as JsonObject);
     const request = parseCachedChat(value, { messages: parsed(messages), tools: parsed(tools) });
-    return { request, options, found };
+    return { request, options, found, foundMs };
+  }
+
+  async #find(user: string, options: CacheOptions): Promise<Pick<Opened, 'found' | 'foundMs'>> {
+    const { caches, clock } = this.options;
+    const beganMs = clock.monotonicMs();
+    const found = await findCache(caches, user, options);
+    return { found, foundMs: clock.monotonicMs() - beganMs };
   }
 }
 
@@ -101,6 +114,8 @@ interface Prepared {
   readonly cache: CacheUse | null;
   readonly load: GenerationLoad;
   readonly clock: Clock;
+  readonly tokenizeMs: number;
+  readonly cacheMs: number;
 }
 
 /** A chat that passed every check and can run. */
@@ -127,6 +142,13 @@ export class PreparedChat {
 
   get cache(): CacheUse | null {
     return this.prepared.cache;
+  }
+
+  /** Where the time of its run went, with what went before it. */
+  times(generation: Generation): ChatTimes {
+    const { tokenizeMs, cacheMs } = this.prepared;
+    const { queueMs, prefillMs, generateMs } = generation.spans;
+    return { queueMs, tokenizeMs, cacheMs, prefillMs, generateMs };
   }
 
   run(listener: GenerationListener): Generation {

@@ -17,6 +17,7 @@ import type { Exchange, Headers } from './exchange.js';
 import type { Gate } from './gate.js';
 import { rateHeaders } from './rate-headers.js';
 import { type Route, route } from './router.js';
+import { serverTiming } from './server-timing.js';
 
 export interface StreamPace {
   readonly clock: Clock;
@@ -60,6 +61,7 @@ function noteOf({ head, request, promptTokens, cache }: PreparedChat): ChatNote 
     completionTokens: 0,
     cacheStatus: cache?.predicted().status ?? null,
     missClass: cache?.predicted().missClass ?? null,
+    times: null,
   };
 }
 
@@ -114,6 +116,7 @@ class ChatRun {
     const { note } = this;
     note.cachedTokens = generation.reusedTokens;
     note.completionTokens = generation.tokens(null);
+    note.times = this.chat.times(generation);
     const outcome = this.chat.cache?.outcome(generation.reusedTokens);
     note.cacheStatus = outcome?.status ?? null;
     note.missClass = outcome?.missClass ?? null;
@@ -121,10 +124,11 @@ class ChatRun {
 
   /** Known once the engine has said what it reuses. */
   #headers(): Headers {
-    const { cache } = this.chat;
-    if (cache === null) return this.rates;
-    const reusedTokens = this.#generation?.reusedTokens ?? 0;
-    return { ...this.rates, ...cacheHeaders(cache.outcome(reusedTokens)) };
+    const { chat } = this;
+    const generation = this.#generation as Generation;
+    const headers = { ...this.rates, ...serverTiming(this.note.times ?? chat.times(generation)) };
+    if (chat.cache === null) return headers;
+    return { ...headers, ...cacheHeaders(chat.cache.outcome(generation.reusedTokens)) };
   }
 
   #usage(choice: number | null): Usage & TokenUsage {

@@ -8,6 +8,7 @@ const EXPOSED = [
   'x-request-id',
   'retry-after',
   'retry-after-ms',
+  'server-timing',
   'svc-context-cache-id',
   'svc-context-cache-token-saved',
   'svc-context-cache-token-exp',

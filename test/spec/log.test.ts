@@ -33,11 +33,18 @@ t.test('a request is a line, and what was said is in none', async (t) => {
     lines.map(({ status }) => status),
     [200, 200, 500, 401, 404],
   );
+  const times = { queueMs: Number, tokenizeMs: Number, prefillMs: Number, generateMs: Number };
   t.match(lines[0], {
     requestId: good.headers.get('x-request-id'),
     route: 'POST /v1/chat/completions',
     account: 'alice',
-    chat: { stream: false, promptTokens: Number, completionTokens: Number, cacheStatus: null },
+    chat: {
+      stream: false,
+      promptTokens: Number,
+      completionTokens: Number,
+      cacheStatus: null,
+      times,
+    },
   });
   for (const word of [service.key, 'quagga', 'zanzibar'])
     t.notOk(service.log().includes(word), word);
