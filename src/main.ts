@@ -23,6 +23,7 @@ import { Gate } from './http/gate.js';
 import { openRoutes } from './http/health.js';
 import { metricsRoutes } from './http/metrics.js';
 import { modelRoutes } from './http/models.js';
+import { docsRoutes } from './http/pages.js';
 import type { Route } from './http/router.js';
 import { startServer } from './http/server.js';
 import { tagRoutes } from './http/tags.js';
@@ -114,6 +115,7 @@ function routes({ config, gate, catalog, caches, files, prompts, metrics, chats 
     (policy, id) => catalog.isOpen(policy, id),
   );
   const ids = catalog.list().map(({ id }) => id);
+  const document = openApiDocument(packageVersion(), resources(ids));
   return [
     ...chatRoutes(gate, chats, { clock, keepAliveMs: config.limits.keepAliveMs }),
     ...estimateRoutes(gate, estimates),
@@ -122,7 +124,8 @@ function routes({ config, gate, catalog, caches, files, prompts, metrics, chats 
     ...fileRoutes(gate, files),
     ...modelRoutes(gate, catalog, unixS(clock)),
     ...metricsRoutes(metrics, config.metricsKey),
-    ...openRoutes(openApiDocument(packageVersion(), resources(ids))),
+    ...openRoutes(document),
+    ...docsRoutes(document),
   ];
 }
 
