@@ -108,6 +108,8 @@ export interface Config {
   readonly extraction: ExtractionSettings;
   /** Null: `/metrics` answers this machine alone. */
   readonly metricsKey: string | null;
+  /** Null: there is no admin API. */
+  readonly adminKey: string | null;
   readonly logLevel: string;
   readonly limits: LimitSettings;
   /** What the settings file grants; what is stored for an account wins. */
@@ -155,7 +157,7 @@ function compose(
   tables: ReturnType<typeof readTables>,
 ): Config {
   const { host, port, dataDir, modelsDir, apiKeys, corsOrigins, tokenizeThreads } = read;
-  const { exact, threads, slots, metricsKey, logLevel } = read;
+  const { exact, threads, slots, metricsKey, adminKey, logLevel } = read;
   const { memory: memoryBytesMax, snapshotDisk: snapshotBytesMax } = read;
   const { ocrLanguages: languages, extractProcesses: processes } = read;
   return {
@@ -168,6 +170,7 @@ function compose(
       corsOrigins,
       tokenizeThreads,
       metricsKey,
+      adminKey,
       logLevel,
     },
     engine: { exact, threads, slots, memoryBytesMax, snapshotBytesMax },

@@ -234,6 +234,14 @@ export const limits = {
   actorIdleMs: 60_000,
   actorsActiveMax: 10_000,
   accountConcurrencyDefault: 1024,
+  /** What a limit of an account may be set to: requests, tokens. */
+  accountCountMax: 1_000_000,
+  accountTokensMax: 10 ** 14,
+  /** Models that are named as open to an account. */
+  accountModelsMax: 1_000,
+  /** A body of the admin API. */
+  adminBodyBytesMax: 256 * KIB,
+  adminKeyLengthMin: 16,
   /** Tokens of all live caches of one account. */
   accountCachedTokensDefault: 1_048_576,
 

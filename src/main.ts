@@ -15,6 +15,7 @@ import { ChatService } from './chat/service.js';
 import { systemClock, systemRandom, unixS } from './clock.js';
 import type { Config } from './config.js';
 import { gauges, openCatalog, openCounter, openEngines, openPrompts } from './engines.js';
+import { adminRoutes } from './http/admin/routes.js';
 import { cacheRoutes } from './http/caches.js';
 import { chatRoutes } from './http/chat.js';
 import { estimateRoutes } from './http/estimate.js';
@@ -35,9 +36,11 @@ import { resources } from './protocol/chat-api.js';
 import { openApiDocument } from './protocol/openapi.js';
 import { faultText, type Report, reportText, type TakeReport } from './report.js';
 import { imageSizeOfDataUrl } from './rules/image-tokens.js';
+import { statusOf } from './status.js';
 import { Blobs } from './store/blobs.js';
 import { LmdbStore } from './store/lmdb-store.js';
 import type { Store } from './store/store.js';
+import { UserBook } from './user-book.js';
 
 export interface Service {
   /** Base URL for SDKs: `http://127.0.0.1:8080/v1`. */
@@ -66,32 +69,39 @@ export async function serve(
 async function open(config: Config, log: Log, take: TakeReport, opened: Opened): Promise<string> {
   const metrics = opened.add(new Metrics(), (part) => part.close());
   const records = openRecords(config, opened);
-  const gate = openGate(config, records, log, opened);
+  const { gate, accounts, users } = openGate(config, records, log, opened);
   const engines = openEngines(config, log, metrics, opened);
   const counter = openCounter(config, log, metrics, opened);
   const prompts = openPrompts(config, counter);
   const catalog = await openCatalog(config, engines, prompts);
   const caches = await openCaches(config, catalog, records, log, opened);
-  const files = await openFiles(config, records, log, opened);
+  const extraction = openExtraction(config, log, opened);
+  const files = await openFiles(config, records, extraction, log, opened);
   const chats = openChats(catalog, caches, log);
   const report = (told: Report) => {
     metrics.take(told);
     take(told);
   };
+  const version = packageVersion();
+  const watched = {
+    ...gauges(config, engines, catalog),
+    chats: () => chats.load,
+    requests: () => ({ active: server.activeCount, bodyBytesHeld: server.bodyBytesHeld }),
+  };
+  const look = { version, config, clock: systemClock, engines, catalog, chats, extraction };
+  const status = statusOf({ ...look, metrics, gauges: watched });
+  const operated = { users, accounts, caches, files, clock: systemClock, status };
+  const parts = { config, gate, catalog, caches, files, prompts, metrics, chats, version };
   const server = await startServer({
     host: config.host,
     port: config.port,
-    routes: routes({ config, gate, catalog, caches, files, prompts, metrics, chats }),
+    routes: [...routes(parts), ...adminRoutes(config.adminKey, operated)],
     clock: systemClock,
     corsOrigins: config.corsOrigins,
     report,
   });
   opened.add(server, (part) => part.close(config.limits.drainMs));
-  metrics.watch({
-    ...gauges(config, engines, catalog),
-    chats: () => chats.load,
-    requests: () => ({ active: server.activeCount, bodyBytesHeld: server.bodyBytesHeld }),
-  });
+  metrics.watch(watched);
   const host = config.host.includes(':') ? `[${config.host}]` : config.host;
   return `http://${host}:${server.port}/v1`;
 }
@@ -105,9 +115,11 @@ interface Parts {
   readonly prompts: PromptLibrary;
   readonly metrics: Metrics;
   readonly chats: ChatService;
+  readonly version: string;
 }
 
-function routes({ config, gate, catalog, caches, files, prompts, metrics, chats }: Parts): Route[] {
+function routes(parts: Parts): Route[] {
+  const { config, gate, catalog, caches, files, prompts, metrics, chats, version } = parts;
   const clock = systemClock;
   const estimates = new EstimateService(
     (id) => prompts.forModel(id),
@@ -115,7 +127,7 @@ function routes({ config, gate, catalog, caches, files, prompts, metrics, chats 
     (policy, id) => catalog.isOpen(policy, id),
   );
   const ids = catalog.list().map(({ id }) => id);
-  const document = openApiDocument(packageVersion(), resources(ids));
+  const document = openApiDocument(version, resources(ids));
   return [
     ...chatRoutes(gate, chats, { clock, keepAliveMs: config.limits.keepAliveMs }),
     ...estimateRoutes(gate, estimates),
@@ -143,13 +155,16 @@ function openRecords(config: Config, opened: Opened): Store {
   return opened.add(store, (part) => part.close());
 }
 
-function openGate(config: Config, records: Store, log: Log, opened: Opened): Gate {
+function openGate(config: Config, records: Store, log: Log, opened: Opened) {
   // The command line makes and revokes keys, and changes accounts, while the server runs.
   const shared = opened.add(openSharedFile(config), (part) => part.close());
   const report = (fault: unknown) => log(`account: ${faultText(fault)}`);
   const accounts = new Accounts({ store: records, clock: systemClock, report });
   opened.add(accounts, (part) => part.close());
-  return new Gate(shared.keys, accounts, shared.grants);
+  const recorded = () => accounts.recorded();
+  const { apiKeys } = config;
+  const users = new UserBook({ file: shared, apiKeys, clock: systemClock, recorded });
+  return { gate: new Gate(shared.keys, accounts, shared.grants), accounts, users };
 }
 
 /** Takes up what the last run left before the first request comes. */
@@ -178,11 +193,20 @@ async function openCaches(
   return caches;
 }
 
+function openExtraction(config: Config, log: Log, opened: Opened): ExtractionPool {
+  const extraction = new ExtractionPool({ ...config.extraction, clock: systemClock, log });
+  return opened.add(extraction, (part) => part.close());
+}
+
 /** Takes up the extractions that the last run left before the first request comes. */
-async function openFiles(config: Config, store: Store, log: Log, opened: Opened): Promise<Files> {
+async function openFiles(
+  config: Config,
+  store: Store,
+  extraction: ExtractionPool,
+  log: Log,
+  opened: Opened,
+): Promise<Files> {
   const clock = systemClock;
-  const extraction = new ExtractionPool({ ...config.extraction, clock, log });
-  opened.add(extraction, (part) => part.close());
   const { filesPerOwner: count, fileBytesPerOwner: bytes } = config.limits;
   const files = new Files({
     store,

@@ -104,6 +104,13 @@ export class Metrics {
     return this.#registry.metrics();
   }
 
+  /** How often one of a kind ended by itself. */
+  workersEnded(): Record<WorkerKind, number> {
+    const counts = { inference: 0, tokenize: 0, extraction: 0 };
+    for (const [worker, , count] of this.#workers.entries()) counts[worker] = count;
+    return counts;
+  }
+
   close(): void {
     this.#lag.disable();
   }

@@ -4,33 +4,33 @@
  */
 import { systemClock } from './clock.js';
 import type { Config } from './config.js';
-import { type SharedFile, withSharedFile } from './open-accounts.js';
-import type { AccountGrant } from './rules/account-policy.js';
-import { grantNames, type UserChange } from './settings/accounts.js';
+import { ApiError } from './errors.js';
+import { withSharedFile } from './open-accounts.js';
+import type { UserChange } from './rules/account-change.js';
+import { grantNames } from './settings/accounts.js';
+import { UserBook } from './user-book.js';
 
 type Row = Record<string, string>;
 
 export async function listedUsers(config: Config): Promise<Row[]> {
-  return await withSharedFile(config, (file) => {
-    const keys = file.keys.list();
-    return usersOf(file, config).map((user) => {
-      const { credit, ...policy } = file.grants.of(user);
+  return await withBook(config, async (book) =>
+    [...(await book.list())].map(([user, keys]) => {
+      const { credit, ...policy } = book.policyOf(user);
       const shown = grantNames.filter((name) => !['files', 'fileBytes'].includes(name));
       return {
         user,
-        keys: String(keys.filter((key) => key.user === user).length),
+        keys: String(keys),
         ...Object.fromEntries(shown.map((name) => [name, shownValue(policy[name])])),
         credit: shownValue(credit?.tokens ?? null),
       };
-    });
-  });
+    }),
+  );
 }
 
 export async function shownUser(config: Config, user: string): Promise<object> {
-  return await withSharedFile(config, (file) => {
-    assertKnown(file, config, user);
-    const { credit, ...policy } = file.grants.of(user);
-    const keys = file.keys.list().filter((key) => key.user === user);
+  return await withBook(config, async (book) => {
+    const keys = await book.keysOf(user);
+    const { credit, ...policy } = book.policyOf(user);
     return {
       user,
       ...policy,
@@ -40,44 +40,27 @@ export async function shownUser(config: Config, user: string): Promise<object> {
   });
 }
 
-/** A field that is there without a value goes back to the settings. */
-export async function setUser(
+export async function setUser(config: Config, user: string, change: UserChange): Promise<void> {
+  await withBook(config, (book) => book.change(user, change));
+}
+
+async function withBook<Result>(
   config: Config,
-  user: string,
-  { fields, balance }: UserChange,
-): Promise<void> {
-  await withSharedFile(config, async (file) => {
-    assertKnown(file, config, user);
-    await file.grants.change(user, (stored) => {
-      const credit = balance === null ? {} : { credit: creditAfter(stored, balance) };
-      const all = Object.entries({ ...stored, ...fields, ...credit });
-      return Object.fromEntries(all.filter(([, value]) => value !== undefined)) as AccountGrant;
-    });
-  });
-}
-
-function creditAfter(
-  { credit }: AccountGrant,
-  change: { readonly tokens: number | null; readonly added: boolean },
-): AccountGrant['credit'] {
-  const { tokens, added } = change;
-  if (tokens === null) return null;
-  if (added && credit) return { ...credit, tokens: credit.tokens + tokens };
-  // Later than every ledger before, whatever the clock does.
-  const ledger = Math.max(systemClock.nowMs(), (credit?.ledger ?? 0) + 1);
-  return { ledger, tokens };
-}
-
-function usersOf({ keys, grants }: SharedFile, { apiKeys }: Config): string[] {
-  const users = [...keys.list(), ...apiKeys].map(({ user }) => user);
-  return [...new Set([...users, ...grants.list()])].sort((one, other) => (one < other ? -1 : 1));
-}
-
-function assertKnown(file: SharedFile, config: Config, user: string): void {
-  if (usersOf(file, config).includes(user)) return;
-  throw new Error(
-    `there is no user ${user}; \`preface users list\` shows them, \`preface keys create --user ${user}\` makes one`,
-  );
+  act: (book: UserBook) => Promise<Result>,
+): Promise<Result> {
+  const { apiKeys } = config;
+  try {
+    return await withSharedFile(config, (file) =>
+      act(new UserBook({ file, apiKeys, clock: systemClock, recorded: () => [] })),
+    );
+  } catch (cause) {
+    if (!(cause instanceof ApiError && cause.row === 'userNotFound')) throw cause;
+    const user = cause.values.user_id;
+    throw new Error(
+      `there is no user ${user}; \`preface users list\` shows them, \`preface keys create --user ${user}\` makes one`,
+      { cause },
+    );
+  }
 }
 
 function shownValue(value: unknown): string {

@@ -33,7 +33,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   // The prompt's segments are what the counter counts.
   'src/pool': ['src/plugin', 'src/rules/prompt'],
   'src/actors': ['src/rules', 'src/protocol', 'src/store/store', 'src/store/blobs', 'src/pool'],
-  'src/settings': ['src/rules/account-policy'],
+  'src/settings': ['src/rules/account-policy', 'src/rules/account-change'],
   'src/chat': ['src/protocol', 'src/rules', 'src/actors', 'src/pool', 'src/plugin'],
   'src/http': ['src/protocol', 'src/rules', 'src/actors', 'src/pool', 'src/chat'],
   workers: ['src/plugin', 'src/pool'],

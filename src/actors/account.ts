@@ -3,6 +3,7 @@
  * It must cost a chat no write: what chats used is saved by the second, so a crash may forget the last one.
  */
 import type { Clock } from '../clock.js';
+import { limits } from '../limits.js';
 import {
   type AccountMessage,
   type AccountRecord,
@@ -13,7 +14,7 @@ import {
 } from '../rules/account.js';
 import type { AccountPolicy } from '../rules/account-policy.js';
 import { limitsTokens, type RateView, requestView, tokenView } from '../rules/account-rates.js';
-import type { Store } from '../store/store.js';
+import type { Store, StoreKey } from '../store/store.js';
 import type { Logic } from './actor.js';
 import { Registry } from './registry.js';
 
@@ -36,18 +37,22 @@ export interface AccountsParts {
   readonly report: (fault: unknown) => void;
 }
 
+const RECORDS: StoreKey = ['account'];
+
 type AccountLogic = Logic<AccountState, AccountRecord, AccountMessage, AccountState, never>;
 
 export class Accounts {
   readonly #registry: Registry<AccountState, AccountRecord, AccountMessage, AccountState, never>;
   readonly #report: (fault: unknown) => void;
   readonly #clock: Clock;
+  readonly #store: Store;
 
   constructor(parts: AccountsParts) {
     const { store, clock, report } = parts;
     const logic = accountLogic();
     this.#report = report;
     this.#clock = clock;
+    this.#store = store;
     this.#registry = new Registry({ logic, store, clock, report, runEffect: noEffect });
   }
 
@@ -60,6 +65,21 @@ export class Accounts {
     return state instanceof Promise
       ? state.then((admitted) => this.#admission(admitted, keyId, policy))
       : this.#admission(state, keyId, policy);
+  }
+
+  /** As it is now, for who wants to see it. */
+  async look(user: string): Promise<AccountState> {
+    return await this.#registry.ask(user, { type: 'read' });
+  }
+
+  /** Of whom there is a record, in no order. */
+  *recorded(): Generator<string> {
+    const range = { prefix: RECORDS, limit: limits.storePageMax };
+    let page = this.#store.page(range);
+    for (let last = page.at(-1); last; last = page.at(-1)) {
+      for (const { key } of page) yield String(key[1]);
+      page = this.#store.page({ ...range, after: last.key });
+    }
   }
 
   close(): Promise<void> {
@@ -108,7 +128,7 @@ export class Accounts {
 
 function accountLogic(): AccountLogic {
   return {
-    key: (user) => ['account', user],
+    key: (user) => [...RECORDS, user],
     restore: (saved, user, before) => ({
       ...(before ?? newAccount()),
       // After a failed write the counts in memory are the newer ones.

@@ -4,7 +4,6 @@
  */
 import { setImmediate } from 'node:timers/promises';
 import { ApiError } from '../errors.js';
-import { limits } from '../limits.js';
 import type { PageQuery } from '../protocol/page-query.js';
 import type { CacheRecord, CacheState } from '../rules/cache-state.js';
 import { type PageRange, pageRange } from '../rules/paging.js';
@@ -19,11 +18,15 @@ export interface CacheSource {
   current(id: string): Promise<CacheState>;
 }
 
-/** @throws ApiError for a bound that names no cache of the owner. */
+/**
+ * @param bytesMax of the bodies together, for who wants to read them.
+ * @throws ApiError for a bound that names no cache of the owner.
+ */
 export async function listCaches(
   owner: string,
   query: PageQuery,
   source: CacheSource,
+  bytesMax: number,
 ): Promise<CacheRecord[]> {
   const range = pageRange(query, (id) => {
     const record = source.read(id);
@@ -31,7 +34,7 @@ export async function listCaches(
     if (record.owner !== owner) throw new ApiError('otherUser');
     return listPlace(record);
   });
-  const page = new Page(query);
+  const page = new Page(query, bytesMax);
   for await (const id of idsOf(indexPrefix(owner, query), range, query.limit, source)) {
     const record = await source.current(id);
     if (record !== null && matches(record, query)) page.add(record);
@@ -45,11 +48,14 @@ class Page {
   full = false;
   #bytes = 0;
 
-  constructor(readonly query: PageQuery) {}
+  constructor(
+    readonly query: PageQuery,
+    readonly bytesMax: number,
+  ) {}
 
   add(record: CacheRecord): void {
     this.#bytes += record.bytes;
-    const tooLarge = this.#bytes > limits.pageBytesMax;
+    const tooLarge = this.#bytes > this.bytesMax;
     if (!tooLarge || this.records.length === 0) this.records.push(record);
     this.full = tooLarge || this.records.length === this.query.limit;
   }

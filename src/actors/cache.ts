@@ -170,13 +170,18 @@ export class Caches {
 
   /** Ends early where the bodies are large, but never without an item where there is one. */
   async list(owner: string, query: PageQuery): Promise<FoundCache[]> {
+    const records = await this.records(owner, query, limits.pageBytesMax);
+    return records.map((record) => found(record, () => this.#texts(record.id)));
+  }
+
+  /** For who reads no body. */
+  records(owner: string, query: PageQuery, bytesMax = Infinity): Promise<CacheRecord[]> {
     const source = {
       page: (range: Parameters<Store['page']>[0]) => this.#parts.store.page(range),
       read: (id: string) => this.#read(id),
       current: (id: string) => this.#current(id),
     };
-    const records = await listCaches(owner, query, source);
-    return records.map((record) => found(record, () => this.#texts(record.id)));
+    return listCaches(owner, query, source, bytesMax);
   }
 
   /** @throws ApiError as `get`, and for an expiry too far ahead. */

@@ -2,10 +2,9 @@
  * Owns `GET /metrics`: who may read the figures of the service.
  * It must never show them to a client's key, nor to another machine that has no key for them.
  */
-import { createHash, timingSafeEqual } from 'node:crypto';
 import { ApiError } from '../errors.js';
-import { bearerKey } from './auth.js';
 import type { Exchange } from './exchange.js';
+import { OperatorKey } from './operator-key.js';
 import { type Route, route } from './router.js';
 
 export interface Figures {
@@ -15,22 +14,14 @@ export interface Figures {
 
 /** @param key null: this machine alone may read, without a key. */
 export function metricsRoutes(figures: Figures, key: string | null): Route[] {
+  const operator = key === null ? null : new OperatorKey(key);
   const handle = async (exchange: Exchange) => {
-    if (key !== null) assertKey(exchange, key);
+    if (operator !== null) operator.check(exchange);
     else if (!isLocal(exchange)) throw new ApiError('notFound', { kind: 'route', id: '/metrics' });
     const text = await figures.text();
     if (!exchange.gone) exchange.reply(200, text, { 'content-type': figures.contentType });
   };
   return [route('GET', '/metrics', handle)];
-}
-
-function assertKey(exchange: Exchange, key: string): void {
-  const given = digest(bearerKey(exchange.header('authorization')));
-  if (!timingSafeEqual(given, digest(key))) throw new ApiError('wrongKey');
-}
-
-function digest(text: string): Buffer {
-  return createHash('sha256').update(text).digest();
 }
 
 /** What a proxy on this machine adds for whom it speaks; without them it cannot be told from a local reader. */

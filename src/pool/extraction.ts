@@ -98,6 +98,12 @@ export class ExtractionPool implements Extraction {
     return this.#heldTotal < queueMax && (this.#held.get(owner) ?? 0) < queueOwnerMax;
   }
 
+  /** Documents that are read now, and those that wait. */
+  get load(): { readonly reading: number; readonly waiting: number } {
+    const reading = this.#lanes.filter(({ job }) => job !== null).length;
+    return { reading, waiting: this.#heldTotal - reading };
+  }
+
   async extract(
     request: ExtractionRequest,
     control: ExtractionControl = {},

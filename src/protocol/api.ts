@@ -31,8 +31,8 @@ export interface Operation {
   readonly tag: string;
   readonly summary: string;
   readonly description?: string;
-  /** False for the few places that answer without a key. */
-  readonly secured: boolean;
+  /** By a user's key, by the operator's; false for the few places that answer without one. */
+  readonly secured: boolean | 'admin';
   readonly parameters?: readonly Parameter[];
   readonly request?: Media;
   readonly response: { readonly description: string; readonly media: readonly Media[] };

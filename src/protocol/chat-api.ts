@@ -3,6 +3,7 @@
  * It must never say of a field what its schema does not say.
  */
 import type { ErrorName } from '../errors.js';
+import { adminResource } from './admin-api.js';
 import type { Resource } from './api.js';
 import { cacheResource, tagResource } from './caching-api.js';
 import { chatRequestSchema } from './chat-schema.js';
@@ -185,5 +186,6 @@ export function resources(modelIds: readonly string[]): readonly Resource[] {
     modelResource,
     estimateResource,
     serverResource,
+    adminResource,
   ];
 }

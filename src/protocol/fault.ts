@@ -166,16 +166,22 @@ function faultOfObject(
 
 /** Of an object whose keys are the client's own. */
 function faultOfEntries(
-  { maxProperties = Infinity, propertyNames, additionalProperties }: Node,
+  node: Node,
   value: Readonly<Record<string, unknown>>,
   path: FieldPath,
 ): Fault | null {
+  const { maxProperties = Infinity, propertyNames, additionalProperties } = node;
   const entries = Object.entries(value);
   if (entries.length > maxProperties) {
     const rule = `must have at most ${maxProperties} entries`;
     return { path, kind: 'value', rule, value: entries.length };
   }
+  const known = node.properties ?? {};
   for (const [key, item] of entries) {
+    if (additionalProperties === false && !Object.hasOwn(known, key)) {
+      const rule = `is not known here; known are ${Object.keys(known).join(', ')}`;
+      return { path: [...path, key], kind: 'type', rule, value: item };
+    }
     const keyFault = propertyNames ? faultOf(propertyNames, key, path) : null;
     if (keyFault !== null) return { ...keyFault, rule: `${keyFault.rule} in each key` };
     const fault = additionalProperties ? faultOf(additionalProperties, item, [...path, key]) : null;

@@ -22,6 +22,17 @@ const securedErrors: readonly ErrorName[] = [
   'unavailable',
 ];
 
+/** The same behind the operator's key, which has no account; without such a key there is nothing there. */
+const adminErrors: readonly ErrorName[] = [
+  'invalidRequest',
+  'noAuthentication',
+  'wrongKey',
+  'notFound',
+  'overloaded',
+  'server',
+  'unavailable',
+];
+
 export function openApiDocument(version: string, resources: readonly Resource[]): Json {
   return {
     openapi: '3.1.0',
@@ -36,7 +47,10 @@ export function openApiDocument(version: string, resources: readonly Resource[])
     security: [{ key: [] }],
     paths: paths(resources.flatMap(({ operations }) => operations)),
     components: {
-      securitySchemes: { key: { type: 'http', scheme: 'bearer' } },
+      securitySchemes: {
+        key: { type: 'http', scheme: 'bearer' },
+        adminKey: { type: 'http', scheme: 'bearer', description: 'The key of the operator.' },
+      },
       headers,
       schemas: Object.assign(
         { Error: errorSchema },
@@ -75,6 +89,15 @@ function paths(operations: readonly Operation[]): Json {
   return byPath;
 }
 
+const security: Readonly<Record<string, Json>> = {
+  admin: { security: [{ adminKey: [] }] },
+  false: { security: [] },
+};
+const commonErrors: Readonly<Record<string, readonly ErrorName[]>> = {
+  admin: adminErrors,
+  true: securedErrors,
+};
+
 function describe(operation: Operation): Json {
   const { id, tag, summary, description, secured, parameters, request, response } = operation;
   return {
@@ -82,7 +105,7 @@ function describe(operation: Operation): Json {
     tags: [tag],
     summary,
     ...(description === undefined ? {} : { description }),
-    ...(secured ? {} : { security: [] }),
+    ...security[String(secured)],
     ...(parameters === undefined ? {} : { parameters: parameters.map(describeParameter) }),
     ...(request === undefined
       ? {}
@@ -93,7 +116,7 @@ function describe(operation: Operation): Json {
         headers: headerRefs(['x-request-id']),
         content: content(response.media),
       },
-      ...errorResponses([...(secured ? securedErrors : []), ...operation.errors]),
+      ...errorResponses([...(commonErrors[String(secured)] ?? []), ...operation.errors]),
     },
   };
 }

@@ -23,8 +23,12 @@ const { pageLengthMax, pageLengthDefault, cacheMetadataMax } = limits;
 const METADATA = /^metadata\[(.*)\]$/su;
 const NAMES = ['limit', 'order', 'after', 'before'];
 
-/** @param query raw, without the question mark. @throws ApiError for a value that is not allowed, or given twice. */
-export function parsePageQuery(query: string): PageQuery {
+/**
+ * @param query raw, without the question mark.
+ * @param usual the order where none is asked for.
+ * @throws ApiError for a value that is not allowed, or given twice.
+ */
+export function parsePageQuery(query: string, usual: PageQuery['order'] = 'desc'): PageQuery {
   const fields = readFields(query);
   const metadata: (readonly [string, string])[] = [];
   for (const [name, value] of fields) {
@@ -37,7 +41,7 @@ export function parsePageQuery(query: string): PageQuery {
   }
   return {
     limit: readLimit(fields.get('limit')),
-    order: readOrder(fields.get('order')),
+    order: readOrder(fields.get('order') ?? usual),
     after: readBound('after', fields.get('after')),
     before: readBound('before', fields.get('before')),
     metadata,
@@ -61,8 +65,8 @@ function readLimit(text: string | undefined): number {
   throw invalid(`limit must be an integer in [1, ${pageLengthMax}], got ${quoted(text)}`, 'limit');
 }
 
-function readOrder(text: string | undefined): PageQuery['order'] {
-  if (text === undefined || text === 'desc' || text === 'asc') return text ?? 'desc';
+function readOrder(text: string): PageQuery['order'] {
+  if (text === 'desc' || text === 'asc') return text;
   throw invalid(`order must be one of 'asc', 'desc', got ${quoted(text)}`, 'order');
 }
 
@@ -72,7 +76,11 @@ function readBound(name: string, text: string | undefined): string | null {
 }
 
 /** For the description of a list; `item` is what `after` and `before` name. */
-export function pageParameters(item: string): readonly Parameter[] {
+export function pageParameters(
+  item: string,
+  by = '`created_at`',
+  usual: PageQuery['order'] = 'desc',
+): readonly Parameter[] {
   return [
     {
       name: 'limit',
@@ -83,8 +91,8 @@ export function pageParameters(item: string): readonly Parameter[] {
     {
       name: 'order',
       in: 'query',
-      description: 'By `created_at`.',
-      schema: Type.Enum(['asc', 'desc'], { default: 'desc' }),
+      description: `By ${by}.`,
+      schema: Type.Enum(['asc', 'desc'], { default: usual }),
     },
     {
       name: 'after',

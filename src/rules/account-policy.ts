@@ -4,13 +4,9 @@
  */
 import { ApiError } from '../errors.js';
 import { limits } from '../limits.js';
+import type { AccountStateName, Api } from '../protocol/account-words.js';
 
-export const accountStates = ['active', 'suspended', 'closed'] as const;
-export type AccountStateName = (typeof accountStates)[number];
-
-/** What a key can be let into; everything else (the models, one's own account) is open to every active account. */
-export const apis = ['chat', 'files', 'caching', 'estimate'] as const;
-export type Api = (typeof apis)[number];
+export { type AccountStateName, type Api, accountStates, apis } from '../protocol/account-words.js';
 
 /** Tokens an account was given. Setting a balance begins a new ledger, so that what was charged before is forgotten. */
 export interface Credit {

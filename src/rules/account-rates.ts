@@ -119,6 +119,24 @@ export function spentOf({ spent }: RateRecord, { credit }: AccountPolicy): RateR
     : { ledger: credit.ledger, tokens: 0 };
 }
 
+export interface BalanceView {
+  readonly granted: number;
+  readonly spent: number;
+  /** By chats that run. */
+  readonly reserved: number;
+  /** What a new chat may use at most. */
+  readonly available: number;
+}
+
+/** null: nothing is granted, and so nothing is limited. */
+export function balanceView(rates: RateRecord, policy: AccountPolicy): BalanceView | null {
+  if (policy.credit === null) return null;
+  const granted = policy.credit.tokens;
+  const spent = spentOf(rates, policy).tokens;
+  const { reserved } = rates;
+  return { granted, spent, reserved, available: Math.max(0, granted - spent - reserved) };
+}
+
 export interface RateView {
   readonly limit: number;
   readonly remaining: number;
@@ -143,13 +161,27 @@ export function tokenView(
   return tpm === null ? null : viewOf(minute, tpm, reserved, nowMs);
 }
 
-function viewOf(window: RateWindow, limit: number, reserved: number, nowMs: number): RateView {
-  const { used } = windowAt(window, minuteSpan, nowMs);
-  const newest = window.buckets.at(-1)?.toMs ?? nowMs;
-  const usedMs = used === 0 ? 0 : Math.max(0, newest + minuteSpan.windowMs - nowMs);
+export function dayView(
+  { day, reserved }: RateRecord,
+  { tpd }: AccountPolicy,
+  nowMs: number,
+): RateView | null {
+  return tpd === null ? null : viewOf(day, tpd, reserved, nowMs, daySpan);
+}
+
+function viewOf(
+  window: RateWindow,
+  limit: number,
+  reserved: number,
+  nowMs: number,
+  span = minuteSpan,
+): RateView {
+  const { used, buckets } = windowAt(window, span, nowMs);
+  const newest = buckets.at(-1)?.toMs ?? nowMs;
+  const usedMs = used === 0 ? 0 : Math.max(0, newest + span.windowMs - nowMs);
   return {
     limit,
     remaining: Math.max(0, limit - used - reserved),
-    resetMs: reserved > 0 ? minuteSpan.windowMs : usedMs,
+    resetMs: reserved > 0 ? span.windowMs : usedMs,
   };
 }

@@ -53,6 +53,8 @@ export type AccountMessage =
       readonly policy: AccountPolicy;
       readonly tokens: number;
     }
+  /** For who wants to see it. */
+  | { readonly type: 'read' }
   /** `reserved`: what `reserve` took, 0 without one. */
   | { readonly type: 'settle'; readonly usage: TokenUsage; readonly reserved: number };
 
@@ -73,9 +75,16 @@ export function accountTransition(
   nowMs: number,
 ): AccountDecision {
   const state = restored.lost > 0 ? withLost(restored, nowMs) : restored;
+  // What was lost counts from now on, also when the actor is let go before anything else is used.
+  const quiet = state === restored ? 'no' : 'later';
   switch (message.type) {
+    case 'read':
+      return decided(state, quiet);
     case 'admit':
-      return decided(admitted(state, message, nowMs), message.policy.rpm === null ? 'no' : 'later');
+      return decided(
+        admitted(state, message, nowMs),
+        message.policy.rpm === null ? quiet : 'later',
+      );
     case 'reserve':
       return decided(reserved(state, message, nowMs), 'later');
     case 'settle':
@@ -146,6 +155,17 @@ function settled(
 function nextDay(state: AccountState, day: number): Pick<AccountRecord, 'today' | 'past'> {
   const days = state.today.requests > 0 ? [...state.past, state.today] : state.past;
   return { today: emptyDay(day), past: days.slice(-(limits.usageDaysMax - 1)) };
+}
+
+/** The newest first, today with them also when nothing was used yet. */
+export function usageDays(state: AccountState, nowMs: number, count: number): DayUsage[] {
+  const today = state.today.day < dayOf(nowMs) ? nextDay(state, dayOf(nowMs)) : state;
+  return [...today.past, today.today].reverse().slice(0, count);
+}
+
+/** `2026-11-21`, in UTC. */
+export function dateOf({ day }: DayUsage): string {
+  return new Date(day * DAY_MS).toISOString().slice(0, 10);
 }
 
 function emptyDay(day: number): DayUsage {

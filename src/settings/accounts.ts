@@ -3,6 +3,7 @@
  * It must never know who has an account, nor what was stored for it.
  */
 import { limits } from '../limits.js';
+import type { UserChange } from '../rules/account-change.js';
 import {
   type AccountGrant,
   type AccountPolicy,
@@ -24,8 +25,7 @@ interface GrantRow<Value> {
   readonly help: string;
 }
 
-const TOKENS_MAX = 10 ** 14;
-const COUNT_MAX = 1_000_000;
+const { accountTokensMax: TOKENS_MAX, accountCountMax: COUNT_MAX } = limits;
 const USER = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
 const MODEL = /^[\w./:-]{1,128}$/;
 
@@ -105,13 +105,6 @@ export function addGrantFlags<Command extends Options>(command: Command): Comman
     '--balance <value>',
     `tokens to use up, from now on (${unbounded(balanceKind).allowed})`,
   );
-}
-
-export interface UserChange {
-  /** Undefined for a field that goes back to the settings. */
-  readonly fields: Partial<Record<GrantName, unknown>>;
-  /** `tokens` null switches the balance off; `added` to what there is, or a new beginning. */
-  readonly balance: { readonly tokens: number | null; readonly added: boolean } | null;
 }
 
 /** @param more tokens to add to the balance. */

@@ -132,11 +132,15 @@ export function originList(): Kind<readonly string[]> {
 }
 
 /** Never shown, not even when it is wrong. */
-export function secret(): Kind<string | null> {
+export function secret(lengthMin = 1): Kind<string | null> {
+  const length = lengthMin > 1 ? `${lengthMin} to` : 'at most';
   return {
-    allowed: `printable ASCII without spaces (at most ${limits.keyBytesMax})`,
+    allowed: `printable ASCII without spaces (${length} ${limits.keyBytesMax})`,
     read: (raw) =>
-      typeof raw === 'string' && /^[\x21-\x7e]+$/.test(raw) && raw.length <= limits.keyBytesMax
+      typeof raw === 'string' &&
+      /^[\x21-\x7e]+$/.test(raw) &&
+      raw.length >= lengthMin &&
+      raw.length <= limits.keyBytesMax
         ? raw
         : undefined,
     describe: () => 'a value that is not shown',

@@ -3,6 +3,7 @@
  * It must never read a file, the environment or the clock; what the machine is like is handed in.
  */
 import { isAbsolute, join } from 'node:path';
+import { limits } from '../limits.js';
 import {
   byteCount,
   flag,
@@ -162,6 +163,13 @@ export const settings = {
     fallback: () => null,
     fallbackText: 'none',
     help: 'bearer key of /metrics; without one only this machine may read it',
+  }),
+  adminKey: setting({
+    env: 'PREFACE_ADMIN_KEY',
+    kind: secret(limits.adminKeyLengthMin),
+    fallback: () => null,
+    fallbackText: 'none',
+    help: 'bearer key of the admin API; without one there is none',
   }),
   logLevel: setting({
     env: 'PREFACE_LOG_LEVEL',

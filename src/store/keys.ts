@@ -8,6 +8,7 @@
  * revoked is refused from the next turn of the event loop on, and a new one is taken as soon.
  */
 import { createHash } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
 import { type Clock, type NewBytes, unixS } from '../clock.js';
 import { decodeRecord, encodeRecord } from '../codec.js';
 import type { ApiKeySetting } from '../config.js';
@@ -82,7 +83,7 @@ export class ApiKeys {
   /** @returns the key itself, for the only time. Durable when this resolves. */
   async create(user: string): Promise<KeyInfo & { readonly key: string }> {
     assertOwner(user);
-    if (this.list().length >= limits.keysMax) {
+    if ((await this.#count()) >= limits.keysMax) {
       throw new Error(`there are ${limits.keysMax} keys already: revoke some first`);
     }
     const secret = this.#parts.newBytes(SECRET_BYTES).toString('hex');
@@ -112,9 +113,33 @@ export class ApiKeys {
     return infos.sort((a, b) => a.createdS - b.createdS || (a.keyId < b.keyId ? -1 : 1));
   }
 
+  /** The same in no order, and slowly: a service answers others meanwhile. */
+  async *walk(): AsyncGenerator<KeyInfo> {
+    for await (const page of this.#pages()) {
+      for (const { record } of page) yield decodeRecord<KeyInfo>(record.value);
+    }
+  }
+
+  /** A stored one. */
+  find(keyId: string): KeyInfo | null {
+    const entry = this.#entry(keyId);
+    return entry === null ? null : decodeRecord<KeyInfo>(entry.record.value);
+  }
+
   /** @returns false when there is no such key. Durable when this resolves. */
   async revoke(keyId: string): Promise<boolean> {
-    if (!ID.test(keyId)) return false;
+    const entry = this.#entry(keyId);
+    if (entry === null) return false;
+    const { key, record } = entry;
+    const removed = await this.#parts.store.commit([
+      { type: 'remove', key, expected: record.version },
+    ]);
+    await this.#parts.store.flushed();
+    return removed;
+  }
+
+  #entry(keyId: string): StoreEntry | null {
+    if (!ID.test(keyId)) return null;
     // An id is the start of the hash: its record is the first at or behind it.
     const start = keyId.slice('ak-'.length);
     const range = {
@@ -123,14 +148,22 @@ export class ApiKeys {
       before: ['key', `${start}g`],
       limit: 1,
     };
-    const [entry] = this.#parts.store.page(range);
-    if (!entry) return false;
-    const { key, record } = entry;
-    const removed = await this.#parts.store.commit([
-      { type: 'remove', key, expected: record.version },
-    ]);
-    await this.#parts.store.flushed();
-    return removed;
+    return this.#parts.store.page(range)[0] ?? null;
+  }
+
+  async #count(): Promise<number> {
+    let count = 0;
+    for await (const page of this.#pages()) count += page.length;
+    return count;
+  }
+
+  async *#pages(): AsyncGenerator<StoreEntry[]> {
+    let page = this.#page();
+    for (let last = page.at(-1); last; last = page.at(-1)) {
+      yield page;
+      await setImmediate();
+      page = this.#page(last);
+    }
   }
 
   #remember(bearer: string, known: KnownKey): KeyHolder {

@@ -67,7 +67,24 @@ t.test('every place is described, and only two answer without a key', async (t) 
     '/v1/tokenizers/estimate-token-count',
     '/health',
     '/openapi.json',
+    '/admin/v1/status',
+    '/admin/v1/users',
+    '/admin/v1/users/{user}',
+    '/admin/v1/users/{user}/suspend',
+    '/admin/v1/users/{user}/resume',
+    '/admin/v1/users/{user}/balance',
+    '/admin/v1/users/{user}/usage',
+    '/admin/v1/users/{user}/keys',
+    '/admin/v1/users/{user}/keys/{id}',
+    '/admin/v1/users/{user}/caches',
+    '/admin/v1/users/{user}/files',
   ]);
+  for (const [path, item] of Object.entries(document.paths)) {
+    const expected = path.startsWith('/admin/') ? [{ adminKey: [] }] : undefined;
+    for (const { security } of Object.values(item)) {
+      if (security?.length !== 0) t.strictSame(security, expected, path);
+    }
+  }
   const open = operations.filter((operation) => operation.security?.length === 0);
   t.strictSame(
     open.map(({ operationId }) => operationId),

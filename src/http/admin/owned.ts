@@ -1,0 +1,76 @@
+/**
+ * Owns the admin routes of what a user keeps: caches and files, by size and state.
+ * It must never show a message, a tool or a text of a document.
+ */
+import type { Caches } from '../../actors/cache.js';
+import type { Files } from '../../actors/file.js';
+import { pageJson, type WireOwnedCache, type WireOwnedFile } from '../../protocol/admin.js';
+import { parseFileQuery } from '../../protocol/files.js';
+import { parsePageQuery } from '../../protocol/page-query.js';
+import type { CacheRecord } from '../../rules/cache-state.js';
+import type { FileRecord } from '../../rules/file-state.js';
+import { type Route, route } from '../router.js';
+import type { AdminGate } from './gate.js';
+import type { Users } from './users.js';
+
+export interface AdminOwnedParts {
+  readonly users: Pick<Users, 'assertKnown'>;
+  readonly caches: Pick<Caches, 'records'>;
+  readonly files: Pick<Files, 'list'>;
+}
+
+export function adminOwnedRoutes(gate: AdminGate, parts: AdminOwnedParts): Route[] {
+  const { users, caches, files } = parts;
+  return [
+    route(
+      'GET',
+      '/admin/v1/users/:user/caches',
+      gate.guard(async (exchange, { user }) => {
+        await users.assertKnown(user);
+        const query = parsePageQuery(exchange.query);
+        // One more than asked for tells whether there is another page.
+        const found = await caches.records(user, { ...query, limit: query.limit + 1 });
+        const page = found.slice(0, query.limit);
+        return pageJson(page.map(cacheJson), found.length > query.limit);
+      }),
+    ),
+    route(
+      'GET',
+      '/admin/v1/users/:user/files',
+      gate.guard(async (exchange, { user }) => {
+        await users.assertKnown(user);
+        const page = files.list(user, parseFileQuery(exchange.query));
+        return pageJson(page.files.map(fileJson), page.hasMore);
+      }),
+    ),
+  ];
+}
+
+function cacheJson(cache: CacheRecord): WireOwnedCache {
+  return {
+    object: 'context-cache',
+    id: cache.id,
+    status: cache.status,
+    created_at: cache.createdS,
+    expired_at: cache.expiredAtS,
+    tokens: cache.tokens,
+    bytes: cache.bytes,
+    model: cache.family,
+    name: cache.name,
+    hits: cache.hits,
+    tokens_saved: cache.tokensSaved,
+    error: cache.error && { ...cache.error },
+  };
+}
+
+function fileJson({ id, bytes, createdS, filename, progress }: FileRecord): WireOwnedFile {
+  return {
+    object: 'file',
+    id,
+    bytes,
+    created_at: createdS,
+    filename,
+    status: progress.status,
+    status_details: progress.status === 'error' ? progress.reason : '',
+  };
+}

@@ -1,0 +1,164 @@
+/**
+ * Owns the admin routes of users: the list, one of them, what they are granted, what they used.
+ * It must never decide what a change means: it parses, asks, and writes down what is then the case.
+ */
+import type { Accounts } from '../../actors/account.js';
+import type { Clock } from '../../clock.js';
+import {
+  pageJson,
+  parseBalanceAdded,
+  parseUsageDays,
+  parseUserChange,
+  sliceOf,
+  type WireDayUsage,
+  type WireUser,
+} from '../../protocol/admin.js';
+import { type DayUsage, dateOf, usageDays } from '../../rules/account.js';
+import type { UserChange } from '../../rules/account-change.js';
+import type { AccountPolicy } from '../../rules/account-policy.js';
+import {
+  balanceView,
+  dayView,
+  type RateView,
+  requestView,
+  tokenView,
+} from '../../rules/account-rates.js';
+import { type Route, route } from '../router.js';
+import { type AdminGate, jsonBody } from './gate.js';
+
+/** Who the users are, and what they are granted. */
+export interface Users {
+  /** With the number of their keys, sorted by name. */
+  list(): Promise<ReadonlyMap<string, number>>;
+  /** @throws ApiError `userNotFound`. */
+  assertKnown(user: string): Promise<void>;
+  policyOf(user: string): AccountPolicy;
+  /** @throws ApiError as above. */
+  change(user: string, change: UserChange): Promise<void>;
+}
+
+export interface AdminUserParts {
+  readonly users: Users;
+  readonly accounts: Pick<Accounts, 'look'>;
+  readonly clock: Clock;
+}
+
+const USER = '/admin/v1/users/:user';
+
+export function adminUserRoutes(gate: AdminGate, parts: AdminUserParts): Route[] {
+  const { users } = parts;
+  const changed = async (user: string, change: UserChange) => {
+    await users.change(user, change);
+    return await shown(parts, user);
+  };
+  const state = (name: 'suspended' | 'active') =>
+    gate.guard<{ readonly user: string }>((_exchange, { user }) =>
+      changed(user, { fields: { state: name }, balance: null }),
+    );
+  return [
+    route(
+      'GET',
+      '/admin/v1/users',
+      gate.guard(({ query }) => list(parts, query)),
+    ),
+    route(
+      'GET',
+      USER,
+      gate.guard((_exchange, { user }) => shown(parts, user)),
+    ),
+    route(
+      'POST',
+      USER,
+      gate.guard(async (exchange, { user }) =>
+        changed(user, parseUserChange(await jsonBody(exchange))),
+      ),
+    ),
+    route('POST', `${USER}/suspend`, state('suspended')),
+    route('POST', `${USER}/resume`, state('active')),
+    route(
+      'POST',
+      `${USER}/balance`,
+      gate.guard(async (exchange, { user }) =>
+        changed(user, parseBalanceAdded(await jsonBody(exchange))),
+      ),
+    ),
+    route(
+      'GET',
+      `${USER}/usage`,
+      gate.guard((exchange, { user }) => usage(parts, user, exchange.query)),
+    ),
+  ];
+}
+
+async function list(parts: AdminUserParts, query: string): Promise<object> {
+  const all = [...(await parts.users.list())];
+  const { items, hasMore } = sliceOf(all, query, ([user]) => user);
+  const page = items.map(([user, keys]) => userJson(parts, user, keys));
+  return pageJson(await Promise.all(page), hasMore);
+}
+
+async function shown(parts: AdminUserParts, user: string): Promise<WireUser> {
+  await parts.users.assertKnown(user);
+  return await userJson(parts, user, (await parts.users.list()).get(user) ?? 0);
+}
+
+async function usage({ users, accounts, clock }: AdminUserParts, user: string, query: string) {
+  const count = parseUsageDays(query);
+  await users.assertKnown(user);
+  const days = usageDays(await accounts.look(user), clock.nowMs(), count);
+  return { object: 'list', data: days.map(dayJson) };
+}
+
+async function userJson(
+  { users, accounts, clock }: AdminUserParts,
+  user: string,
+  keys: number,
+): Promise<WireUser> {
+  const {
+    fileBytes,
+    cachedTokens,
+    credit: _credit,
+    models,
+    apis,
+    ...policy
+  } = users.policyOf(user);
+  const account = await accounts.look(user);
+  const nowMs = clock.nowMs();
+  const { rates } = account;
+  const all = users.policyOf(user);
+  const [today] = usageDays(account, nowMs, 1);
+  return {
+    object: 'user',
+    id: user,
+    ...policy,
+    file_bytes: fileBytes,
+    cached_tokens: cachedTokens,
+    models: models && [...models],
+    apis: apis && [...apis],
+    balance: balanceView(rates, all),
+    rates: {
+      requests: rateJson(requestView(rates, all, nowMs)),
+      tokens: rateJson(tokenView(rates, all, nowMs)),
+      day_tokens: rateJson(dayView(rates, all, nowMs)),
+    },
+    keys,
+    running: account.inFlight,
+    today: dayJson(today as DayUsage),
+  };
+}
+
+function rateJson(view: RateView | null) {
+  if (view === null) return null;
+  const { limit, remaining, resetMs } = view;
+  return { limit, remaining, reset_seconds: resetMs / 1000 };
+}
+
+export function dayJson(usage: DayUsage): WireDayUsage {
+  return {
+    date: dateOf(usage),
+    requests: usage.requests,
+    prompt_tokens: usage.promptTokens,
+    cached_tokens: usage.cachedTokens,
+    completion_tokens: usage.completionTokens,
+  };
+}

@@ -1,0 +1,253 @@
+/**
+ * Owns the wire shapes of the admin API: what an operator asks for, and what is shown of users, keys, usage and status.
+ * It must never hold a key that was not made just now, nor anything of a message or a document.
+ */
+import { invalid } from '../errors.js';
+import { limits } from '../limits.js';
+import { accountStates, apis } from './account-words.js';
+import { refuse } from './chat-faults.js';
+import { quoted } from './field.js';
+import { parsePageQuery } from './page-query.js';
+import { compile, type Static, type TSchema, Type } from './schema.js';
+
+const { accountCountMax, accountTokensMax, accountModelsMax, usageDaysMax } = limits;
+
+/** A word that takes a field back to what the settings say. */
+const GIVEN_BACK = 'default';
+
+const field = <Schema extends TSchema>(schema: Schema) =>
+  Type.Optional(Type.Union([schema, Type.Literal(GIVEN_BACK)]));
+const bounded = <Schema extends TSchema>(schema: Schema, unbounded: string) =>
+  Type.Optional(Type.Union([schema, Type.Enum([unbounded, GIVEN_BACK]), Type.Null()]));
+const count = Type.Integer({ minimum: 1, maximum: accountCountMax });
+const tokens = Type.Integer({ minimum: 1, maximum: accountTokensMax });
+const balance = Type.Integer({ minimum: 0, maximum: accountTokensMax });
+
+export const userChangeSchema = Type.Object(
+  {
+    state: field(Type.Enum([...accountStates])),
+    concurrency: field(count),
+    rpm: bounded(count, 'none'),
+    tpm: bounded(tokens, 'none'),
+    tpd: bounded(tokens, 'none'),
+    files: field(Type.Integer({ minimum: 0, maximum: limits.filesPerOwnerMax })),
+    file_bytes: field(Type.Integer({ minimum: 0, maximum: limits.fileBytesPerOwnerMax })),
+    cached_tokens: field(balance),
+    models: bounded(
+      Type.Array(Type.String({ pattern: '^[\\w./:-]{1,128}$' }), { maxItems: accountModelsMax }),
+      'all',
+    ),
+    apis: bounded(Type.Array(Type.Enum([...apis])), 'all'),
+    balance: Type.Optional(Type.Union([balance, Type.Literal('none'), Type.Null()])),
+  },
+  {
+    additionalProperties: false,
+    description:
+      'Absent fields stay as they are; `default` takes one back to the settings; null is `none`, or `all` of `models` and `apis`. A `balance` begins a new one.',
+  },
+);
+
+export const balanceAddedSchema = Type.Object({ tokens: balance }, { additionalProperties: false });
+
+export const keyCreateSchema = Type.Object({}, { additionalProperties: false });
+
+const orNull = <Schema extends TSchema>(schema: Schema) => Type.Union([schema, Type.Null()]);
+const amount = Type.Integer({ minimum: 0 });
+const unixTime = Type.Integer({ description: 'Unix seconds.' });
+
+export const dayUsageSchema = Type.Object({
+  date: Type.String({ description: 'In UTC: `2026-11-21`.' }),
+  requests: amount,
+  prompt_tokens: amount,
+  cached_tokens: amount,
+  completion_tokens: amount,
+});
+
+const rate = orNull(
+  Type.Object({ limit: amount, remaining: amount, reset_seconds: Type.Number({ minimum: 0 }) }),
+);
+
+export const userSchema = Type.Object({
+  object: Type.Literal('user'),
+  id: Type.String({ description: 'The name.' }),
+  state: Type.Enum([...accountStates]),
+  concurrency: amount,
+  rpm: orNull(amount),
+  tpm: orNull(amount),
+  tpd: orNull(amount),
+  files: amount,
+  file_bytes: amount,
+  cached_tokens: amount,
+  models: orNull(Type.Array(Type.String())),
+  apis: orNull(Type.Array(Type.Enum([...apis]))),
+  balance: orNull(
+    Type.Object(
+      { granted: amount, spent: amount, reserved: amount, available: amount },
+      { description: 'Tokens; null: not limited.' },
+    ),
+  ),
+  rates: Type.Object({ requests: rate, tokens: rate, day_tokens: rate }),
+  keys: Type.Integer({ minimum: 0, description: 'Stored ones and those of the settings.' }),
+  running: Type.Integer({ minimum: 0, description: 'Requests under way.' }),
+  today: dayUsageSchema,
+});
+
+const listOf = (item: TSchema) =>
+  Type.Object({ object: Type.Literal('list'), data: Type.Array(item) });
+const pageOf = (item: TSchema) =>
+  Type.Object({
+    object: Type.Literal('list'),
+    data: Type.Array(item),
+    has_more: Type.Boolean(),
+    first_id: orNull(Type.String()),
+    last_id: orNull(Type.String()),
+  });
+
+export const keySchema = Type.Object({
+  object: Type.Literal('key'),
+  id: Type.String({ description: '`ak-…`' }),
+  user: Type.String(),
+  created_at: unixTime,
+  shown: Type.String({ description: 'The beginning of the key, to tell it from others.' }),
+  key: Type.Optional(Type.String({ description: 'The key itself, only when it is made.' })),
+});
+
+export const keyDeletedSchema = Type.Object({
+  object: Type.Literal('key.deleted'),
+  id: Type.String(),
+  deleted: Type.Literal(true),
+});
+
+export const ownedCacheSchema = Type.Object({
+  object: Type.Literal('context-cache'),
+  id: Type.String(),
+  status: Type.Enum(['pending', 'ready', 'error', 'inactive']),
+  created_at: unixTime,
+  expired_at: unixTime,
+  tokens: amount,
+  bytes: Type.Integer({ minimum: 0, description: 'Of messages and tools, as stored.' }),
+  model: Type.String(),
+  name: Type.String(),
+  hits: amount,
+  tokens_saved: amount,
+  error: orNull(Type.Object({ type: Type.String(), message: Type.String() })),
+});
+
+export const ownedFileSchema = Type.Object({
+  object: Type.Literal('file'),
+  id: Type.String(),
+  bytes: amount,
+  created_at: unixTime,
+  filename: Type.String({ description: 'Whatever the uploader sent: data, never markup.' }),
+  status: Type.Enum(['extracting', 'ok', 'error']),
+  status_details: Type.String(),
+});
+
+export const adminLists = {
+  UserList: pageOf(userSchema),
+  KeyList: pageOf(keySchema),
+  UsageList: listOf(dayUsageSchema),
+  OwnedCacheList: pageOf(ownedCacheSchema),
+  OwnedFileList: pageOf(ownedFileSchema),
+} as const;
+
+export type WireUser = Static<typeof userSchema>;
+export type WireKey = Static<typeof keySchema>;
+export type WireDayUsage = Static<typeof dayUsageSchema>;
+export type WireOwnedCache = Static<typeof ownedCacheSchema>;
+export type WireOwnedFile = Static<typeof ownedFileSchema>;
+
+// ------------------------------------------------------------------ requests
+
+const fitsChange = compile(userChangeSchema);
+const fitsAdded = compile(balanceAddedSchema);
+const fitsNothing = compile(keyCreateSchema);
+
+/** By the names of the policy; undefined for a field that goes back to the settings, null for no bound. */
+export interface ParsedChange {
+  readonly fields: Readonly<Record<string, unknown>>;
+  readonly balance: { readonly tokens: number | null; readonly added: boolean } | null;
+}
+
+const names: Readonly<Record<string, string>> = {
+  file_bytes: 'fileBytes',
+  cached_tokens: 'cachedTokens',
+};
+
+/** @throws ApiError that names the field, what came and what is allowed. */
+export function parseUserChange(value: unknown): ParsedChange {
+  if (!fitsChange(value)) throw refuse(userChangeSchema, value);
+  const { balance: set, ...rest } = value;
+  const fields = Object.entries(rest).map(([name, raw]) => [names[name] ?? name, granted(raw)]);
+  return {
+    fields: Object.fromEntries(fields) as Record<string, unknown>,
+    balance: set === undefined ? null : { tokens: set === 'none' ? null : set, added: false },
+  };
+}
+
+function granted(raw: unknown): unknown {
+  if (raw === GIVEN_BACK) return undefined;
+  return raw === 'none' || raw === 'all' ? null : raw;
+}
+
+/** @throws ApiError as above. */
+export function parseBalanceAdded(value: unknown): ParsedChange {
+  if (!fitsAdded(value)) throw refuse(balanceAddedSchema, value);
+  return { fields: {}, balance: { tokens: value.tokens, added: true } };
+}
+
+/** @throws ApiError as above. */
+export function checkKeyCreate(value: unknown): void {
+  if (!fitsNothing(value)) throw refuse(keyCreateSchema, value);
+}
+
+/** @throws ApiError for a number that is not allowed. */
+export function parseUsageDays(query: string): number {
+  const text = new URLSearchParams(query).get('days');
+  if (text === null) return usageDaysMax;
+  const days = /^\d{1,3}$/.test(text) ? Number(text) : 0;
+  if (days >= 1 && days <= usageDaysMax) return days;
+  throw invalid(`days must be an integer in [1, ${usageDaysMax}], got ${quoted(text)}`, 'days');
+}
+
+// ------------------------------------------------------------------ answers
+
+export interface Page<Item> {
+  readonly object: 'list';
+  readonly data: readonly Item[];
+  readonly has_more: boolean;
+  readonly first_id: string | null;
+  readonly last_id: string | null;
+}
+
+export function pageJson<Item extends { readonly id: string }>(
+  data: readonly Item[],
+  hasMore: boolean,
+): Page<Item> {
+  const ends = { first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null };
+  return { object: 'list', data, has_more: hasMore, ...ends };
+}
+
+export interface Slice<Item> {
+  readonly items: readonly Item[];
+  readonly hasMore: boolean;
+}
+
+/** Of a list that is whole and in its order, by names. @throws ApiError for a bound that names nothing. */
+export function sliceOf<Item>(
+  list: readonly Item[],
+  query: string,
+  nameOf: (item: Item) => string,
+): Slice<Item> {
+  const { limit, order, after, before } = parsePageQuery(query, 'asc');
+  const ordered = order === 'asc' ? list : [...list].reverse();
+  const place = (bound: 'after' | 'before', name: string) => {
+    const found = ordered.findIndex((item) => nameOf(item) === name);
+    if (found >= 0) return found;
+    throw invalid(`${bound} must name an item of the list, got ${quoted(name)}`, bound);
+  };
+  const from = after === null ? 0 : place('after', after) + 1;
+  const to = before === null ? ordered.length : place('before', before);
+  const items = ordered.slice(from, Math.min(to, from + limit));
+  return { items, hasMore: from + limit < to };
+}
