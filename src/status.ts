@@ -23,7 +23,7 @@ export interface StatusParts {
   readonly chats: Pick<ChatService, 'load'>;
   readonly extraction: Pick<ExtractionPool, 'load'>;
   readonly metrics: Pick<Metrics, 'workersEnded'>;
-  readonly gauges: Pick<Gauges, 'slots' | 'diskBytes' | 'memoryBytes' | 'requests'>;
+  readonly gauges: Pick<Gauges, 'diskBytes' | 'memoryBytes' | 'requests'>;
 }
 
 export function statusOf(parts: StatusParts): () => Promise<WireServiceStatus> {
@@ -64,10 +64,12 @@ function workers({ engines }: StatusParts): Promise<WireServiceStatus['workers']
 }
 
 function models({ catalog }: StatusParts): WireServiceStatus['models'] {
-  return catalog.models.map(({ id, family, window, engine }) => ({
+  return catalog.models.map(({ id, family, window, engine, turns }) => ({
     id,
     family,
     window,
     slots: engine.slots,
+    waiting: turns.waiting.count,
+    waiting_tokens: turns.waiting.work,
   }));
 }
