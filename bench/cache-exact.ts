@@ -9,7 +9,7 @@ import type { Question, Sample, Scale, Side } from './support/question.js';
 import { type Server, startService } from './support/servers.js';
 
 const PREFIX_TOKENS = 192;
-const SAMPLE = 16;
+const SAMPLE = 40;
 const ANSWER_TOKENS = 32;
 
 export const question: Question = {
@@ -27,12 +27,12 @@ export const question: Question = {
       sides: [side('exact', exact, scale), side('not exact', fast, scale)],
       lines: [
         {
-          ...{ label: 'exact: true', subject: 'exact', unit: '% of an answer', floors: [] },
-          ...{ judged: 'value', better: 'more', must: 100, goal: 100 },
+          ...{ label: 'exact: true', subject: 'exact', unit: '% of chats differ', floors: [] },
+          ...{ judged: 'value', better: 'less', must: 0, goal: 0 },
         },
         {
-          ...{ label: 'exact: false', subject: 'not exact', unit: '% of an answer', floors: [] },
-          ...{ judged: 'value', better: 'more', must: null, goal: null },
+          ...{ label: 'exact: false', subject: 'not exact', unit: '% of chats differ', floors: [] },
+          ...{ judged: 'value', better: 'less', must: null, goal: null },
         },
       ],
       notes: [
@@ -67,9 +67,9 @@ async function measure(server: Server, { tiny }: Scale): Promise<Sample> {
     hitMs += hit.ms / sample;
   }
   return {
-    ...{ value: same * 100, errors: missed, check: `${sample} pairs` },
+    ...{ value: (differ / sample) * 100, errors: missed, check: `${sample} pairs` },
     beside: {
-      '% of answers that differ': (differ / sample) * 100,
+      '% of an answer is the same, mean': same * 100,
       'ms cold': coldMs,
       'ms by a hit': hitMs,
     },

@@ -42,8 +42,7 @@ const PATH = '/v1/chat/completions';
 /** @throws Error for anything but a whole stream with text and usage in it. */
 export async function firstContent({ port, body, cache }: Ask): Promise<FirstContent> {
   const text = JSON.stringify({ ...body, stream: true, stream_options: { include_usage: true } });
-  const startedMs = performance.now();
-  const response = await post(port, text, cache);
+  const { response, startedMs } = await post(port, text, cache);
   const read = { ms: Number.NaN, text: '', usage: null as Usage | null };
   for await (const chunk of chunksOf(response)) {
     const content = chunk.choices[0]?.delta?.content ?? '';
@@ -60,7 +59,12 @@ export async function firstContent({ port, body, cache }: Ask): Promise<FirstCon
   };
 }
 
-function post(port: number, text: string, cache: string | undefined): Promise<IncomingMessage> {
+interface Posted {
+  readonly response: IncomingMessage;
+  readonly startedMs: number;
+}
+
+function post(port: number, text: string, cache: string | undefined): Promise<Posted> {
   return new Promise((resolve, reject) => {
     const headers = {
       authorization: `Bearer ${KEY}`,
@@ -70,7 +74,14 @@ function post(port: number, text: string, cache: string | undefined): Promise<In
     };
     const signal = AbortSignal.timeout(ANSWER_MS_MAX);
     const options = { agent, host: '127.0.0.1', port, method: 'POST', path: PATH, headers, signal };
-    request(options, resolve).on('error', reject).end(text);
+    const startedMs = performance.now();
+    const sent = request(options, (response) => resolve({ response, startedMs }));
+    sent.on('error', (cause) => {
+      // llama-server closes after a stream without having said so: then the clock starts again.
+      if (sent.reusedSocket) post(port, text, cache).then(resolve, reject);
+      else reject(cause);
+    });
+    sent.end(text);
   });
 }
 

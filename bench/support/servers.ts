@@ -3,7 +3,7 @@
  * It must never run a server inside the measuring process.
  */
 import type { ChildProcess } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -21,6 +21,7 @@ export interface Server {
 
 export const KEY = 'key-of-the-bench';
 const START_MS_MAX = 60_000;
+const LOG_LENGTH_SHOWN = 2_000;
 
 export interface ServiceOptions {
   readonly core: Core;
@@ -46,7 +47,19 @@ export async function startService({ core, env, config }: ServiceOptions): Promi
   const home = { PATH: process.env.PATH ?? '', HOME: homedir() };
   const args = [builtFile('src/cli.js'), 'serve'];
   const forget = () => rmSync(folder, { recursive: true, force: true });
-  return await start(core, args, { ...home, ...settings }, forget);
+  // Its log has a line for each request, which is part of its work and nobody's reading.
+  const log = join(folder, 'log');
+  const stderr = openSync(log, 'w');
+  try {
+    const server = await start({ core, args, env: { ...home, ...settings }, stderr });
+    return { ...server, close: () => server.close().finally(forget) };
+  } catch (cause) {
+    const said = readFileSync(log, 'utf8').slice(-LOG_LENGTH_SHOWN);
+    forget();
+    throw new Error(`the service said: ${said}`, { cause });
+  } finally {
+    closeSync(stderr);
+  }
 }
 
 /** What the bare library answers: always these bytes, or chunks of a stream for ever. */
@@ -56,25 +69,26 @@ export type RawMode =
 
 export async function startRaw(core: Core, mode: RawMode): Promise<Server> {
   const args = [builtFile('bench/support/raw-server.js'), JSON.stringify(mode)];
-  return await start(core, args, process.env, () => {});
+  return await start({ core, args, env: process.env, stderr: 'inherit' });
 }
 
-async function start(
-  core: Core,
-  args: readonly string[],
-  env: NodeJS.ProcessEnv,
-  forget: () => void,
-): Promise<Server> {
+interface Start {
+  readonly core: Core;
+  readonly args: readonly string[];
+  readonly env: NodeJS.ProcessEnv;
+  readonly stderr: number | 'inherit';
+}
+
+async function start({ core, args, env, stderr }: Start): Promise<Server> {
   const startedMs = performance.now();
-  const child = startNode(core, args, { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = startNode(core, args, { env, stdio: ['ignore', 'pipe', stderr] });
   try {
     const port = await listeningPort(child);
     const pid = child.pid ?? 0;
     const startMs = performance.now() - startedMs;
-    const close = () => endProcess(child).finally(forget);
-    return { port, pid, startMs, tree: () => treeOf(pid), close };
+    return { port, pid, startMs, tree: () => treeOf(pid), close: () => endProcess(child) };
   } catch (cause) {
-    await endProcess(child).finally(forget);
+    await endProcess(child);
     throw cause;
   }
 }

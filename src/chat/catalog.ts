@@ -105,10 +105,13 @@ export class Catalog {
     maxTokens: number | null,
   ): Promise<CountedPrompt> {
     const models = this.find(id, policy);
-    const idsOf = new Map<Prompts, Promise<Uint32Array>>();
-    for (const { prompts } of models) {
-      if (!idsOf.has(prompts)) idsOf.set(prompts, prompts.ids(user, source, null));
-    }
+    const vocabularies = new Set(models.map(({ prompts }) => prompts));
+    const rendered = [...vocabularies].map((each) => [each, each.render(source, null)] as const);
+    // Megabytes that no window holds are refused before anybody counts them.
+    const windowMax = Math.max(...models.map(({ window }) => window));
+    const tooLong = rendered.every(([, prompt]) => prompt.reaches(windowMax));
+    if (tooLong) throw new ApiError('inputTooLong');
+    const idsOf = new Map(rendered.map(([prompts, prompt]) => [prompts, prompt.ids(user)]));
     const counted = await Promise.all(
       models.map(async (model) => {
         const ids = (await idsOf.get(model.prompts)) ?? NO_IDS;

@@ -10,7 +10,8 @@ import { chatPrompt, type PromptSource, type ReadImage } from '../rules/chat-pro
 import { ChatTemplate } from '../rules/chat-template.js';
 import { Detokenizer, tokenBytes } from '../rules/detokenizer.js';
 import { assertPrefixStable } from '../rules/prefix-stability.js';
-import type { PromptInput } from '../rules/prompt.js';
+import type { PromptInput, PromptSegment } from '../rules/prompt.js';
+import { TokenFloor } from '../rules/token-floor.js';
 
 export interface PromptsOptions {
   readonly counter: TokenCounter;
@@ -20,14 +21,22 @@ export interface PromptsOptions {
   readonly template: string | null;
 }
 
+export interface RenderedPrompt {
+  ids(owner: string): Promise<Uint32Array>;
+  /** Without encoding: whether it has so many tokens for certain. */
+  reaches(tokens: number): boolean;
+}
+
 export class Prompts {
   readonly #template: ChatTemplate;
+  readonly #floor: TokenFloor;
 
   /** @throws Error when the template cannot carry a cached prefix. */
   constructor(readonly options: PromptsOptions) {
     const { info, template } = options;
     this.#template = new ChatTemplate({ ...info, template: template ?? info.template });
     assertPrefixStable(this.#template);
+    this.#floor = new TokenFloor(info.vocabulary);
   }
 
   get info(): TokenizerInfo {
@@ -43,7 +52,16 @@ export class Prompts {
     source: PromptSource,
     readImage: ReadImage | null,
   ): Promise<Uint32Array> {
-    return await this.#encode(owner, chatPrompt(source, readImage));
+    return await this.render(source, readImage).ids(owner);
+  }
+
+  /** The whole prompt, not yet encoded. */
+  render(source: PromptSource, readImage: ReadImage | null): RenderedPrompt {
+    const segments = this.#template.render(chatPrompt(source, readImage));
+    return {
+      ids: async (owner) => await this.#encode(owner, segments),
+      reaches: (tokens) => this.#floor.reaches(segments, tokens),
+    };
   }
 
   /** Ids of a prefix: of any chat that goes on from it, the first ones. */
@@ -52,12 +70,13 @@ export class Prompts {
     { messages, tools }: Pick<PromptSource, 'messages' | 'tools'>,
   ): Promise<Uint32Array> {
     const prompt = chatPrompt({ messages, tools, partial: false }, null);
-    return await this.#encode(owner, { ...prompt, generationPrompt: false });
+    const rendered: PromptInput = { ...prompt, generationPrompt: false };
+    return await this.#encode(owner, this.#template.render(rendered));
   }
 
-  async #encode(owner: string, prompt: PromptInput): Promise<Uint32Array> {
+  async #encode(owner: string, segments: readonly PromptSegment[]): Promise<Uint32Array> {
     const { counter, tokenizer } = this.options;
-    return await counter.encode(owner, tokenizer, this.#template.render(prompt));
+    return await counter.encode(owner, tokenizer, segments);
   }
 
   newDecoder(): TextDecoder {

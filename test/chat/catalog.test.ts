@@ -8,10 +8,13 @@ const alice = { user: 'alice', policy: defaultPolicy };
 t.test('windows of one vocabulary are counted once', async (t) => {
   let counts = 0;
   const prompts = {
-    ids: () => {
-      counts += 1;
-      return Promise.resolve(new Uint32Array(9000));
-    },
+    render: () => ({
+      reaches: () => false,
+      ids: () => {
+        counts += 1;
+        return Promise.resolve(new Uint32Array(9000));
+      },
+    }),
   };
   const model = (id: string, window: number) =>
     ({ id, family: 'm', window, prompts }) as unknown as ServedModel;
@@ -20,6 +23,29 @@ t.test('windows of one vocabulary are counted once', async (t) => {
   const counted = await catalog.count(alice, 'm-auto', { messages, tools, partial }, 10);
   t.equal(counted.model.id, 'm-32k');
   t.equal(counts, 1);
+});
+
+t.test('what no window can hold is refused before it is counted', async (t) => {
+  let counts = 0;
+  const prompts = (tokensMin: number) => ({
+    render: () => ({
+      reaches: (tokens: number) => tokensMin >= tokens,
+      ids: () => {
+        counts += 1;
+        return Promise.resolve(new Uint32Array(tokensMin));
+      },
+    }),
+  });
+  const model = (id: string, window: number, tokensMin: number) =>
+    ({ id, family: 'm', window, prompts: prompts(tokensMin) }) as unknown as ServedModel;
+  const source = { messages: [], tools: [], partial: false };
+  const catalog = new Catalog([model('m-8k', 8192, 32_768), model('m-32k', 32_768, 32_768)]);
+  for (const id of ['m-8k', 'm-32k', 'm-auto']) {
+    await t.rejects(catalog.count(alice, id, source, 10), apiError('inputTooLong'));
+  }
+  t.equal(counts, 0);
+  const other = new Catalog([model('m-8k', 8192, 32_768), model('m-32k', 32_768, 32_000)]);
+  t.equal((await other.count(alice, 'm-auto', source, 10)).model.id, 'm-32k');
 });
 
 t.test('an automatic id stands for the models that are open', async (t) => {
