@@ -74,7 +74,7 @@ async function open(config: Config, log: Log, take: TakeReport, opened: Opened):
   const counter = openCounter(config, log, metrics, opened);
   const prompts = openPrompts(config, counter);
   const catalog = await openCatalog(config, engines, prompts);
-  const caches = await openCaches(config, catalog, records, log, opened);
+  const caches = await openCaches({ config, catalog, records, gate }, log, opened);
   const extraction = openExtraction(config, log, opened);
   const files = await openFiles(config, records, extraction, log, opened);
   const chats = openChats(catalog, caches, log);
@@ -108,6 +108,7 @@ async function open(config: Config, log: Log, take: TakeReport, opened: Opened):
 
 interface Parts {
   readonly config: Config;
+  readonly records: Store;
   readonly gate: Gate;
   readonly catalog: Catalog;
   readonly caches: Caches;
@@ -118,7 +119,7 @@ interface Parts {
   readonly version: string;
 }
 
-function routes(parts: Parts): Route[] {
+function routes(parts: Omit<Parts, 'records'>): Route[] {
   const { config, gate, catalog, caches, files, prompts, metrics, chats, version } = parts;
   const clock = systemClock;
   const estimates = new EstimateService(
@@ -169,20 +170,21 @@ function openGate(config: Config, records: Store, log: Log, opened: Opened) {
 
 /** Takes up what the last run left before the first request comes. */
 async function openCaches(
-  { limits: bounds }: Config,
-  catalog: Catalog,
-  store: Store,
+  { config, catalog, records, gate }: Pick<Parts, 'config' | 'catalog' | 'records' | 'gate'>,
   log: Log,
   opened: Opened,
 ): Promise<Caches> {
-  const prefiller = new EnginePrefiller(catalog, systemClock);
+  const { limits: bounds } = config;
+  const policyOf = (owner: string) => gate.policies.of(owner);
+  const prefiller = new EnginePrefiller(catalog, systemClock, policyOf);
   const caches = new Caches({
-    store,
+    store: records,
     clock: systemClock,
     newBytes: systemRandom,
     report: (fault) => log(`cache: ${faultText(fault)}`),
     prefiller,
-    families: prefiller.families,
+    families: catalog.families,
+    isOpen: (owner, family) => prefiller.isOpen(owner, family),
     keepMs: bounds.cacheKeepMs,
     quotaMax: { count: bounds.cachesPerOwner, bytes: bounds.cacheBytesPerOwner },
     countTokens: (owner, family, messages, tools) =>

@@ -12,6 +12,11 @@ export function unknownFamily(family: string, families: readonly string[]): ApiE
   return invalid(`model must be one of the families ${allowed}, got ${quoted(family)}`, 'model');
 }
 
+/** As a chat says it of each of the family's models. */
+export function closedFamily(family: string): ApiError {
+  return new ApiError('modelNotFound', {}, { param: 'model', code: family });
+}
+
 export function lengthFault(tokens: number): CacheError | null {
   if (tokens <= limits.cacheTokensMax) return null;
   return cacheError(

@@ -30,7 +30,7 @@ import {
 } from '../rules/prefix.js';
 import type { Store } from '../store/store.js';
 import { cacheEffects } from './cache-effects.js';
-import { lengthFault, notFound, unknownFamily } from './cache-faults.js';
+import { closedFamily, lengthFault, notFound, unknownFamily } from './cache-faults.js';
 import { listCaches } from './cache-list.js';
 import { cacheLogic } from './cache-logic.js';
 import { cacheQuota, cacheQuotaMax } from './cache-quota.js';
@@ -48,6 +48,8 @@ export interface CachesParts {
   readonly report: (fault: unknown) => void;
   readonly prefiller: Prefiller;
   readonly families: readonly string[];
+  /** Whether the owner can chat with any model of the family. */
+  readonly isOpen: (owner: string, family: string) => boolean;
   /** The number a chat with this prefix would count, without what opens the answer. */
   readonly countTokens: (
     owner: string,
@@ -120,10 +122,11 @@ export class Caches {
 
   /** @throws ApiError for what is no valid request; what only makes the cache fail is told by its status. */
   async create(owner: string, creation: CacheCreation): Promise<FoundCache> {
-    const { clock, newBytes, families } = this.#parts;
+    const { clock, newBytes, families, isOpen } = this.#parts;
     const nowMs = clock.nowMs();
     const { family, wireMessages, wireTools } = creation;
     if (!families.includes(family)) throw unknownFamily(family, families);
+    if (!isOpen(owner, family)) throw closedFamily(family);
     if (this.#snapshots.full(owner)) throw new ApiError('overloaded');
     const texts = canonicalPrefix(wireMessages, wireTools);
     const body = encodeBody(texts);

@@ -86,15 +86,18 @@ export class Catalog {
     return open;
   }
 
-  /** Models of a family, the smallest window first. */
-  rising(family: string): readonly ServedModel[] {
-    const models = this.models.filter((model) => model.family === family);
-    return models.sort((a, b) => a.window - b.window);
+  get families(): readonly string[] {
+    return [...new Set(this.models.map(({ family }) => family))];
+  }
+
+  /** Models of a family that are open, the smallest window first. */
+  rising(policy: AccountPolicy, family: string): readonly ServedModel[] {
+    return this.openTo(policy, family + AUTO).toSorted((a, b) => a.window - b.window);
   }
 
   /** Whether this is the model of its family that prefixes of so many tokens are prefilled on. */
-  prefills(served: ServedModel, tokens: number): boolean {
-    return this.rising(served.family).find(({ window }) => tokens < window) === served;
+  prefills(policy: AccountPolicy, served: ServedModel, tokens: number): boolean {
+    return this.rising(policy, served.family).find(({ window }) => tokens < window) === served;
   }
 
   /** Counts the prompt, once for models of one vocabulary, and settles which model runs it. */

@@ -5,6 +5,7 @@
 import type { Prefiller, PrefillTask } from '../actors/snapshots.js';
 import type { Clock } from '../clock.js';
 import { ApiError } from '../errors.js';
+import type { AccountPolicy } from '../rules/account-policy.js';
 import type { Catalog } from './catalog.js';
 import { attempted } from './prefill-attempts.js';
 
@@ -14,19 +15,21 @@ export class EnginePrefiller implements Prefiller {
   constructor(
     readonly catalog: Catalog,
     readonly clock: Clock,
+    readonly policyOf: (owner: string) => AccountPolicy,
   ) {}
 
-  get families(): readonly string[] {
-    return [...new Set(this.catalog.models.map(({ family }) => family))];
+  /** Whether the owner can chat with any model of the family. */
+  isOpen(owner: string, family: string): boolean {
+    return this.#rising(owner, family).length > 0;
   }
 
   /** Tokens of the prefix, without what opens an answer. */
   async count(owner: string, family: string, prefix: Prefix): Promise<number> {
-    const [model] = this.catalog.rising(family);
+    const [model] = this.#rising(owner, family);
     return model === undefined ? 0 : (await model.prompts.prefixIds(owner, prefix)).length;
   }
 
-  /** On the smallest served model of the family whose window holds the prefix and an answer. */
+  /** On the smallest model of the family that is open to the owner and whose window holds the prefix and an answer. */
   prefill(task: PrefillTask, signal: AbortSignal): Promise<{ tokens: number }> {
     return attempted(() => this.#prefill(task, signal), this.clock, signal);
   }
@@ -35,12 +38,19 @@ export class EnginePrefiller implements Prefiller {
     { owner, family, snapshot, ...prefix }: PrefillTask,
     signal: AbortSignal,
   ): Promise<{ tokens: number }> {
-    for (const model of this.catalog.rising(family)) {
+    const models = this.#rising(owner, family);
+    if (models.length === 0) throw new ApiError('modelNotFound');
+    for (const model of models) {
       const prompt = await model.prompts.prefixIds(owner, prefix);
       if (prompt.length >= model.window) continue;
       return await model.inference.prefill({ model: model.id, owner, prompt, snapshot }, signal);
     }
     throw new ApiError('inputTooLong');
+  }
+
+  /** What is open may change between two prefills. */
+  #rising(owner: string, family: string) {
+    return this.catalog.rising(this.policyOf(owner), family);
   }
 
   async forget(snapshot: string): Promise<void> {

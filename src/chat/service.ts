@@ -60,7 +60,8 @@ export class ChatService {
     const { model, ids } = await catalog.count(caller, request.model, request, request.maxTokens);
     const countedMs = clock.monotonicMs();
     const maxTokens = answerTokensMax(ids.length, request.maxTokens, model.window);
-    const prefills = (served: ServedModel, tokens: number) => catalog.prefills(served, tokens);
+    const prefills = (served: ServedModel, tokens: number) =>
+      catalog.prefills(caller.policy, served, tokens);
     const parts = { caches, report, owner, found, request, model, ids, requestMs, prefills };
     const cache = options === null ? null : await CacheUse.open({ ...parts, options });
     const id = newCompletionId(newBytes);

@@ -56,6 +56,7 @@ export class CacheWorld {
       keepMs,
       quotaMax,
       families: ['svc-v1'],
+      isOpen: () => true,
       newBytes: (length) => this.#newBytes(length),
       report: (fault) => void reports.push(fault),
       countTokens: async (_owner, _family, messages) =>
