@@ -21,8 +21,8 @@ export function cacheLogic(keepMs: number): CacheLogic {
     // After a failed write the counts in memory are the newer ones.
     restore: (saved, _id, before) => {
       if (saved === null || before === null) return saved;
-      const { hits, tokensSaved, lastMissReason } = before;
-      return { ...saved, hits, tokensSaved, lastMissReason };
+      const { hits, tokensSaved, lastMissReason, remade } = before;
+      return { ...saved, hits, tokensSaved, lastMissReason, remade };
     },
     saved: (state) => state,
     indexChanges: (before, next) => indexChanges(before, next, keepMs),

@@ -37,6 +37,8 @@ export interface CacheRecord {
   readonly hits: number;
   readonly tokensSaved: number;
   readonly lastMissReason: string | null;
+  /** Prefilled again for a chat that found nothing to reuse, and not reused since: another such chat changes nothing. */
+  readonly remade: boolean;
 }
 
 /** null: there is no such cache, or no longer. */
@@ -158,8 +160,9 @@ function change(state: CacheState, message: CacheMessage, nowMs: number): CacheS
     case 'prefill-failed':
       return awaited(state, message) ? { ...state, status: 'error', error: message.error } : state;
     case 'snapshot-lost':
-      return state.status === 'ready' && state.generation === message.generation
-        ? restarted(state)
+      // An engine that never reuses what it keeps would have every chat prefill it once more.
+      return state.status === 'ready' && state.generation === message.generation && !state.remade
+        ? { ...restarted(state), remade: true }
         : state;
     case 'delete':
       return null;
@@ -179,6 +182,7 @@ function created(state: CacheState, cache: NewCache, nowMs: number): CacheRecord
     hits: 0,
     tokensSaved: 0,
     lastMissReason: null,
+    remade: false,
   };
 }
 
@@ -201,6 +205,7 @@ function used(state: CacheRecord, use: CacheUse, nowMs: number): CacheRecord {
     hits: state.hits + (use.tokensSaved > 0 ? 1 : 0),
     tokensSaved: state.tokensSaved + use.tokensSaved,
     lastMissReason: use.missReason ?? state.lastMissReason,
+    remade: state.remade && use.tokensSaved === 0,
   };
   const { reset } = use;
   if (reset === null || state.status === 'error' || faultOf(state) !== null) return counted;
@@ -216,7 +221,8 @@ function used(state: CacheRecord, use: CacheUse, nowMs: number): CacheRecord {
 }
 
 function restarted(state: CacheRecord): CacheRecord {
-  return { ...state, status: 'pending', generation: state.generation + 1, error: null };
+  const generation = state.generation + 1;
+  return { ...state, status: 'pending', generation, error: null, remade: false };
 }
 
 function awaited(state: CacheRecord, { generation }: { readonly generation: number }): boolean {

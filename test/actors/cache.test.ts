@@ -164,6 +164,23 @@ t.test('a snapshot that a chat did not find is made again', async (t) => {
   t.ok(world.prefixes.held.has(record.hash));
 });
 
+t.test('an engine that never reuses it is not asked for it again and again', async (t) => {
+  const world = new CacheWorld();
+  const { caches, prefiller } = world.life;
+  const { record } = await caches.create('alice', creationOf('text'));
+  await settled();
+  const prefills = () => prefiller.begun.length;
+  const before = prefills();
+  for (let chat = 0; chat < 5; chat++) {
+    const { generation } = (await caches.get('alice', record.id)).record;
+    await caches.use(record.id, { ...NO_USE, missReason: 'lost' });
+    await caches.snapshotLost(record.id, generation);
+    await settled();
+  }
+  t.equal(prefills() - before, 1, 'once');
+  t.match((await caches.get('alice', record.id)).record, { status: 'ready', remade: true });
+});
+
 t.test('the nearest cache is the longest live prefix', async (t) => {
   const { caches } = new CacheWorld();
   const long = await caches.create('alice', creationOf('long'));

@@ -50,15 +50,17 @@ const pending: CacheRecord = {
   hits: 1,
   tokensSaved: 10,
   lastMissReason: null,
+  remade: false,
 };
 const past = { expiredAtS: NOW_S - 1 };
 
-/** Each state a record can be found in; the last four only differ by what time has done since. */
+/** Each state a record can be found in; the last ones only differ by what time has done since. */
 const states = {
   none: null,
   pending,
   doomed: { ...pending, contentFault: FAULT },
   ready: { ...pending, status: 'ready' },
+  'ready, remade': { ...pending, status: 'ready', remade: true },
   error: { ...pending, status: 'error', error: FAULT },
   broken: { ...pending, status: 'error', error: FAULT, contentFault: FAULT },
   inactive: { ...pending, ...past, status: 'inactive' },
@@ -149,6 +151,16 @@ const table: Readonly<Record<StateName, Readonly<Record<MessageName, Row | 'refu
     miss: ['ready', 'later', ''],
     reset: ['ready', 'now', ''],
     lost: ['pending', 'now', 'prefill 4'],
+    delete: ['none', 'now', 'forget, release 20'],
+  },
+  'ready, remade': {
+    ...each(['ready', 'no', '']),
+    create: 'refused',
+    update: ['pending', 'now', 'prefill 4'],
+    'update to the past': ['pending', 'now', 'forget, refuse 4'],
+    hit: ['ready', 'later', ''],
+    miss: ['ready', 'later', ''],
+    reset: ['ready', 'now', ''],
     delete: ['none', 'now', 'forget, release 20'],
   },
   error: {
@@ -323,6 +335,23 @@ t.test('reset-TTL counts from the request, and from nothing else', async (t) => 
     NOW_S + 1000,
     'unless that was said before the clock was set back',
   );
+});
+
+t.test('a prefix that got lost is made once more, and again only after a hit', async (t) => {
+  const lost = (state: CacheState) =>
+    step(state, { type: 'snapshot-lost', generation: state?.generation ?? 0 }).next;
+  const made = (state: CacheState) =>
+    step(state, { type: 'prefilled', generation: state?.generation ?? 0 }).next;
+  const remade = made(lost(states.ready));
+  t.match(remade, { status: 'ready', generation: 4, remade: true });
+  t.equal(lost(remade), remade, 'nothing changes');
+  t.match(step(remade, messages.miss).next, { status: 'ready', remade: true });
+  const { next: hit } = step(remade, messages.hit);
+  t.match(hit, { status: 'ready', remade: false });
+  t.match(lost(hit), { status: 'pending', generation: 5, remade: true });
+  t.match(step(remade, messages.update).next, { status: 'pending', remade: false });
+  const late = step(remade, messages.reset, NOW_MS + 200_000).next;
+  t.match(late, { status: 'pending', remade: false }, 'expired, and begun anew');
 });
 
 t.test('hits are counted, and the last reason of a miss stays', async (t) => {
