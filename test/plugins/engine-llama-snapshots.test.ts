@@ -239,6 +239,37 @@ t.test('nobody else can use a prefix by its name', async (t) => {
   t.equal((await filesOf(stateDir)).length, 1);
 });
 
+/** Tokens that the library is really given to evaluate meanwhile. */
+async function evaluatedBy(act: () => Promise<unknown>): Promise<number> {
+  const { evaluate } = Context.prototype;
+  let tokens = 0;
+  Context.prototype.evaluate = function (items, threads) {
+    for (const { ids } of items) tokens += ids.length;
+    return evaluate.call(this, items, threads);
+  };
+  await act().finally(() => {
+    Context.prototype.evaluate = evaluate;
+  });
+  return tokens;
+}
+
+t.test('a prefix that another owner has kept is evaluated as a cold one is', async (t) => {
+  const engine = await opened(t, await newFolder(t));
+  const ask = (over: Partial<GenerateTask>) =>
+    evaluatedBy(() => answer(t, engine, task({ maxTokens: 1, ...over })));
+  const all = task().prompt.length;
+  t.equal(await ask({ owner: 'cold', snapshot: null }), all);
+  t.equal(await evaluatedBy(() => engine.prefill(story, forEver)), STORY.length);
+  t.equal(await ask({}), all - STORY.length, 'who kept it evaluates what is new');
+  const named = { name: 'theirs', tokens: STORY.length };
+  t.equal(await ask({ owner: 'm1', snapshot: null }), all, 'without a name');
+  t.equal(await ask({ owner: 'm2' }), all, 'by the same name');
+  t.equal(await ask({ owner: 'm3', snapshot: named }), all, 'by a name of their own');
+  const own = { ...story, owner: 'm4', snapshot: 'own' };
+  t.equal(await evaluatedBy(() => engine.prefill(own, forEver)), STORY.length, 'and kept again');
+  t.equal(await ask({}), all - STORY.length);
+});
+
 t.test('files beyond the budget make room, and are made again when they are used', async (t) => {
   const stateDir = await newFolder(t);
   const probe = await plugin.open(options(stateDir));

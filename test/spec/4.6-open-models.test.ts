@@ -2,7 +2,7 @@
  * §4.6, §5: a cache is for models that are open to its owner, and is prefilled where its owner can chat.
  */
 import t from 'tap';
-import { ask, asBob, askWith, hitHeaders, readyCache, said } from '../support/cache-client.js';
+import { asBob, ask, askWith, hitHeaders, readyCache, said } from '../support/cache-client.js';
 import { openWithSettings } from '../support/chat-client.js';
 
 const service = await openWithSettings(t, {
