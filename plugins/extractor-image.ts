@@ -1,8 +1,6 @@
 /**
  * Owns pictures: what is written in photos, scans and screenshots, by OCR, and the text that drawings hold as text.
  * It must never decode a picture whose header says that it is too large, nor take a decoder's name from a document.
- *
- * Drawings whose letters are outlines are not rendered, and so have no text.
  */
 import type {
   DocumentClaim,
@@ -14,6 +12,7 @@ import type {
 } from '../src/plugin/contract.js';
 import { decodeMarkup, isSvg, isSvgz, kindOf, unpackSvgz } from './image/format.js';
 import { PictureFile } from './image/magick.js';
+import { drawingSides, drawSvg } from './image/outlines.js';
 import { textOfSvg } from './image/svg.js';
 import { openRecognizer, type Recognizer } from './ocr/recognizer.js';
 
@@ -46,7 +45,7 @@ class ImageExtractor implements Extractor {
   async *extract({ bytes, filename }: SourceDocument): AsyncGenerator<DocumentPage> {
     const kind = kindOf(bytes);
     if (kind === null || kind.format === 'svg') {
-      yield this.#drawing(bytes, filename);
+      yield await this.#drawing(bytes, filename);
       return;
     }
     const file = await PictureFile.open(bytes, kind.format, this.options.bounds);
@@ -63,14 +62,19 @@ class ImageExtractor implements Extractor {
     await this.recognizer.close();
   }
 
-  #drawing(bytes: Uint8Array, filename: string): DocumentPage {
-    const { nestingMax, unpackedBytesMax, unpackRatioMax } = this.options.bounds;
-    const unpackedMax = Math.min(unpackedBytesMax, bytes.length * unpackRatioMax);
+  /** The text that stands in it as text; where there is none, what its shapes show. */
+  async #drawing(bytes: Uint8Array, filename: string): Promise<DocumentPage> {
+    const { bounds } = this.options;
+    const unpackedMax = Math.min(bounds.unpackedBytesMax, bytes.length * bounds.unpackRatioMax);
     const isPacked = isSvgz(bytes, filename);
     const markup = decodeMarkup(isPacked ? unpackSvgz(bytes, unpackedMax) : bytes);
-    const { text, title } = textOfSvg(markup, nestingMax);
-    if (text === '') throw coded('no_text', 'it is a drawing in which nothing is written as text');
-    return { text, pages: 1, title };
+    const { text, title } = textOfSvg(markup, bounds.nestingMax);
+    if (text !== '') return { text, pages: 1, title };
+    for (const side of drawingSides) {
+      const seen = await this.recognizer.recognize(await drawSvg(markup, side, bounds));
+      if (seen !== '') return { text: seen, pages: 1, title };
+    }
+    throw coded('no_text', 'it is a drawing without text, and OCR found none in its shapes');
   }
 }
 

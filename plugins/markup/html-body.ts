@@ -7,17 +7,8 @@ import type { MarkupHandler } from './walk.js';
 
 type Attributes = Readonly<Record<string, string>>;
 
-const unseen = new Set([
-  'head',
-  'script',
-  'style',
-  'template',
-  'noscript',
-  'svg',
-  'math',
-  'rt',
-  'rp',
-]);
+/** `noscript` is shown where no script runs, and here none does. */
+const unseen = new Set('head script style template svg math rt rp'.split(' '));
 const blocks = new Set(
   (
     'address article aside blockquote body dd details dialog div dl dt fieldset figcaption figure ' +
@@ -106,6 +97,10 @@ export class HtmlBody implements MarkupHandler {
       case 'br':
         this.#flow.text('\n');
         this.#atStart = true;
+        break;
+      case 'img':
+        // Spaces, since a word may stand right beside a picture.
+        if ((attributes.alt ?? '').trim() !== '') this.text(` ${attributes.alt} `);
         break;
       case 'li':
         this.#openItem();

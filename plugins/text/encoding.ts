@@ -27,7 +27,9 @@ export function encodingOf(bytes: Uint8Array, declared: string | null = null): E
   const head = Buffer.from(bytes.subarray(0, 4)).toString('hex');
   const marked = marks.find(([mark]) => head.startsWith(mark))?.[1];
   const sample = sampleOf(bytes);
-  const candidates = marked === undefined ? guesses(bytes, sample, declared) : [marked];
+  const guessed = () => guesses(bytes, sample, declared);
+  // Some writers set the mark of one byte order before text of the other.
+  const candidates = marked === undefined ? guessed() : [marked, ...guessed()];
   return candidates.find((encoding) => looksLikeText(decodeAll(sample, encoding))) ?? null;
 }
 
@@ -46,7 +48,7 @@ function guesses(bytes: Uint8Array, sample: Uint8Array, declared: string | null)
   if (sample.includes(0)) return wideGuesses(sample);
   const said = declared === null ? null : decoderName(declared);
   // All of its bytes are ASCII.
-  if (said === 'iso-2022-jp' && decodesWhole(sample, said)) return [said];
+  if (switchesToJapanese(sample) && decodesWhole(sample, 'iso-2022-jp')) return ['iso-2022-jp'];
   if (isUtf8(bytes) || mostlyUtf8(sample)) return ['utf-8'];
   const found = analyse(sample).map(({ name }) => name.toLowerCase());
   // Every byte means something in windows-1252: the last resort, after which only control characters tell.
@@ -55,14 +57,23 @@ function guesses(bytes: Uint8Array, sample: Uint8Array, declared: string | null)
   );
 }
 
-/** Zeros are in no text of 8-bit units, and in nearly every one of 16-bit units. */
+/** ISO-2022-JP says by an escape which set of characters follows; no other text has that escape. */
+function switchesToJapanese(sample: Uint8Array): boolean {
+  const text = Buffer.from(sample.buffer, sample.byteOffset, sample.byteLength);
+  return text.includes('\x1b$B') || text.includes('\x1b$@');
+}
+
+/** Zeros are in no text of 8-bit units, in nearly every one of 16-bit units, and half of all bytes of 32-bit units. */
 function wideGuesses(sample: Uint8Array): Encoding[] {
-  const zeros = [0, 0];
+  const zeros = [0, 0, 0, 0];
   for (let i = 0; i < sample.length; i += 1) {
-    if (sample[i] === 0) zeros[i & 1] = (zeros[i & 1] ?? 0) + 1;
+    if (sample[i] === 0) zeros[i & 3] = (zeros[i & 3] ?? 0) + 1;
   }
-  const [even = 0, odd = 0] = zeros;
-  return even > odd ? ['utf-16be'] : ['utf-16le'];
+  const [first = 0, second = 0, third = 0, fourth = 0] = zeros;
+  const units = Math.floor(sample.length / 4);
+  if (units > 0 && first === units && second >= units / 2) return ['utf-32be'];
+  if (units > 0 && fourth === units && third >= units / 2) return ['utf-32le'];
+  return first + third > second + fourth ? ['utf-16be'] : ['utf-16le'];
 }
 
 /** ISO 8859 names stand for the windows code pages that hold them, as they do in every browser. */
@@ -136,7 +147,6 @@ function windows1252(text: string): string {
   return text.replace(C1, (control) => WINDOWS_1252[control.charCodeAt(0) - 0x80] ?? control);
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const C1 = /[\x80-\x9f]/g;
 const WINDOWS_1252 = '€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8dŽ\x8f\x90‘’“”•–—˜™š›œ\x9džŸ';
 

@@ -64,6 +64,15 @@ t.test('what is not shown is not read, and what stands apart has lines of its ow
   }
 });
 
+t.test('what stands for scripts and pictures is read in their place', async (t) => {
+  const body =
+    '<noscript><p>No script runs.</p></noscript><p>The<img alt="lamp &amp; oil" src=x>burns.';
+  t.equal(
+    await read(`<!doctype html>${body}<img alt=""><img src=y>`),
+    'No script runs.\n\nThe lamp & oil burns.',
+  );
+});
+
 t.test('source code that looks like a page is not a page', async (t) => {
   const extractor = await plugin.open({ bounds: documentBounds, languages: [] });
   t.equal(extractor.accepts(document('<!doctype html><?php ?>', 'a.php')), null);

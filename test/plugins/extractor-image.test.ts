@@ -209,6 +209,35 @@ t.test('a drawing is bounded in depth and in what it unpacks to', async (t) => {
   await t.rejects(readAll(extractor, cut, 'x.svgz'), { code: /damaged|bound/ });
 });
 
+t.test('a drawing without text is drawn, from what it holds alone and within bounds', async (t) => {
+  const word =
+    '<path d="M10 10h4v34h-4zM10 26h20v4h-20zM28 10h4v34h-4zM44 10h4v34h-4zM64 10h22v4h-22zM73 10h4v34h-4z"/>';
+  const around = [
+    '<image href="file:///etc/hostname" width="9" height="9"/>',
+    '<image href="http://127.0.0.1:1/a.png" width="9" height="9"/>',
+    '<g id="a"><use href="#a"/></g>',
+    '<filter id="f"><feTurbulence numOctaves="1000000"/></filter><path filter="url(#f)" d="M0 0h1v1z"/>',
+  ].join('');
+  const sized = (size: string, content: string) =>
+    new Uint8Array(Buffer.from(`<svg xmlns="http://www.w3.org/2000/svg" ${size}>${content}</svg>`));
+  const [page] = await readAll(extractor, sized('width="100" height="54"', around + word));
+  t.match(page?.text, /H/);
+  const uses = Array.from({ length: 30 }, (_, at) => {
+    const twice = `<use href="#g${at}"/>`.repeat(2);
+    return `<g id="g${at + 1}">${twice}</g>`;
+  });
+  const bombs = {
+    uses: sized('width="9" height="9"', `<path id="g0" d="M0 0h9v9z"/>${uses.join('')}`),
+    nothing: sized('width="0" height="0"', word),
+    thin: sized('width="1000000" height="1"', word),
+  };
+  for (const [name, bytes] of Object.entries(bombs)) {
+    await t.rejects(readAll(extractor, bytes), { code: /damaged|bound|no_text/ }, name);
+  }
+  const django = documentBytes('pictures/django.svg');
+  t.match((await readAll(extractor, django))[0], { text: 'django' }, 'the next one is drawn');
+});
+
 t.test('a web page with a drawing in it is none', async (t) => {
   const page = '<!doctype html><html><svg><text>x</text></svg></html>';
   t.equal(extractor.accepts({ bytes: new Uint8Array(Buffer.from(page)), filename: 'x.svg' }), null);

@@ -1,0 +1,1 @@
+﻿/* There is a BOM at the beginning of this file. */
