@@ -8,7 +8,7 @@ import { PromptLibrary } from './chat/prompt-library.js';
 import { Turns } from './chat/turns.js';
 import { systemClock } from './clock.js';
 import type { Config, ModelConfig } from './config.js';
-import { residentBytes, seldom, sizeBytes } from './figures.js';
+import { freeBytes, residentBytes, seldom, sizeBytes } from './figures.js';
 import { limits } from './limits.js';
 import type { Gauges, Metrics } from './metrics.js';
 import type { Opened } from './opened.js';
@@ -121,7 +121,7 @@ export function gauges(
   config: Config,
   engines: ReadonlyMap<string, Host>,
   catalog: Catalog,
-): Pick<Gauges, 'models' | 'diskBytes' | 'memoryBytes'> {
+): Pick<Gauges, 'models' | 'diskBytes' | 'diskFreeBytes' | 'memoryBytes'> {
   return {
     models: () =>
       catalog.models.map(({ id, engine, turns }) => ({
@@ -131,8 +131,10 @@ export function gauges(
       })),
     diskBytes: seldom(limits.figuresAgeMs, async () => ({
       records: await sizeBytes(join(config.dataDir, 'records.mdb')),
+      keys: await sizeBytes(join(config.dataDir, 'keys.mdb')),
       snapshots: await sizeBytes(join(config.dataDir, 'engine')),
     })),
+    diskFreeBytes: seldom(limits.figuresAgeMs, () => freeBytes(config.dataDir)),
     memoryBytes: async () => {
       const hosts = await Promise.all([...engines.values()].map(({ pid }) => residentBytes(pid)));
       const inference = hosts.reduce((sum, bytes) => sum + bytes, 0);

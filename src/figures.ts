@@ -2,7 +2,7 @@
  * Owns what is looked up on the machine for the figures: sizes of files, memory of processes.
  * It must never block, nor fail where something is not there: it counts as nothing.
  */
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { readdir, readFile, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 
 const STATM_PAGE_BYTES = 4096;
@@ -15,6 +15,16 @@ export async function sizeBytes(path: string): Promise<number> {
     const names = await readdir(path);
     const sizes = await Promise.all(names.map((name) => sizeBytes(join(path, name))));
     return sizes.reduce((sum, size) => sum + size, 0);
+  } catch {
+    return 0;
+  }
+}
+
+/** What this user may still write below a folder. */
+export async function freeBytes(folder: string): Promise<number> {
+  try {
+    const { bavail, bsize } = await statfs(folder);
+    return bavail * bsize;
   } catch {
     return 0;
   }

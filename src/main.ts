@@ -28,6 +28,7 @@ import { docsRoutes } from './http/pages.js';
 import type { Route } from './http/router.js';
 import { startServer } from './http/server.js';
 import { tagRoutes } from './http/tags.js';
+import type { ServiceLog } from './log.js';
 import { Metrics } from './metrics.js';
 import { openSharedFile } from './open-accounts.js';
 import { Opened } from './opened.js';
@@ -68,6 +69,10 @@ export async function serve(
 
 async function open(config: Config, log: Log, take: TakeReport, opened: Opened): Promise<string> {
   const metrics = opened.add(new Metrics(), (part) => part.close());
+  const report = (told: Report) => {
+    metrics.take(told);
+    take(told);
+  };
   const records = openRecords(config, opened);
   const { gate, accounts, users } = openGate(config, records, log, opened);
   const engines = openEngines(config, log, metrics, opened);
@@ -75,13 +80,9 @@ async function open(config: Config, log: Log, take: TakeReport, opened: Opened):
   const prompts = openPrompts(config, counter);
   const catalog = await openCatalog(config, engines, prompts);
   const caches = await openCaches({ config, catalog, records, gate }, log, opened);
-  const extraction = openExtraction(config, log, opened);
+  const extraction = openExtraction(config, { line: log, report }, opened);
   const files = await openFiles(config, records, extraction, log, opened);
   const chats = openChats(catalog, caches, log);
-  const report = (told: Report) => {
-    metrics.take(told);
-    take(told);
-  };
   const version = packageVersion();
   const watched = {
     ...gauges(config, engines, catalog),
@@ -195,8 +196,12 @@ async function openCaches(
   return caches;
 }
 
-function openExtraction(config: Config, log: Log, opened: Opened): ExtractionPool {
-  const extraction = new ExtractionPool({ ...config.extraction, clock: systemClock, log });
+function openExtraction(
+  config: Config,
+  { line: log, report }: ServiceLog,
+  opened: Opened,
+): ExtractionPool {
+  const extraction = new ExtractionPool({ ...config.extraction, clock: systemClock, log, report });
   return opened.add(extraction, (part) => part.close());
 }
 

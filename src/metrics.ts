@@ -30,11 +30,24 @@ export interface Gauges {
   readonly requests: () => { readonly active: number; readonly bodyBytesHeld: number };
   /** By what they are for: `records`, `snapshots`. */
   readonly diskBytes: () => Promise<Readonly<Record<string, number>>>;
+  /** Left to write, where the data folder is. */
+  readonly diskFreeBytes: () => Promise<number>;
   /** Resident, by process: `main`, `inference`. */
   readonly memoryBytes: () => Promise<Readonly<Record<string, number>>>;
 }
 
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
+const LABELS = [
+  'method',
+  'route',
+  'status',
+  'type',
+  'model',
+  'reason',
+  'worker',
+  'format',
+  'outcome',
+];
 const LAG_RESOLUTION_MS = 20;
 const NS_PER_S = 1e9;
 
@@ -63,10 +76,12 @@ export class Metrics {
   readonly #requests = new Tally<RouteName | null>();
   readonly #tokens = new Tally<'prompt' | 'completion' | 'saved'>();
   readonly #caches = new Tally<string>();
+  readonly #errors = new Tally<string>();
   readonly #workers = new Tally<WorkerKind>();
   readonly #extractions = new Tally<string>();
   readonly #lag: IntervalHistogram = monitorEventLoopDelay({ resolution: LAG_RESOLUTION_MS });
   readonly #firstContent: Histogram;
+  readonly #queueTime: Histogram;
   readonly #extractionTime: Histogram;
   #streamErrors = 0;
   #faults = 0;
@@ -75,6 +90,10 @@ export class Metrics {
     this.#firstContent = this.#histogram(
       'preface_chat_first_content_seconds',
       'Time from the arrival of a chat to the first text or tool call of its answer.',
+    );
+    this.#queueTime = this.#histogram(
+      'preface_chat_queue_seconds',
+      'Time from the queue to the start of a chat in the engine.',
     );
     this.#extractionTime = this.#histogram(
       'preface_extraction_duration_seconds',
@@ -91,7 +110,9 @@ export class Metrics {
     else if (report.type === 'fault') this.#faults += 1;
     else if (report.type === 'extraction') {
       this.#extractions.add(report.format, report.outcome);
-      this.#extractionTime.observe(report.durationMs / 1000);
+      if (report.outcome !== 'overloaded') {
+        this.#extractionTime.observe(report.durationMs / 1000);
+      }
     }
   };
 
@@ -118,12 +139,16 @@ export class Metrics {
   #takeRequest({ route, status, note }: RequestReport): void {
     this.#requests.add(route, status);
     if (note.firstContentMs !== null) this.#firstContent.observe(note.firstContentMs / 1000);
+    if (note.errorType !== null) this.#errors.add(note.errorType, '');
     if (note.chat === null) return;
     if (status === 200 && note.errorType !== null) this.#streamErrors += 1;
     this.#takeChat(note.chat);
   }
 
-  #takeChat({ promptTokens, cachedTokens, completionTokens, ...note }: ChatNote): void {
+  /** One that never began is counted as a request alone. */
+  #takeChat({ promptTokens, cachedTokens, completionTokens, times, ...note }: ChatNote): void {
+    if (times === null) return;
+    this.#queueTime.observe(times.queueMs / 1000);
     this.#tokens.add('prompt', note.model, promptTokens);
     this.#tokens.add('completion', note.model, completionTokens);
     this.#tokens.add('saved', note.model, cachedTokens);
@@ -142,6 +167,9 @@ export class Metrics {
         labels: { method: route?.method ?? 'any', route: route?.path ?? 'none', status },
         count,
       })),
+    );
+    this.#counter('preface_errors_total', 'Answers that are errors, by their type.', () =>
+      [...this.#errors.entries()].map(([type, , count]) => ({ labels: { type }, count })),
     );
     this.#counter(
       'preface_prompt_tokens_total',
@@ -217,6 +245,9 @@ export class Metrics {
       (of) => of.waiting.work,
     );
     this.#gauge('preface_disk_bytes', 'Bytes on disk.', gauges.diskBytes, 'part');
+    this.#gauge('preface_disk_free_bytes', 'Bytes free for the data folder.', async () => ({
+      '': await gauges.diskFreeBytes(),
+    }));
     this.#gauge(
       'preface_resident_memory_bytes',
       'Resident memory of each process.',
@@ -266,7 +297,7 @@ export class Metrics {
     new Counter({
       name,
       help,
-      labelNames: ['method', 'route', 'status', 'model', 'reason', 'worker', 'format', 'outcome'],
+      labelNames: LABELS,
       registers: [this.#registry],
       collect() {
         this.reset();

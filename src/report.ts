@@ -41,7 +41,7 @@ export interface ChatNote {
   /** What became of the cache that the chat named: `hit`, `miss`, …; null for none named. */
   cacheStatus: string | null;
   missClass: MissClass | null;
-  /** null until it is over. */
+  /** null until it is over, and for one that the engine never began. */
   times: ChatTimes | null;
 }
 
@@ -79,9 +79,10 @@ export type Report =
   | { readonly type: 'worker-ended'; readonly worker: WorkerKind; readonly reason: string }
   | {
       readonly type: 'extraction';
-      /** Of a fixed list, never what an uploader wrote: `pdf`, `docx`. */
+      /** A media type of the extractor's, never what an uploader wrote; `unknown` where none took it or it never was read. */
       readonly format: string;
-      readonly outcome: 'ok' | 'failed' | 'overloaded';
+      /** `failed`: the document's fault. `broken`: not, and it is tried again. */
+      readonly outcome: 'ok' | 'failed' | 'broken' | 'overloaded';
       readonly durationMs: number;
     }
   /** A failure that is ours, where it happened. */

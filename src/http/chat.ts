@@ -116,7 +116,8 @@ class ChatRun {
     const { note } = this;
     note.cachedTokens = generation.reusedTokens;
     note.completionTokens = generation.tokens(null);
-    note.times = this.chat.times(generation);
+    // What never began used nothing.
+    if (generation.started) note.times = this.chat.times(generation);
     const outcome = this.chat.cache?.outcome(generation.reusedTokens);
     note.cacheStatus = outcome?.status ?? null;
     note.missClass = outcome?.missClass ?? null;

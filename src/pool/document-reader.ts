@@ -34,7 +34,7 @@ export async function readDocument(
 ): Promise<Reading> {
   const document = { bytes: await readFile(task.source), filename: task.filename };
   const best = bestClaim(extractors, document);
-  if (best === null) return refused(unsupported(document));
+  if (best === null) return refused(unsupported(document), null);
   const file = await TextFile.create(task.target);
   try {
     const pages = readPages(best, document, file, onProgress);
@@ -125,15 +125,21 @@ const told = ['encrypted', 'damaged', 'no_text', 'unsupported', 'bound'];
 
 function refusal(cause: unknown, { fileType }: DocumentClaim): Reading {
   const { code, message } = cause instanceof Error ? (cause as NodeJS.ErrnoException) : {};
-  if (code !== undefined && told.includes(code) && message) return refused(message);
-  const fault = cause instanceof Error ? (cause.stack ?? cause.message) : String(cause);
+  if (code !== undefined && told.includes(code) && message) return refused(message, fileType);
   const reason = `it is damaged: it could not be read as ${fileType}`;
-  return { ...refused(reason), fault: fault.slice(0, FAULT_LENGTH_MAX) };
+  return { ...refused(reason, fileType), fault: faultOf(cause).slice(0, FAULT_LENGTH_MAX) };
+}
+
+/** Where it broke, without the message: parsers put what they read into it, and the log must not hold that. */
+function faultOf(cause: unknown): string {
+  if (!(cause instanceof Error)) return 'something was thrown that is no error';
+  const places = cause.stack?.split('\n').filter((line) => /^ +at /.test(line)) ?? [];
+  return [cause.name, ...places].join('\n');
 }
 
 const FAULT_LENGTH_MAX = 4 * limits.extractionReasonLengthMax;
 
-function refused(reason: string): Reading {
+function refused(reason: string, fileType: string | null): Reading {
   const text = reason.replace(/\s+/g, ' ').slice(0, limits.extractionReasonLengthMax);
-  return { result: { type: 'refused', reason: toUSVString(text) }, fault: null };
+  return { result: { type: 'refused', reason: toUSVString(text), fileType }, fault: null };
 }

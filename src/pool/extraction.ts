@@ -7,6 +7,7 @@ import type { Clock } from '../clock.js';
 import { ApiError } from '../errors.js';
 import { limits } from '../limits.js';
 import type { ExtractionBounds, ExtractorOptions } from '../plugin/contract.js';
+import type { TakeReport } from '../report.js';
 import { FairQueue } from './fair-queue.js';
 import type { ExtractProgress, ExtractResult, ExtractTask } from './messages.js';
 import { Reader } from './reader.js';
@@ -40,6 +41,8 @@ export interface ExtractionOptions {
   readonly languages: readonly string[];
   readonly clock: Clock;
   readonly log: (line: string) => void;
+  /** Hears of each document that was read, and of readers that ended under one. */
+  readonly report?: TakeReport;
   /** For who wants to reach a bound: a test. */
   readonly bounds?: Partial<PoolBounds>;
 }
@@ -85,11 +88,13 @@ export class ExtractionPool implements Extraction {
   readonly #held = new Map<string, number>();
   readonly #lanes: Lane[];
   readonly #bounds: PoolBounds;
+  readonly #report: TakeReport | undefined;
   #heldTotal = 0;
   #closed = false;
 
   constructor(options: ExtractionOptions) {
     this.#bounds = { ...usualBounds, ...options.bounds };
+    this.#report = options.report;
     this.#lanes = Array.from({ length: options.processes }, () => new Lane(options, this.#bounds));
   }
 
@@ -110,7 +115,10 @@ export class ExtractionPool implements Extraction {
   ): Promise<ExtractResult> {
     if (this.#closed) throw new ApiError('unavailable', { error: 'the service is closing' });
     control.signal?.throwIfAborted();
-    if (!this.hasRoom(request.owner)) throw new ApiError('overloaded', {}, { retryAfterMs: 1000 });
+    if (!this.hasRoom(request.owner)) {
+      this.#report?.({ type: 'extraction', format: UNKNOWN, outcome: 'overloaded', durationMs: 0 });
+      throw new ApiError('overloaded', {}, { retryAfterMs: 1000 });
+    }
     this.#hold(request.owner, 1);
     try {
       return await this.#enqueue(request, control);
@@ -160,6 +168,14 @@ export class ExtractionPool implements Extraction {
   }
 }
 
+const UNKNOWN = 'unknown';
+
+/** As the extractor says: never what an uploader wrote. */
+function formatOf(outcome: ExtractResult | { readonly cause: unknown }): string | null {
+  if ('cause' in outcome) return null;
+  return outcome.type === 'extracted' ? outcome.document.fileType : outcome.fileType;
+}
+
 const CLOSED = new ApiError('unavailable', { error: 'the service is closing' });
 
 /** A place for one document at a time; its process is there when it is needed. */
@@ -179,8 +195,11 @@ class Lane {
   async run(job: Job): Promise<void> {
     this.job = job;
     this.#cancelIdle();
+    const { clock } = this.options;
+    const beganMs = clock.monotonicMs();
     const outcome = await this.#outcome(job).catch((cause: unknown) => ({ cause }));
     const unwanted = this.#unwanted;
+    if (unwanted === null) this.#told(outcome, clock.monotonicMs() - beganMs);
     const failed = unwanted !== null || 'cause' in outcome || outcome.type === 'refused';
     if (failed) await this.#clear(job);
     this.job = null;
@@ -205,6 +224,22 @@ class Lane {
     return await this.#reader.read({ source, filename, target }, (progress) =>
       control.onProgress?.(progress),
     );
+  }
+
+  #told(outcome: ExtractResult | { readonly cause: unknown }, durationMs: number): void {
+    const { report } = this.options;
+    const reader = this.#reader;
+    if (reader?.usable === false) {
+      const reason = reader.reason ?? 'unknown';
+      report?.({ type: 'worker-ended', worker: 'extraction', reason });
+    }
+    const type = 'cause' in outcome ? 'broken' : outcome.type;
+    report?.({
+      type: 'extraction',
+      format: formatOf(outcome) ?? UNKNOWN,
+      outcome: type === 'extracted' ? 'ok' : type === 'refused' ? 'failed' : 'broken',
+      durationMs,
+    });
   }
 
   /** A process that is being killed may still write: its files are removed after its end. */

@@ -151,7 +151,12 @@ export interface ExtractedDocument {
 export type ExtractResult =
   | { readonly type: 'extracted'; readonly document: ExtractedDocument }
   /** The document's own fault: the same bytes fail again. */
-  | { readonly type: 'refused'; readonly reason: string };
+  | {
+      readonly type: 'refused';
+      readonly reason: string;
+      /** What it was taken for; null where nobody could say any more. */
+      readonly fileType: string | null;
+    };
 
 export interface ExtractProgress {
   readonly page: number;

@@ -69,7 +69,8 @@ function failed(cause: unknown): ReaderResult {
 function threadDied(cause: unknown): ReaderResult | null {
   const { code, message } = cause instanceof Error ? (cause as NodeJS.ErrnoException) : {};
   if (code === 'ERR_WORKER_OUT_OF_MEMORY') return null;
-  const result = { type: 'refused', reason: 'it is damaged: the reader failed on it' } as const;
+  const reason = 'it is damaged: the reader failed on it';
+  const result = { type: 'refused', reason, fileType: null } as const;
   return { type: 'read', result, fault: message ?? String(cause) };
 }
 

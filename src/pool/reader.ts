@@ -87,6 +87,11 @@ export class Reader {
     return this.#verdict === null && this.#ended === null;
   }
 
+  /** Why it is not usable any more. */
+  get reason(): string | null {
+    return this.#verdict ?? this.#ended;
+  }
+
   get pid(): number | undefined {
     return this.#child.pid;
   }
@@ -156,7 +161,7 @@ export class Reader {
     this.#ended ??= how;
     if (!this.#started) this.#onReady(new Error(`the reader could not be started: ${how}`));
     const reason = this.#verdict ?? `the reader ended: ${how}`;
-    this.#reading?.resolve({ type: 'refused', reason });
+    this.#reading?.resolve({ type: 'refused', reason, fileType: null });
     this.#reading = null;
     this.#onEnded();
   }

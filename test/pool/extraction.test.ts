@@ -15,6 +15,7 @@ import {
   ExtractionPool,
   type PoolBounds,
 } from '../../src/pool/extraction.js';
+import type { Report, TakeReport } from '../../src/report.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'preface-extraction-'));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));
@@ -26,6 +27,7 @@ function open(
   module: string,
   bounds: Partial<PoolBounds> = {},
   log: (line: string) => void = () => {},
+  report: TakeReport = () => {},
 ): ExtractionPool {
   return new ExtractionPool({
     processes: 1,
@@ -33,6 +35,7 @@ function open(
     languages: [],
     clock: systemClock,
     log,
+    report,
     bounds: { memoryBytesMax: 400 * 2 ** 20, ...bounds },
   });
 }
@@ -102,7 +105,7 @@ t.test('what never ends is ended by the clock', async (t) => {
   t.teardown(() => pool.close());
   for (const act of ['loop', 'forever']) {
     const { result } = extract(pool, act);
-    t.same(await result, { type: 'refused', reason: 'reading took longer than 1 s' }, act);
+    t.match(await result, { type: 'refused', reason: 'reading took longer than 1 s' }, act);
   }
 });
 
@@ -144,7 +147,7 @@ t.test('half a character, each page and each bound is said', async (t) => {
     { page: 2, pages: 1 },
   ]);
   const many = extract(pool, 'pages 4');
-  t.same(await many.result, { type: 'refused', reason: 'it has more than 3 pages' });
+  t.match(await many.result, { type: 'refused', reason: 'it has more than 3 pages' });
   const long = extract(pool, 'x'.repeat(41));
   t.match(await long.result, { reason: 'it has more than 40 characters of text' });
   for (const { target } of [many, long]) t.notOk(existsSync(target));
@@ -178,7 +181,7 @@ t.test('no document reaches a host or starts a program', async (t) => {
     `waited ${made}`,
   ]) {
     t.match(await extract(pool, act).result, { type: 'refused', reason: /damaged/ }, act);
-    t.match(lines.pop(), /not for who reads/, act);
+    t.match(lines.pop(), /reader-guard/, act);
   }
   t.same(met, []);
   t.notOk(existsSync(made));
@@ -205,3 +208,33 @@ function processState(pid: number): string {
     .stdout.toString()
     .trim();
 }
+
+t.test('each document is reported with its format and outcome, and readers that end', async (t) => {
+  const told: Report[] = [];
+  const logged: string[] = [];
+  const log = (line: string) => void logged.push(line);
+  const pool = open(hostile, { queueMax: 2 }, log, (report) => void told.push(report));
+  t.teardown(() => pool.close());
+  await extract(pool, 'fine').result;
+  await extract(pool, 'abort').result;
+  await extract(pool, 'secret').result;
+  const full = ['fine', 'fine', 'fine'].map((act) => extract(pool, act, { owner: act }).result);
+  await Promise.allSettled(full);
+  const seen = told.map((report) =>
+    report.type === 'extraction' ? `${report.format} ${report.outcome}` : report.type,
+  );
+  t.same(seen.slice(0, 5), [
+    'text/x-act ok',
+    'worker-ended',
+    'unknown failed',
+    'worker-ended',
+    'text/x-act failed',
+  ]);
+  const sorted = seen.slice(5).sort((one, other) => one.localeCompare(other));
+  t.same(sorted, ['text/x-act ok', 'text/x-act ok', 'unknown overloaded']);
+  t.ok(
+    logged.some((line) => /Error\n +at /.test(line)),
+    'where it broke is in the log',
+  );
+  t.notMatch(logged.join(), /ENOENT|place/, 'what it had read is not');
+});
