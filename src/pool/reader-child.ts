@@ -2,7 +2,7 @@
  * Owns the inside of a process that reads documents: a Piscina pool of one extraction worker behind the parent's pipe.
  * It must end with its parent, and never look into a document itself: this thread is the one that watches.
  */
-import { MessageChannel } from 'node:worker_threads';
+import { MessageChannel, receiveMessageOnPort } from 'node:worker_threads';
 import { toErrorValue } from '../errors.js';
 import { limits } from '../limits.js';
 import { parentPipe, startOf } from './child.js';
@@ -47,12 +47,17 @@ async function read(
   task: ExtractTask,
 ): Promise<void> {
   const { port1, port2 } = new MessageChannel();
-  port1.on('message', (progress: ExtractProgress) => parent.send({ type: 'progress', progress }));
+  const tell = (progress: ExtractProgress) => parent.send({ type: 'progress', progress });
+  port1.on('message', tell);
   const watch = setInterval(() => {
     if (process.memoryUsage.rss() > start.memoryBytesMax) parent.send({ type: 'memory' });
   }, limits.extractionMemoryPollMs);
   const result = await pool.run({ type: 'read', task, port: port2 }, [port2]).catch(threadDied);
   clearInterval(watch);
+  // The result may have overtaken the last pages.
+  for (let left = receiveMessageOnPort(port1); left; left = receiveMessageOnPort(port1)) {
+    tell(left.message as ExtractProgress);
+  }
   port1.close();
   parent.send(result === null ? { type: 'memory' } : end(result));
 }

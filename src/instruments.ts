@@ -1,0 +1,85 @@
+/**
+ * Owns the instruments that figures are made with: what adds up, what is looked at, and how both become samples.
+ * It must never know what any figure means.
+ */
+import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+
+const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
+const LABELS = [
+  'method',
+  'route',
+  'status',
+  'type',
+  'model',
+  'reason',
+  'worker',
+  'format',
+  'outcome',
+];
+
+/** Counts by a few words, each kept as one number. */
+export class Tally<Key> {
+  readonly #counts = new Map<Key, Map<string | number, number>>();
+
+  add(first: Key, second: string | number, amount = 1): void {
+    let row = this.#counts.get(first);
+    if (row === undefined) {
+      row = new Map();
+      this.#counts.set(first, row);
+    }
+    row.set(second, (row.get(second) ?? 0) + amount);
+  }
+
+  *entries(): Generator<[Key, string, number]> {
+    for (const [first, row] of this.#counts) {
+      for (const [second, count] of row) yield [first, String(second), count];
+    }
+  }
+}
+
+export class Instruments {
+  readonly registry = new Registry();
+
+  histogram(name: string, help: string): Histogram {
+    return new Histogram({ name, help, buckets: SECONDS, registers: [this.registry] });
+  }
+
+  counter(
+    name: string,
+    help: string,
+    read: () => readonly { readonly labels: Record<string, string>; readonly count: number }[],
+  ): void {
+    new Counter({
+      name,
+      help,
+      labelNames: LABELS,
+      registers: [this.registry],
+      collect() {
+        this.reset();
+        for (const { labels, count } of read()) this.inc(labels, count);
+      },
+    });
+  }
+
+  /** @param label what the keys of the values are; without it there is one value, under the empty key. */
+  gauge(
+    name: string,
+    help: string,
+    read: () => Readonly<Record<string, number>> | Promise<Readonly<Record<string, number>>>,
+    label?: string,
+  ): void {
+    new Gauge({
+      name,
+      help,
+      labelNames: label === undefined ? [] : [label],
+      registers: [this.registry],
+      async collect() {
+        const values = await read();
+        this.reset();
+        for (const [key, value] of Object.entries(values)) {
+          this.set(label === undefined ? {} : { [label]: key }, value);
+        }
+      },
+    });
+  }
+}
