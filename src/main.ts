@@ -15,6 +15,7 @@ import { ChatService } from './chat/service.js';
 import { systemClock, systemRandom, unixS } from './clock.js';
 import type { Config } from './config.js';
 import { gauges, openCatalog, openCounter, openEngines, openPrompts } from './engines.js';
+import { accountRoutes } from './http/account.js';
 import { adminRoutes } from './http/admin/routes.js';
 import { cacheRoutes } from './http/caches.js';
 import { chatRoutes } from './http/chat.js';
@@ -81,7 +82,7 @@ async function open(config: Config, log: Log, take: TakeReport, opened: Opened):
   const catalog = await openCatalog(config, engines, prompts);
   const caches = await openCaches({ config, catalog, records, gate }, log, opened);
   const extraction = openExtraction(config, { line: log, report }, opened);
-  const files = await openFiles(config, records, extraction, log, opened);
+  const files = await openFiles({ config, records, gate, extraction }, log, opened);
   const chats = openChats(catalog, caches, log);
   const version = packageVersion();
   const watched = {
@@ -137,6 +138,7 @@ function routes(parts: Omit<Parts, 'records'>): Route[] {
     ...tagRoutes(gate, caches),
     ...fileRoutes(gate, files),
     ...modelRoutes(gate, catalog, unixS(clock)),
+    ...accountRoutes(gate, clock),
     ...metricsRoutes(metrics, config.metricsKey),
     ...openRoutes(document),
     ...docsRoutes(document),
@@ -186,6 +188,7 @@ async function openCaches(
     prefiller,
     families: catalog.families,
     isOpen: (owner, family) => prefiller.isOpen(owner, family),
+    tokensMax: (owner) => policyOf(owner).cachedTokens,
     keepMs: bounds.cacheKeepMs,
     quotaMax: { count: bounds.cachesPerOwner, bytes: bounds.cacheBytesPerOwner },
     countTokens: (owner, family, messages, tools) =>
@@ -207,14 +210,20 @@ function openExtraction(
 
 /** Takes up the extractions that the last run left before the first request comes. */
 async function openFiles(
-  config: Config,
-  store: Store,
-  extraction: ExtractionPool,
+  {
+    config,
+    records: store,
+    gate,
+    extraction,
+  }: Pick<Parts, 'config' | 'records' | 'gate'> & { readonly extraction: ExtractionPool },
   log: Log,
   opened: Opened,
 ): Promise<Files> {
   const clock = systemClock;
-  const { filesPerOwner: count, fileBytesPerOwner: bytes } = config.limits;
+  const max = (owner: string) => {
+    const { files: count, fileBytes: bytes } = gate.policies.of(owner);
+    return { count, bytes };
+  };
   const files = new Files({
     store,
     blobs: await Blobs.open(join(config.dataDir, 'files')),
@@ -222,7 +231,7 @@ async function openFiles(
     clock,
     newBytes: systemRandom,
     report: (fault) => log(`file: ${faultText(fault)}`),
-    max: { count, bytes },
+    max,
   });
   opened.add(files, (part) => part.close());
   await files.start();

@@ -17,7 +17,9 @@ export interface SharedFile {
 export function openSharedFile(config: Config): SharedFile {
   const { dataDir: folder, apiKeys: settings, accounts } = config;
   const store = LmdbStore.open({ folder, name: 'keys', exclusive: false });
-  const base = { concurrency: config.limits.accountConcurrency, ...accounts.default };
+  const { accountConcurrency: concurrency, filesPerOwner: files } = config.limits;
+  const { fileBytesPerOwner: fileBytes } = config.limits;
+  const base = { concurrency, files, fileBytes, ...accounts.default };
   return {
     keys: new ApiKeys({ store, clock: systemClock, newBytes: systemRandom, settings }),
     grants: new AccountGrants({ store, base, users: accounts.users }),

@@ -5,6 +5,7 @@
 import type { CacheEffect, CacheMessage, CacheRecord } from '../rules/cache-state.js';
 import type { EffectRunner } from './actor.js';
 import { cacheError } from './cache-faults.js';
+import type { CacheTokens } from './cache-tokens.js';
 import type { Quota } from './quota.js';
 import type { Snapshots } from './snapshots.js';
 
@@ -13,10 +14,11 @@ export interface CacheEffectsParts {
   readonly read: (id: string) => CacheRecord | null;
   readonly snapshots: Snapshots;
   readonly quota: Quota;
+  readonly tokens: CacheTokens;
 }
 
 export function cacheEffects(parts: CacheEffectsParts): EffectRunner<CacheMessage, CacheEffect> {
-  const { snapshots, quota } = parts;
+  const { snapshots, quota, tokens } = parts;
   return async (effect, id) => {
     switch (effect.type) {
       case 'prefill':
@@ -24,7 +26,8 @@ export function cacheEffects(parts: CacheEffectsParts): EffectRunner<CacheMessag
       case 'refuse':
         return { ...effect, type: 'prefill-failed' };
       case 'forget':
-        await snapshots.forget(effect.hash);
+        tokens.release(effect.cache.owner, effect.cache.tokens);
+        await snapshots.forget(effect.cache.hash);
         return null;
       case 'release':
         quota.release(effect.owner, effect.bytes);

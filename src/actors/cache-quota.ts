@@ -19,7 +19,7 @@ export const cacheQuotaMax: Held = {
 };
 
 export function cacheQuota(store: Store, max: Held): Quota {
-  return new Quota({ held: (owner) => heldBy(store, owner), max, refusal });
+  return new Quota({ held: (owner) => heldBy(store, owner), max: () => max, refusal });
 }
 
 async function heldBy(store: Store, owner: string): Promise<Held> {

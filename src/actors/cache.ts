@@ -2,17 +2,14 @@
  * Owns the context caches: one actor a cache, what sets them off, and how they are found.
  * It must never show a cache to anybody but its owner, nor call one `ready` whose prefix is not prefilled.
  */
-import type { Clock, NewBytes } from '../clock.js';
 import { decodeRecord } from '../codec.js';
 import { ApiError, invalid } from '../errors.js';
 import { limits } from '../limits.js';
 import { isCacheId, newCacheId } from '../protocol/cache-id.js';
 import { type CacheCreation, type CacheUpdate, readCacheContent } from '../protocol/caching.js';
 import { quoted } from '../protocol/field.js';
-import type { ChatMessage } from '../protocol/message.js';
 import type { PageQuery } from '../protocol/page-query.js';
 import type { TagRecord } from '../protocol/tags.js';
-import type { ChatTool } from '../protocol/tool.js';
 import {
   age,
   type CacheEffect,
@@ -21,6 +18,7 @@ import {
   type CacheState,
   type CacheUse,
   cacheTransition,
+  holdsSnapshot,
 } from '../rules/cache-state.js';
 import {
   type CanonicalPrefix,
@@ -33,44 +31,17 @@ import { cacheEffects } from './cache-effects.js';
 import { closedFamily, lengthFault, notFound, unknownFamily } from './cache-faults.js';
 import { listCaches } from './cache-list.js';
 import { cacheLogic } from './cache-logic.js';
+import { type CachesParts, type FoundCache, found } from './cache-parts.js';
 import { cacheQuota, cacheQuotaMax } from './cache-quota.js';
 import { cacheKeys, creationChanges, decodeBody, encodeBody, idOf } from './cache-records.js';
 import { CacheSweeper } from './cache-sweeper.js';
-import type { Held, Quota } from './quota.js';
+import { CacheTokens } from './cache-tokens.js';
+import type { Quota } from './quota.js';
 import { Registry } from './registry.js';
-import { type Prefiller, type PrefillTask, Snapshots } from './snapshots.js';
+import { type PrefillTask, Snapshots } from './snapshots.js';
 import { Tags } from './tags.js';
 
-export interface CachesParts {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly newBytes: NewBytes;
-  readonly report: (fault: unknown) => void;
-  readonly prefiller: Prefiller;
-  readonly families: readonly string[];
-  /** Whether the owner can chat with any model of the family. */
-  readonly isOpen: (owner: string, family: string) => boolean;
-  /** The number a chat with this prefix would count, without what opens the answer. */
-  readonly countTokens: (
-    owner: string,
-    family: string,
-    messages: readonly ChatMessage[],
-    tools: readonly ChatTool[],
-  ) => Promise<number>;
-  /** How long an expired cache stays; `limits.cacheKeepMs` if absent. */
-  readonly keepMs?: number;
-  /** What one owner's caches may take; the bounds of `limits` if absent. */
-  readonly quotaMax?: Held;
-}
-
-/** A cache and the way to its messages and tools, which are read only when somebody wants them. */
-export interface FoundCache {
-  readonly record: CacheRecord;
-  /** As canonical texts: what is compared and answered. */
-  texts(): CanonicalPrefix;
-  /** As a chat works with them. */
-  content(): { readonly messages: readonly ChatMessage[]; readonly tools: readonly ChatTool[] };
-}
+export type { CachesParts, FoundCache } from './cache-parts.js';
 
 interface NewCacheParts {
   readonly owner: string;
@@ -91,6 +62,7 @@ export class Caches {
   readonly #snapshots: Snapshots;
   readonly #sweeper: CacheSweeper;
   readonly #quota: Quota;
+  readonly #tokens: CacheTokens;
 
   constructor(parts: CachesParts) {
     const { store, clock, report, prefiller } = parts;
@@ -99,12 +71,14 @@ export class Caches {
     this.#keepMs = keepMs;
     this.tags = new Tags({ store, clock, report });
     this.#quota = cacheQuota(store, quotaMax);
+    this.#tokens = new CacheTokens(parts);
     const task = (id: string) => this.#prefillTask(id);
     this.#snapshots = new Snapshots({ store, clock, prefiller, task });
     const runEffect = cacheEffects({
       read: (id) => this.#read(id),
       snapshots: this.#snapshots,
       quota: this.#quota,
+      tokens: this.#tokens,
     });
     this.#registry = new Registry({ logic: cacheLogic(keepMs), store, clock, report, runEffect });
     this.#sweeper = new CacheSweeper({
@@ -131,22 +105,28 @@ export class Caches {
     const texts = canonicalPrefix(wireMessages, wireTools);
     const body = encodeBody(texts);
     const id = newCacheId(newBytes);
-    const place = await this.#quota.reserve(owner, body.length);
+    const places = [await this.#quota.reserve(owner, body.length)];
+    const hold = async (tokens: number) => {
+      places.push(await this.#tokens.reserve(owner, tokens));
+    };
     try {
-      const record = await this.#begin({ owner, id, creation, texts, body, nowMs });
+      const record = await this.#begin({ owner, id, creation, texts, body, nowMs }, hold);
       this.#wake(id);
       return found(record, () => texts);
     } catch (cause) {
       // A write that failed may have happened all the same.
-      if (this.#read(id) === null) place.giveBack();
+      if (this.#read(id) === null) for (const place of places) place.giveBack();
       throw cause;
     } finally {
-      place.kept();
+      for (const place of places) place.kept();
     }
   }
 
-  /** Counts, and writes all of a new cache. Durable when it resolves. */
-  async #begin({ owner, id, creation, texts, body, nowMs }: NewCacheParts): Promise<CacheRecord> {
+  /** Counts, and writes all of a new cache. Durable when it resolves. @param hold takes room for its tokens. */
+  async #begin(
+    { owner, id, creation, texts, body, nowMs }: NewCacheParts,
+    hold: (tokens: number) => Promise<void>,
+  ): Promise<CacheRecord> {
     const { store, countTokens } = this.#parts;
     const { family, messages, tools, tags, fault } = creation;
     const hash = prefixChain({ owner, family }, texts).at(-1) as PrefixHash;
@@ -156,6 +136,7 @@ export class Caches {
     const cache = { ...picked(creation), id, owner, hash, tokens, bytes, contentFault };
     const { reply } = cacheTransition(null, { type: 'create', cache }, nowMs, this.#keepMs);
     if (reply === null) throw new ApiError('server', { error: 'a new cache is gone at once' });
+    if (holdsSnapshot(reply)) await hold(tokens);
     const changes = creationChanges(reply, body, this.#keepMs);
     if (tags.length > 0) await this.tags.move(owner, tags, id, changes);
     else if (await store.commit(changes)) await store.flushed();
@@ -189,8 +170,9 @@ export class Caches {
 
   /** @throws ApiError as `get`, and for an expiry too far ahead. */
   async update(owner: string, id: string, update: CacheUpdate): Promise<FoundCache> {
-    await this.get(owner, id);
-    const record = await this.#ask(id, { type: 'update', ...update });
+    const { record: before } = await this.get(owner, id);
+    const act = () => this.#ask(id, { type: 'update', ...update });
+    const record = await this.#tokens.reviving(before, act);
     if (record === null) throw notFound(id);
     return found(record, () => this.#texts(id));
   }
@@ -221,8 +203,14 @@ export class Caches {
 
   /** Tells what a chat made of the cache. Durable when it resolves, if the expiry was reset. */
   async use(id: string, use: CacheUse): Promise<CacheRecord | null> {
-    if (this.#read(id) === null) return null;
-    return await this.#registry.askOwed(id, { type: 'use', use });
+    const before = await this.#current(id);
+    if (before === null) return null;
+    const tell = async (told: CacheUse) =>
+      await this.#registry.askOwed(id, { type: 'use', use: told });
+    if (use.reset === null) return await tell(use);
+    // Without room among the live ones it stays expired, which costs the chat nothing.
+    const stay = () => tell({ ...use, reset: null });
+    return await this.#tokens.reviving(before, () => tell(use), stay);
   }
 
   /** The prefix that `ready` promised in that generation is not there: it is prefilled again. */
@@ -288,10 +276,6 @@ export class Caches {
     const { owner, family, hash, tokens } = record;
     return { owner, family, snapshot: hash, tokens, ...readCacheContent(this.#texts(id)) };
   }
-}
-
-function found(record: CacheRecord, texts: () => CanonicalPrefix): FoundCache {
-  return { record, texts, content: () => readCacheContent(texts()) };
 }
 
 function picked({ family, name, description, metadata, expiry }: CacheCreation) {

@@ -46,7 +46,7 @@ export interface FilesParts {
   readonly newBytes: NewBytes;
   readonly report: (fault: unknown) => void;
   /** Of one owner. */
-  readonly max: Held;
+  readonly max: (owner: string) => Held;
 }
 
 export interface FilePage {

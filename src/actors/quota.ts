@@ -12,7 +12,7 @@ export interface Held {
 export interface QuotaParts {
   /** Counted when the owner is first seen. */
   readonly held: (owner: string) => Promise<Held> | Held;
-  readonly max: Held;
+  readonly max: (owner: string) => Held;
   /** What to throw when `count` or `bytes` would be over its bound. */
   readonly refusal: (over: 'count' | 'bytes', max: Held) => Error;
 }
@@ -53,7 +53,8 @@ export class Quota {
     ledger.open += 1;
     try {
       await ledger.counted;
-      const { max, refusal } = this.#parts;
+      const { refusal } = this.#parts;
+      const max = this.#parts.max(owner);
       if (ledger.count + 1 > max.count) throw refusal('count', max);
       if (ledger.bytes + bytes > max.bytes) throw refusal('bytes', max);
     } catch (cause) {

@@ -2,11 +2,10 @@
  * Owns the description of the admin operations.
  * It must never say of a field what its schema does not say.
  */
-import { limits } from '../limits.js';
+import { usageDays as days } from './account-api.js';
 import {
   adminLists,
   balanceAddedSchema,
-  dayUsageSchema,
   keyCreateSchema,
   keyDeletedSchema,
   keySchema,
@@ -32,13 +31,6 @@ const inPath = (name: string, description: string): Parameter => ({
 });
 
 const user = inPath('user', 'Name of the user.');
-
-const days: Parameter = {
-  name: 'days',
-  in: 'query',
-  description: 'The newest so many.',
-  schema: Type.Integer({ minimum: 1, maximum: limits.usageDaysMax, default: limits.usageDaysMax }),
-};
 
 interface Row {
   readonly method: Operation['method'];
@@ -195,7 +187,6 @@ export const adminResource: Resource = {
     User: userSchema,
     UserChange: userChangeSchema,
     BalanceAdded: balanceAddedSchema,
-    DayUsage: dayUsageSchema,
     Key: keySchema,
     KeyCreate: keyCreateSchema,
     KeyDeleted: keyDeletedSchema,

@@ -4,13 +4,14 @@
  */
 import { invalid } from '../errors.js';
 import { limits } from '../limits.js';
+import { dayUsageSchema } from './account.js';
 import { accountStates, apis } from './account-words.js';
 import { refuse } from './chat-faults.js';
 import { quoted } from './field.js';
 import { parsePageQuery } from './page-query.js';
 import { compile, type Static, type TSchema, Type } from './schema.js';
 
-const { accountCountMax, accountTokensMax, accountModelsMax, usageDaysMax } = limits;
+const { accountCountMax, accountTokensMax, accountModelsMax } = limits;
 
 /** A word that takes a field back to what the settings say. */
 const GIVEN_BACK = 'default';
@@ -55,14 +56,6 @@ const orNull = <Schema extends TSchema>(schema: Schema) => Type.Union([schema, T
 const amount = Type.Integer({ minimum: 0 });
 const unixTime = Type.Integer({ description: 'Unix seconds.' });
 
-export const dayUsageSchema = Type.Object({
-  date: Type.String({ description: 'In UTC: `2026-11-21`.' }),
-  requests: amount,
-  prompt_tokens: amount,
-  cached_tokens: amount,
-  completion_tokens: amount,
-});
-
 const rate = orNull(
   Type.Object({ limit: amount, remaining: amount, reset_seconds: Type.Number({ minimum: 0 }) }),
 );
@@ -92,8 +85,6 @@ export const userSchema = Type.Object({
   today: dayUsageSchema,
 });
 
-const listOf = (item: TSchema) =>
-  Type.Object({ object: Type.Literal('list'), data: Type.Array(item) });
 const pageOf = (item: TSchema) =>
   Type.Object({
     object: Type.Literal('list'),
@@ -146,14 +137,12 @@ export const ownedFileSchema = Type.Object({
 export const adminLists = {
   UserList: pageOf(userSchema),
   KeyList: pageOf(keySchema),
-  UsageList: listOf(dayUsageSchema),
   OwnedCacheList: pageOf(ownedCacheSchema),
   OwnedFileList: pageOf(ownedFileSchema),
 } as const;
 
 export type WireUser = Static<typeof userSchema>;
 export type WireKey = Static<typeof keySchema>;
-export type WireDayUsage = Static<typeof dayUsageSchema>;
 export type WireOwnedCache = Static<typeof ownedCacheSchema>;
 export type WireOwnedFile = Static<typeof ownedFileSchema>;
 
@@ -199,15 +188,6 @@ export function parseBalanceAdded(value: unknown): ParsedChange {
 /** @throws ApiError as above. */
 export function checkKeyCreate(value: unknown): void {
   if (!fitsNothing(value)) throw refuse(keyCreateSchema, value);
-}
-
-/** @throws ApiError for a number that is not allowed. */
-export function parseUsageDays(query: string): number {
-  const text = new URLSearchParams(query).get('days');
-  if (text === null) return usageDaysMax;
-  const days = /^\d{1,3}$/.test(text) ? Number(text) : 0;
-  if (days >= 1 && days <= usageDaysMax) return days;
-  throw invalid(`days must be an integer in [1, ${usageDaysMax}], got ${quoted(text)}`, 'days');
 }
 
 // ------------------------------------------------------------------ answers

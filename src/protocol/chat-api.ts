@@ -3,6 +3,7 @@
  * It must never say of a field what its schema does not say.
  */
 import type { ErrorName } from '../errors.js';
+import { accountResource } from './account-api.js';
 import { adminResource } from './admin-api.js';
 import type { Resource } from './api.js';
 import { cacheResource, tagResource } from './caching-api.js';
@@ -185,6 +186,7 @@ export function resources(modelIds: readonly string[]): readonly Resource[] {
     fileResource,
     modelResource,
     estimateResource,
+    accountResource,
     serverResource,
     adminResource,
   ];

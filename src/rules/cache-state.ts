@@ -86,7 +86,8 @@ export type CacheEffect =
   | { readonly type: 'prefill'; readonly generation: number }
   /** Validation has its result already, but `pending` is what the creator is told first. */
   | { readonly type: 'refuse'; readonly generation: number; readonly error: CacheError }
-  | { readonly type: 'forget'; readonly hash: PrefixHash }
+  /** It was live and is not any more: its tokens count no longer, and its bytes may be freed. */
+  | { readonly type: 'forget'; readonly cache: CacheRecord }
   /** The cache is gone: what it took of its owner's room is free. */
   | { readonly type: 'release'; readonly owner: string; readonly bytes: number };
 
@@ -257,8 +258,7 @@ function settled(
 function effectsOf(state: CacheState, next: CacheState): readonly CacheEffect[] {
   const held = state !== null && holdsSnapshot(state);
   const holds = next !== null && holdsSnapshot(next);
-  const dropped: readonly CacheEffect[] =
-    held && !holds ? [{ type: 'forget', hash: state.hash }] : [];
+  const dropped: readonly CacheEffect[] = held && !holds ? [{ type: 'forget', cache: state }] : [];
   const begun = next?.generation !== state?.generation ? pendingEffects(next) : [];
   return [...dropped, ...released(state, next), ...begun];
 }

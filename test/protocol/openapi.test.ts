@@ -65,6 +65,8 @@ t.test('every place is described, and only two answer without a key', async (t) 
     '/v1/models',
     '/v1/models/{id}',
     '/v1/tokenizers/estimate-token-count',
+    '/v1/users/{user}/balance',
+    '/v1/users/{user}/usage',
     '/health',
     '/openapi.json',
     '/admin/v1/status',

@@ -14,6 +14,8 @@ export interface TestService {
   readonly url: string;
   readonly dataDir: string;
   readonly log: readonly string[];
+  /** Before its test ends, for one that follows it on the same folder. */
+  close(): Promise<void>;
   /** `path` begins with a slash and is relative to `url`, or absolute from the root with `root: true`. */
   call(
     method: string,
@@ -34,8 +36,13 @@ export async function openService(t: Test, env: Env = {}): Promise<TestService> 
   const log: string[] = [];
   const config = loadConfig({ flags: {}, env: { ...serviceEnv(dataDir), ...env } });
   const service = await serve(config, (line) => log.push(line));
-  t.teardown(() => service.close());
-  return { url: service.url, dataDir, log, call: caller(service.url) };
+  let closed: Promise<void> | null = null;
+  const close = () => {
+    closed ??= service.close();
+    return closed;
+  };
+  t.teardown(close);
+  return { url: service.url, dataDir, log, close, call: caller(service.url) };
 }
 
 export function serviceEnv(dataDir: string): Env {

@@ -4,16 +4,15 @@
  */
 import type { Accounts } from '../../actors/account.js';
 import type { Clock } from '../../clock.js';
+import { parseUsageDays } from '../../protocol/account.js';
 import {
   pageJson,
   parseBalanceAdded,
-  parseUsageDays,
   parseUserChange,
   sliceOf,
-  type WireDayUsage,
   type WireUser,
 } from '../../protocol/admin.js';
-import { type DayUsage, dateOf, usageDays } from '../../rules/account.js';
+import { type DayUsage, usageDays } from '../../rules/account.js';
 import type { UserChange } from '../../rules/account-change.js';
 import type { AccountPolicy } from '../../rules/account-policy.js';
 import {
@@ -23,6 +22,7 @@ import {
   requestView,
   tokenView,
 } from '../../rules/account-rates.js';
+import { dayJson } from '../account.js';
 import { type Route, route } from '../router.js';
 import { type AdminGate, jsonBody } from './gate.js';
 
@@ -151,14 +151,4 @@ function rateJson(view: RateView | null) {
   if (view === null) return null;
   const { limit, remaining, resetMs } = view;
   return { limit, remaining, reset_seconds: resetMs / 1000 };
-}
-
-export function dayJson(usage: DayUsage): WireDayUsage {
-  return {
-    date: dateOf(usage),
-    requests: usage.requests,
-    prompt_tokens: usage.promptTokens,
-    cached_tokens: usage.cachedTokens,
-    completion_tokens: usage.completionTokens,
-  };
 }

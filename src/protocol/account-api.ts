@@ -1,0 +1,58 @@
+/**
+ * Owns the description of the operations on one's own account.
+ * It must never say of a field what its schema does not say.
+ */
+import { limits } from '../limits.js';
+import { balanceSchema, dayUsageSchema, usageListSchema } from './account.js';
+import type { Operation, Parameter, Resource } from './api.js';
+import { Type } from './schema.js';
+
+const common = { method: 'get', tag: 'Account', secured: true } as const;
+
+const user: Parameter = {
+  name: 'user',
+  in: 'path',
+  required: true,
+  description: '`me`, or the own name.',
+  schema: Type.String(),
+};
+
+export const usageDays: Parameter = {
+  name: 'days',
+  in: 'query',
+  description: 'The newest so many.',
+  schema: Type.Integer({ minimum: 1, maximum: limits.usageDaysMax, default: limits.usageDaysMax }),
+};
+
+const answer = (description: string, schema: string): Operation['response'] => ({
+  description,
+  media: [{ type: 'application/json', schema }],
+});
+
+export const accountResource: Resource = {
+  tag: 'Account',
+  description: "The caller's own account.",
+  schemas: { Balance: balanceSchema, DayUsage: dayUsageSchema, UsageList: usageListSchema },
+  operations: [
+    {
+      ...common,
+      path: '/v1/users/{user}/balance',
+      id: 'getBalance',
+      summary: 'Get the balance, in tokens',
+      parameters: [user],
+      response: answer('The balance.', 'Balance'),
+      errors: ['otherUser'],
+    },
+    {
+      ...common,
+      path: '/v1/users/{user}/usage',
+      id: 'getUsage',
+      summary: 'Get what was used, by day',
+      description:
+        'The newest day first; days on which nothing was used are left out, but for today.',
+      parameters: [user, usageDays],
+      response: answer('The days.', 'UsageList'),
+      errors: ['otherUser'],
+    },
+  ],
+};
