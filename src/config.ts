@@ -19,6 +19,7 @@ import {
   settingNames,
   settings,
 } from './settings/table.js';
+import type { RemoteConfig } from './settings/upstreams.js';
 
 export interface WeightsConfig {
   /** File name in the models folder, or an absolute path. */
@@ -47,6 +48,8 @@ export interface ModelConfig {
   readonly tokenizer: string;
   /** Jinja template that replaces the one published with the weights. */
   readonly template: string | null;
+  /** The servers that run it; null for an engine that runs it here. */
+  readonly remote: RemoteConfig | null;
 }
 
 export interface ApiKeySetting {

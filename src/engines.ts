@@ -51,6 +51,7 @@ function hostStart(config: Config, module: string): HostStart {
       id: model.id,
       weights: weightsOf(config, model),
       window: model.window,
+      ...(model.remote === null ? {} : { remote: model.remote }),
     }));
   const stateDir = join(config.dataDir, 'engine');
   const bounds = { slots, memoryBytesMax, snapshotBytesMax };

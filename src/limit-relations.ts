@@ -30,6 +30,10 @@ export function assertRelations(limits: Limits, windows: typeof modelWindows): v
     limits.fileBytesMax + limits.extractionUnpackedBytesMax < limits.extractionMemoryBytesMax,
     'a document that keeps the other bounds must have room',
   );
+  assert(limits.upstreamRetryMs <= limits.upstreamRetryMsMax);
+  assert(limits.upstreamHealthMs < limits.upstreamFirstByteMs);
+  assert(limits.inferQueueMax <= limits.upstreamConnectionsMax, 'no chat waits for a connection');
+  assert(limits.upstreamEventBytesMax < limits.frameBytesMax, 'a piece must fit into a frame');
   assert(limits.streamBacklogBytesMax < limits.streamBacklogBytesHardMax);
   assert(limits.bodyAheadBytesMax < limits.bodyBytesMax);
   assert(limits.bodyBytesMax < limits.bodyBytesHeldMax);

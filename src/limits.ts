@@ -1,8 +1,10 @@
 /**
  * Owns every bound of the service, each number once; that they fit each other is asserted at load.
- * No other file may hold a bound on a queue, a body, a list or a wait.
+ * No other file but its parts may hold a bound on a queue, a body, a list or a wait.
  */
+
 import { assertRelations } from './limit-relations.js';
+import { upstreamLimits } from './limits/upstream.js';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -228,6 +230,8 @@ export const limits = {
   grammarRepeatMax: 65_536,
   /** Ways to read the same text that a grammar may have to follow at once. */
   grammarWaysMax: 256,
+
+  ...upstreamLimits,
 
   // Actors
   mailboxLengthMax: 1024,

@@ -150,7 +150,7 @@ function routes(parts: Omit<Parts, 'records'>): Route[] {
 function openChats(catalog: Catalog, caches: Caches, log: Log): ChatService {
   const report = (fault: unknown) => log(`cache: ${faultText(fault)}`);
   const clock = systemClock;
-  return new ChatService({ catalog, caches, clock, newBytes: systemRandom, report });
+  return new ChatService({ catalog, caches, clock, newBytes: systemRandom, report, log });
 }
 
 /** The one file that only this process may have open. */

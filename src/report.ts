@@ -34,7 +34,7 @@ export interface ChatTimes {
 export interface ChatNote {
   readonly model: string;
   readonly stream: boolean;
-  readonly promptTokens: number;
+  promptTokens: number;
   /** Of the prompt, those the engine did not evaluate. */
   cachedTokens: number;
   completionTokens: number;

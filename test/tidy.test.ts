@@ -16,6 +16,7 @@ const leaves = [
   'src/codec',
   'src/errors',
   'src/limits',
+  'src/limits/upstream',
   'src/limit-relations',
   'src/report',
 ];

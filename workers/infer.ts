@@ -59,16 +59,25 @@ async function* keep(engine: Engine, { work, signal }: StreamControl): AsyncGene
   yield { type: 'prefilled', snapshot: await engine.prefill(work.task, signal) };
 }
 
+interface EngineError extends Error {
+  readonly code?: string;
+  readonly retryAfterMs?: number;
+}
+
 /** Engines are plugins and know no table of errors: their `code` is what they can say. */
 function engineError(cause: unknown): ErrorValue {
-  const { code, message } = cause instanceof Error ? (cause as NodeJS.ErrnoException) : {};
+  const { code, message, retryAfterMs } = cause instanceof Error ? (cause as EngineError) : {};
   if (code === 'overloaded') {
-    return { row: 'overloaded', values: {}, extra: { retryAfterMs: 1000 } };
+    return { row: 'overloaded', values: {}, extra: { retryAfterMs: retryAfterMs ?? 1000 } };
+  }
+  if (code === 'unavailable') {
+    const extra = retryAfterMs === undefined ? {} : { retryAfterMs };
+    return { row: 'unavailable', values: { error: message ?? '' }, extra };
   }
   if (code === 'no_space') {
     return { row: 'unavailable', values: { error: message ?? '' }, extra: {} };
   }
-  if (code === 'unsupported_schema') {
+  if (code === 'unsupported_schema' || code === 'refused') {
     return { row: 'invalidRequest', values: { error_details: message ?? '' }, extra: {} };
   }
   return toErrorValue(cause);

@@ -109,13 +109,19 @@ export class CacheUse {
       const missReason = 'the prompt of the chat does not begin with the tokens of the cache';
       return new CacheUse(parts, { ...missed('miss', 'content', missReason), matched: true }, null);
     }
-    return new CacheUse(parts, verdict, { name: found.record.hash, tokens: prefix.length });
+    const snapshot = { name: found.record.hash, tokens: prefix.length };
+    return new CacheUse(parts, verdict, snapshot);
   }
 
   private constructor(parts: CacheUseParts, verdict: Verdict, snapshot: SnapshotRef | null) {
     this.#parts = parts;
     this.#verdict = verdict;
     this.snapshot = snapshot;
+  }
+
+  /** How many messages of the chat are the cache's, where it is reused. */
+  get prefixMessages(): number {
+    return this.snapshot === null ? 0 : (this.#parts.found?.texts().messages.length ?? 0);
   }
 
   get dryRun(): boolean {

@@ -7,6 +7,7 @@ import { type ApiError, fromErrorValue } from '../errors.js';
 import { limits } from '../limits.js';
 import type {
   Constraint,
+  ConversationRequest,
   EngineEvent,
   GenerateTask,
   PrefillTask,
@@ -55,10 +56,13 @@ export interface PromptAsCounted {
   readonly maxTokens: number;
   readonly endIds: readonly number[];
   readonly newDecoder: () => TextDecoder;
+  /** For an engine that hands it on; null for one that works with ids. */
+  readonly conversation: ConversationRequest | null;
 }
 
 export function planGeneration(request: ChatRequest, prompt: PromptAsCounted): GenerationPlan {
-  const tools = planTools(request.tools, request.toolChoice);
+  const { conversation } = prompt;
+  const tools = planTools(conversation ? [] : request.tools, request.toolChoice);
   const { temperature, topP, presencePenalty, frequencyPenalty, seed } = request;
   return {
     task: {
@@ -70,8 +74,11 @@ export function planGeneration(request: ChatRequest, prompt: PromptAsCounted): G
       choices: request.choices,
       endIds: prompt.endIds,
       sampling: { temperature, topP, presencePenalty, frequencyPenalty, seed },
-      constraint: tools.constraint ?? formatConstraint(request.responseFormat),
+      constraint: conversation
+        ? null
+        : (tools.constraint ?? formatConstraint(request.responseFormat)),
       logprobs: request.logprobs,
+      ...(conversation ? { conversation } : {}),
     },
     stop: request.stop,
     toolMode: tools.mode,
@@ -87,6 +94,22 @@ function formatConstraint(format: ResponseFormat): Constraint | null {
 
 /** Pieces read before their credit is given back: a message for each would cost more than it moves. */
 const GRANT_PIECES = limits.creditPieces / 2;
+
+type EngineUsage = Extract<EngineEvent, { readonly type: 'usage' }>;
+type ChoiceEvent = Extract<EngineEvent, { readonly choice: number }>;
+
+function pushed(answer: ChoiceAnswer, event: ChoiceEvent): AnswerDelta | null {
+  switch (event.type) {
+    case 'piece':
+      return answer.push(event.ids, event.logprobs);
+    case 'text':
+      return answer.pushText(event.text, event.tokens, event.logprobs);
+    case 'call':
+      return answer.pushCall(event);
+    case 'finished':
+      return answer.end(event.reason);
+  }
+}
 
 /** How many generations there are now: those the engine has not begun, and those it has. */
 export interface GenerationLoad {
@@ -121,6 +144,7 @@ export class Generation implements TokenStreamHandlers, Turn {
   #left = false;
   #started = false;
   #reusedTokens = 0;
+  #usage: EngineUsage | null = null;
 
   constructor(
     readonly parts: GenerationParts,
@@ -185,6 +209,16 @@ export class Generation implements TokenStreamHandlers, Turn {
     };
   }
 
+  /** As the engine's server counted them; null where the count is ours. */
+  get promptTokens(): number | null {
+    return this.#usage?.promptTokens ?? null;
+  }
+
+  /** Of the whole answer. A server says it at the end, and may have reused more than the prefix it was asked for. */
+  get cachedTokens(): number {
+    return this.#usage?.reusedTokens ?? this.#reusedTokens;
+  }
+
   /** Nobody wants the rest; `ended` still comes. */
   cancel(): void {
     this.#left = true;
@@ -225,16 +259,24 @@ export class Generation implements TokenStreamHandlers, Turn {
       if (!this.#left) this.listener.started();
       return;
     }
+    if (event.type === 'usage') {
+      this.#usage = event;
+      event.completionTokens.forEach((tokens, choice) => {
+        this.#answers[choice]?.count(tokens);
+      });
+      return;
+    }
     // Also a piece that nobody wants any more has used up credit.
-    if (event.type === 'piece') this.#piecesRead += 1;
+    if (event.type !== 'finished') this.#piecesRead += 1;
     this.times.firstPieceMs ??= this.parts.clock.monotonicMs();
     const answer = this.#answers[event.choice];
     if (answer === undefined || answer.finish !== null) return;
-    const delta =
-      event.type === 'piece' ? answer.push(event.ids, event.logprobs) : answer.end(event.reason);
+    const delta = pushed(answer, event);
     if (this.#left) return;
     if (delta !== null) this.listener.delta(event.choice, delta);
-    if (answer.finish !== null) this.#finish(event.choice, answer.finish, event.type === 'piece');
+    if (answer.finish !== null) {
+      this.#finish(event.choice, answer.finish, event.type !== 'finished');
+    }
   }
 
   #finish(choice: number, reason: FinishReason, early: boolean): void {

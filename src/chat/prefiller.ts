@@ -7,6 +7,7 @@ import type { Clock } from '../clock.js';
 import { ApiError } from '../errors.js';
 import type { AccountPolicy } from '../rules/account-policy.js';
 import type { Catalog } from './catalog.js';
+import { conversationOf } from './conversation.js';
 import { attempted } from './prefill-attempts.js';
 
 type Prefix = Pick<PrefillTask, 'messages' | 'tools'>;
@@ -43,7 +44,11 @@ export class EnginePrefiller implements Prefiller {
     for (const model of models) {
       const prompt = await model.prompts.prefixIds(owner, prefix);
       if (prompt.length >= model.window) continue;
-      return await model.inference.prefill({ model: model.id, owner, prompt, snapshot }, signal);
+      const conversation = model.engine.conversation
+        ? { conversation: conversationOf(prefix.messages, prefix.tools) }
+        : {};
+      const task = { model: model.id, owner, prompt, snapshot, ...conversation };
+      return await model.inference.prefill(task, signal);
     }
     throw new ApiError('inputTooLong');
   }

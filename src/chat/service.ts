@@ -4,7 +4,6 @@
  */
 import type { Caches, FoundCache } from '../actors/cache.js';
 import { type Clock, type NewBytes, tenthMs, unixS } from '../clock.js';
-import type { TokenLogprob } from '../plugin/contract.js';
 import { type CacheOptions, readCacheHeaders } from '../protocol/cache-options.js';
 import {
   beginsWithCache,
@@ -16,9 +15,11 @@ import { type ChatRequest, parseChatRequest } from '../protocol/chat.js';
 import { type AnswerHead, newCompletionId, type TokenLogprobs } from '../protocol/completion.js';
 import type { JsonObject } from '../protocol/schema.js';
 import type { ChatTimes } from '../report.js';
+import type { AnswerLogprob } from '../rules/answer.js';
 import { answerTokensMax } from '../rules/token-budget.js';
 import { CacheUse, findCache } from './cache-use.js';
 import type { Catalog, ChatCaller, ServedModel } from './catalog.js';
+import { conversationRequest } from './conversation.js';
 import {
   Generation,
   type GenerationListener,
@@ -33,6 +34,8 @@ export interface ChatServiceOptions {
   readonly newBytes: NewBytes;
   /** Takes failures that must not cost a chat anything. */
   readonly report: (fault: unknown) => void;
+  /** Takes what the operator should know. */
+  readonly log: (line: string) => void;
 }
 
 /** A header's value by its lower-case name. */
@@ -47,8 +50,11 @@ interface Opened {
 
 export class ChatService {
   readonly load: GenerationLoad = { waiting: 0, running: 0 };
+  readonly #otherCounts: OtherCounts;
 
-  constructor(readonly options: ChatServiceOptions) {}
+  constructor(readonly options: ChatServiceOptions) {
+    this.#otherCounts = new OtherCounts(options.log);
+  }
 
   /** @throws ApiError for a bad request, an unknown model, a cache that is not there, or a prompt that is too long. */
   async prepare(caller: ChatCaller, value: unknown, header: ReadHeader): Promise<PreparedChat> {
@@ -65,12 +71,12 @@ export class ChatService {
     const parts = { caches, report, owner, found, request, model, ids, requestMs, prefills };
     const cache = options === null ? null : await CacheUse.open({ ...parts, options });
     const id = newCompletionId(newBytes);
-    const { load } = this;
     const head = { id, createdS: unixS(clock), model: model.id };
     const tokenizeMs = tenthMs(countedMs - openedMs);
     const cacheMs = cache === null ? 0 : tenthMs(foundMs + clock.monotonicMs() - countedMs);
     const plan = { owner, request, model, ids, maxTokens, head, cache, tokenizeMs, cacheMs };
-    return new PreparedChat({ ...plan, newBytes, load, clock });
+    const shared = { newBytes, clock, load: this.load, otherCounts: this.#otherCounts };
+    return new PreparedChat({ ...plan, ...shared });
   }
 
   /** In the order of the contract: the request, its model, then the cache. */
@@ -117,6 +123,23 @@ interface Prepared {
   readonly clock: Clock;
   readonly tokenizeMs: number;
   readonly cacheMs: number;
+  readonly otherCounts: OtherCounts;
+}
+
+/** Tells once for each model that its server does not count like the tokenizer it was given here. */
+class OtherCounts {
+  readonly #told = new Set<string>();
+
+  constructor(readonly log: (line: string) => void) {}
+
+  look(model: string, counted: number, byServer: number | null): void {
+    if (byServer === null || byServer === counted || this.#told.has(model)) return;
+    this.#told.add(model);
+    this.log(
+      `model ${model}: a prompt that has ${counted} tokens by its tokenizer here has ${byServer} by its upstream; ` +
+        'usage is the upstream’s, estimates and bounds are ours: give the model the vocabulary and the template of its upstream',
+    );
+  }
 }
 
 /** A chat that passed every check and can run. */
@@ -163,16 +186,28 @@ export class PreparedChat {
       maxTokens,
       endIds: info.endIds,
       newDecoder: () => model.prompts.newDecoder(),
+      conversation: model.engine.conversation
+        ? conversationRequest(request, cache?.prefixMessages ?? 0)
+        : null,
     });
     const { inference, turns } = model;
     return new Generation({ inference, turns, load, clock }, plan, listener);
+  }
+
+  /** Once the engine has said all: what a chat used is what its server counted, if it counts. */
+  usedPromptTokens(generation: Generation | null): number {
+    const { ids, model, otherCounts } = this.prepared;
+    const byServer = generation?.promptTokens ?? null;
+    otherCounts.look(model.id, ids.length, byServer);
+    return byServer ?? ids.length;
   }
 
   newCallId(): string {
     return `call_${this.prepared.newBytes(12).toString('hex')}`;
   }
 
-  describeToken(token: TokenLogprob): TokenLogprobs {
+  describeToken(token: AnswerLogprob): TokenLogprobs {
+    if (!('id' in token)) return token;
     const { prompts } = this.prepared.model;
     const describe = ({ id, logprob }: { id: number; logprob: number }) => {
       const bytes = prompts.tokenBytes(id);

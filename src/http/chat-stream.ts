@@ -27,6 +27,8 @@ export interface ChatStreamOptions {
 export class ChatStream implements GenerationListener {
   readonly #writer: ChunkWriter;
   readonly #unfinished: Set<number>;
+  /** Tool calls of each choice so far. */
+  readonly #calls = new Map<number, number>();
   readonly #settle: { resolve(succeeded: boolean): void; reject(error: ApiError): void };
   #events: EventStream | null = null;
   #fluent = true;
@@ -59,8 +61,10 @@ export class ChatStream implements GenerationListener {
     if (delta.type === 'tool-call') {
       const id = this.options.chat.newCallId();
       const { name, arguments: text } = delta.call;
-      this.#send(this.#writer.toolCall(choice, { index: 0, id, name, arguments: '' }));
-      this.#send(this.#writer.toolCall(choice, { index: 0, arguments: text }));
+      const index = this.#calls.get(choice) ?? 0;
+      this.#calls.set(choice, index + 1);
+      this.#send(this.#writer.toolCall(choice, { index, id, name, arguments: '' }));
+      this.#send(this.#writer.toolCall(choice, { index, arguments: text }));
       return;
     }
     const logprobs = delta.logprobs?.map((token) => this.options.chat.describeToken(token)) ?? null;

@@ -114,7 +114,8 @@ class ChatRun {
   /** As far as it came; what is counted is what the account is charged for. */
   #noteEnd(generation: Generation): void {
     const { note } = this;
-    note.cachedTokens = generation.reusedTokens;
+    note.promptTokens = this.chat.usedPromptTokens(generation);
+    note.cachedTokens = generation.cachedTokens;
     note.completionTokens = generation.tokens(null);
     // What never began used nothing.
     if (generation.started) note.times = this.chat.times(generation);
@@ -134,9 +135,9 @@ class ChatRun {
 
   #usage(choice: number | null): Usage & TokenUsage {
     return {
-      promptTokens: this.chat.promptTokens,
+      promptTokens: this.chat.usedPromptTokens(this.#generation),
       completionTokens: this.#generation?.tokens(choice) ?? 0,
-      cachedTokens: this.#generation?.reusedTokens ?? 0,
+      cachedTokens: this.#generation?.cachedTokens ?? 0,
     };
   }
 }

@@ -1,7 +1,18 @@
 /**
  * Owns the contracts between the core and its plugins: plain data in, plain data out.
- * It must stay free of imports, so that a plugin needs nothing of the core but these types.
+ * It must import nothing but its own part, so that a plugin needs nothing of the core but these types.
  */
+
+import type { ExtractionBounds } from './contract/bounds.js';
+import type {
+  Conversation,
+  ConversationEvent,
+  ConversationRequest,
+  RemoteSpec,
+} from './contract/conversation.js';
+
+export type * from './contract/bounds.js';
+export type * from './contract/conversation.js';
 
 export const CONTRACT_VERSION = 1;
 
@@ -69,6 +80,8 @@ export interface EngineModelSpec {
   readonly weights: string | null;
   /** Tokens of prompt and answer together. Beyond the trained window the engine scales RoPE. */
   readonly window: number;
+  /** Servers that run the model, for an engine that asks others. */
+  readonly remote?: RemoteSpec;
 }
 
 export interface EngineOptions {
@@ -97,6 +110,11 @@ export interface EngineModel {
   readonly logprobs: boolean;
   /** False for models that count images but cannot look at them. */
   readonly vision: boolean;
+  /**
+   * True for an engine that hands the messages on, to a server with a template, tool calls and JSON of its own: its tasks
+   * carry a `conversation`, and it answers with `text` and `call` in place of `piece`.
+   */
+  readonly conversation?: boolean;
 }
 
 export interface Sampling {
@@ -136,6 +154,8 @@ export interface PrefillTask {
   readonly prompt: Uint32Array;
   /** Name to keep it under, as in `SnapshotRef`. */
   readonly snapshot: string;
+  /** For a model that wants it: what the prefix was rendered from. */
+  readonly conversation?: Conversation;
 }
 
 export interface SnapshotInfo {
@@ -166,6 +186,8 @@ export interface GenerateTask {
   readonly constraint: Constraint | null;
   /** Number of alternatives with each token's log-probability; null for none at all. */
   readonly logprobs: number | null;
+  /** For a model that wants it. There is no `constraint` then. */
+  readonly conversation?: ConversationRequest;
 }
 
 export interface TokenLogprob {
@@ -178,6 +200,8 @@ export interface TokenLogprob {
 export type EngineEvent =
   /** Once, first: after a reused prefix is loaded, before the rest is evaluated. */
   | { readonly type: 'started'; readonly reusedTokens: number }
+  /** In place of `piece`, from an engine of conversations. */
+  | ConversationEvent
   | {
       readonly type: 'piece';
       readonly choice: number;
@@ -208,13 +232,14 @@ export interface Engine {
   models(): readonly EngineModel[];
   /**
    * Pull is the back-pressure: a generation whose events are not taken pauses alone.
-   * @throws Error with a `code` of `overloaded` when there is no room to queue.
+   * @throws Error with a `code` of `overloaded` when there is no room to queue, `unavailable` when whom it asks does not
+   *   answer, `refused` when the request is at fault; `retryAfterMs` says when to come back where that is known.
    */
   generate(task: GenerateTask, control: GenerateControl): AsyncIterable<EngineEvent>;
   /**
    * Resolves once the next `generate` would reuse the prefix, also after a restart. An intact snapshot of the same
    * weights, settings and build is enough. Yields to running generations; `signal` ends it within one chunk.
-   * @throws Error with a `code` of `overloaded` or `no_space`.
+   * @throws Error with a `code` of `overloaded`, `no_space` or `unavailable`.
    */
   prefill(task: PrefillTask, signal: AbortSignal): Promise<SnapshotInfo>;
   /** Frees memory and disk of a snapshot, for every model. Unknown names are fine. */
@@ -225,22 +250,6 @@ export interface Engine {
 export type EnginePlugin = Plugin<'engine', EngineOptions, Engine>;
 
 // ---------------------------------------------------------------- extractor
-
-/** What one document may cost. A document that reaches a bound fails with the `code` of `bound`, and says which. */
-export interface ExtractionBounds {
-  readonly pagesMax: number;
-  /** Of one picture, decoded. Known from its header before anything is decoded. */
-  readonly pixelsMax: number;
-  /** UTF-16 units of the text of all pages. */
-  readonly textLengthMax: number;
-  /** Of an archive: all entries unpacked. Known from its directory, and counted while unpacking, which may say otherwise. */
-  readonly unpackedBytesMax: number;
-  /** Unpacked to packed bytes, of an archive as a whole. */
-  readonly unpackRatioMax: number;
-  readonly archiveEntriesMax: number;
-  /** Depth of markup, of page trees, of archives in archives. */
-  readonly nestingMax: number;
-}
 
 export interface ExtractorOptions {
   readonly bounds: ExtractionBounds;

@@ -9,7 +9,7 @@ import { Pool } from './pool.js';
 const PIPE_FD = 3;
 
 async function main({ engine }: HostStart): Promise<void> {
-  // Standard input says nothing; that it ends says that the parent has. A worker in a native call would hold up an
+  // Standard input says nothing more; that it ends says that the parent has. A worker in a native call would hold up an
   // ordinary exit.
   process.stdin.resume().once('close', () => process.kill(process.pid, 'SIGKILL'));
   // A terminal's interrupt reaches the whole group; the parent decides when its streams have ended.
@@ -32,4 +32,16 @@ function fail(cause: unknown): never {
   process.exit(1);
 }
 
-void main(JSON.parse(process.argv[2] ?? '') as HostStart);
+/** The first line of standard input. Arguments of a process are for everybody to read, and the start may hold keys. */
+async function readStart(): Promise<HostStart> {
+  let text = '';
+  for await (const chunk of process.stdin
+    .setEncoding('utf8')
+    .iterator({ destroyOnReturn: false })) {
+    text += chunk;
+    if (text.endsWith('\n')) break;
+  }
+  return JSON.parse(text) as HostStart;
+}
+
+void readStart().then(main, fail);

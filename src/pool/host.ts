@@ -159,11 +159,12 @@ export class Host {
   #fork(): ChildProcess | null {
     const entry = fileURLToPath(new URL('./host-child.js', import.meta.url));
     try {
-      // Standard input is never written: it ends when this process does. Standard output is the server's own; whatever
+      // Standard input takes the start, and ends when this process does. Standard output is the server's own; whatever
       // a native library prints goes to standard error.
-      const child = spawn(process.execPath, [entry, JSON.stringify(this.options.start)], {
-        stdio: ['pipe', 2, 2, 'pipe'],
-      });
+      const child = spawn(process.execPath, [entry], { stdio: ['pipe', 2, 2, 'pipe'] });
+      // A child that dies at once breaks the pipe; its exit is told apart.
+      child.stdin?.on('error', () => {});
+      child.stdin?.write(`${JSON.stringify(this.options.start)}\n`);
       child.once('error', (error) => this.#died(child, error.message));
       child.once('exit', (code, signal) => this.#died(child, `${signal ?? `code ${code}`}`));
       return child;

@@ -81,7 +81,7 @@ export interface InferTask {
   readonly asker: number | MessagePort;
 }
 
-/** What a host process is started with, as JSON in its first argument. */
+/** What a host process is started with, as a line of JSON on its standard input. */
 export interface HostStart {
   readonly engine: EngineRef;
 }

@@ -114,6 +114,9 @@ export class TokenStreamClient {
   }
 }
 
+/** What uses up credit. */
+const PIECES: ReadonlySet<EngineEvent['type']> = new Set(['piece', 'text', 'call']);
+
 /** What the answering side knows of one stream. */
 export class StreamControl {
   #credit: number = limits.creditPieces;
@@ -181,7 +184,7 @@ export async function runStream(
     for await (const event of events) {
       if (control.aborted) break;
       send({ type: 'events', stream, events: [event] });
-      const wait = event.type === 'piece' ? control.spend() : null;
+      const wait = PIECES.has(event.type) ? control.spend() : null;
       if (wait !== null) await wait;
     }
     send({ type: 'end', stream });

@@ -2,7 +2,7 @@
  * Owns the way from one choice's generated ids to what its client sees: text, a tool call, a reason to finish.
  * It must never show part of a stop string, of a character, or of the mark that opens a tool call.
  */
-import type { TokenLogprob } from '../plugin/contract.js';
+import type { TextLogprob, TokenLogprob } from '../plugin/contract.js';
 import type { FinishReason } from '../protocol/completion.js';
 import { StopStrings } from './stop-strings.js';
 import { type GeneratedCall, readToolCall, TOOL_CALL_OPEN, type ToolMode } from './tool-calls.js';
@@ -14,12 +14,15 @@ export interface TextDecoder {
   end(): string;
 }
 
+/** By the ids of the vocabulary, or as a server wrote it. */
+export type AnswerLogprob = TokenLogprob | TextLogprob;
+
 export type AnswerDelta =
   | {
       readonly type: 'content';
       /** May be empty beside log-probabilities: the text of a token can be held back. */
       readonly text: string;
-      readonly logprobs: readonly TokenLogprob[] | null;
+      readonly logprobs: readonly AnswerLogprob[] | null;
     }
   | { readonly type: 'tool-call'; readonly call: GeneratedCall };
 
@@ -35,6 +38,8 @@ export class ChoiceAnswer {
   /** Text of the call once one is open. */
   #call: string | null;
   #forced: boolean;
+  /** A server has sent a whole call. */
+  #called = false;
   #tokens = 0;
   #finish: FinishReason | null = null;
 
@@ -62,17 +67,44 @@ export class ChoiceAnswer {
   push(ids: readonly number[], logprobs: readonly TokenLogprob[] | null): AnswerDelta | null {
     if (this.#finish !== null) return null;
     this.#tokens += ids.length;
-    const text = this.#read(this.#decoder.push(ids));
-    if (text === '' && logprobs === null) return null;
-    return { type: 'content', text, logprobs };
+    return this.#show(this.#decoder.push(ids), logprobs);
+  }
+
+  /** The same of a server's text. @param tokens of this choice so far, as far as is known. */
+  pushText(
+    text: string,
+    tokens: number,
+    logprobs: readonly TextLogprob[] | null,
+  ): AnswerDelta | null {
+    if (this.#finish !== null) return null;
+    this.#tokens = tokens;
+    return this.#show(text, logprobs);
+  }
+
+  /** A server's tool call; the choice ends with it, or with others that follow. */
+  pushCall(call: GeneratedCall): AnswerDelta | null {
+    if (this.#finish !== null) return null;
+    this.#called = true;
+    return { type: 'tool-call', call };
+  }
+
+  /** A server has counted this choice itself. What came after a stop string has been paid for there. */
+  count(tokens: number): void {
+    this.#tokens = tokens;
   }
 
   /** The engine is done with this choice. */
   end(reason: 'stop' | 'length'): AnswerDelta | null {
     if (this.#finish !== null) return null;
     const text = this.#read(this.#decoder.end());
-    this.#finish ??= reason;
+    this.#finish ??= this.#called && reason === 'stop' ? 'tool_calls' : reason;
     return this.#call === null ? content(text + this.#stops.end()) : this.#endCall(this.#call);
+  }
+
+  #show(generated: string, logprobs: readonly AnswerLogprob[] | null): AnswerDelta | null {
+    const text = this.#read(generated);
+    if (text === '' && logprobs === null) return null;
+    return { type: 'content', text, logprobs };
   }
 
   /** Takes what belongs to a call; returns what may be shown. */

@@ -8,6 +8,7 @@ import { type AccountsConfig, readAccounts } from './accounts.js';
 import { byteCount, GIB, integer, type Kind, path, pattern } from './kinds.js';
 import type { Json, Place } from './place.js';
 import type { NamedKind, PluginFinder } from './plugins.js';
+import { readRemote } from './upstreams.js';
 
 export interface FileContext {
   /** Module of the engine for models that name none. */
@@ -62,21 +63,35 @@ function readModel(
   weights: WeightsTable,
   context: FileContext,
 ): ModelConfig {
-  place.checkKeys(entry, ['engine', 'weights', 'window', 'tokenizer', 'template', 'family']);
   const { plugins } = context;
   const engine = module('engine', entry.engine ?? context.engine, place, plugins);
+  const builtIn = (found: string) => engine === plugins.find('engine', found, place.folder);
+  const remote = builtIn('openai');
+  place.checkKeys(entry, remote ? [...modelKeys, ...remoteKeys] : modelKeys);
   // The echo engine answers from the prompt itself and needs no vocabulary of a model.
-  const echo = engine === plugins.find('engine', 'echo', place.folder);
-  const tokenizer = entry.tokenizer ?? (echo ? 'bytes' : 'tiktoken');
+  const echo = builtIn('echo');
+  const named = weightsName(entry.weights, echo || remote ? null : DEFAULT_WEIGHTS, weights, place);
+  const usual = usualTokenizer(echo, remote && named === null);
+  const known: Json = Object.hasOwn(defaultModels, id) ? (defaultModels[id] as Json) : {};
   return {
     id: place.read(name, id),
-    family: place.in('family').read(name, entry.family ?? id),
+    family: place.in('family').read(name, entry.family ?? known.family ?? id),
     engine,
-    weights: weightsName(entry.weights, echo ? null : DEFAULT_WEIGHTS, weights, place),
-    window: place.in('window').read(windowTokens, entry.window),
-    tokenizer: module('tokenizer', tokenizer, place, plugins),
+    weights: named,
+    window: place.in('window').read(windowTokens, entry.window ?? known.window),
+    tokenizer: module('tokenizer', entry.tokenizer ?? usual, place, plugins),
+    remote: remote ? readRemote(id, entry, place) : null,
     template: readTemplate(entry.template ?? null, place.in('template'), context.readFile),
   };
+}
+
+const modelKeys = ['engine', 'weights', 'window', 'tokenizer', 'template', 'family'];
+const remoteKeys = ['upstreams', 'timeouts'];
+
+/** Without a vocabulary here the upstream is asked for the ids. */
+function usualTokenizer(echo: boolean, asks: boolean): string {
+  if (asks) return 'upstream';
+  return echo ? 'bytes' : 'tiktoken';
 }
 
 function module(kind: NamedKind, raw: unknown, place: Place, plugins: PluginFinder): string {
