@@ -25,6 +25,7 @@ import type {
 import { AnswerReader } from './engine-openai/answer.js';
 import { firstToAnswer } from './engine-openai/attempts.js';
 import type { Answer } from './engine-openai/connection.js';
+import type { Dialect } from './engine-openai/dialect.js';
 import { broken, failureOf, UpstreamError } from './engine-openai/failure.js';
 import { type Replica, Replicas } from './engine-openai/replicas.js';
 import { chatBody, prefixBody } from './engine-openai/request.js';
@@ -81,8 +82,11 @@ class OpenAiEngine implements Engine {
     const { replica, prefix } = begun;
     let isWhole = false;
     try {
-      yield { type: 'started', reusedTokens: prefix?.cachedTokens ?? 0 };
-      const reader = new AnswerReader(task.choices, replica.upstream.apiKey);
+      // Behind the prefix there was a turn of ours, which may be cached as well.
+      const reusedTokens = Math.min(prefix?.cachedTokens ?? 0, task.snapshot?.tokens ?? 0);
+      yield { type: 'started', reusedTokens };
+      const echo = echoOf(conversation, replica.dialect);
+      const reader = new AnswerReader(task.choices, replica.upstream.apiKey, echo);
       for await (const data of resumed(begun)) {
         isWhole = data === '[DONE]';
         if (isWhole) break;
@@ -234,6 +238,11 @@ async function reuse({ events, answer }: Begun): Promise<void> {
   } finally {
     cancel();
   }
+}
+
+/** What the upstream says again before it goes on. */
+function echoOf({ messages, partial }: ConversationRequest, { repeats }: Dialect): string {
+  return partial && repeats ? (messages.at(-1)?.content ?? '') : '';
 }
 
 function allCancelled(choices: number, control: GenerateControl): boolean {

@@ -59,6 +59,7 @@ export const limits = {
   /** UTF-16 units of one JSON schema of a tool or a response format. */
   schemaLengthMax: 64 * KIB,
   logprobsTopMax: 20,
+  cacheSaltLengthMax: 128,
   maxTokensDefault: 1024,
 
   // Context caches

@@ -4,6 +4,7 @@
  */
 import { limits } from '../../src/limits.js';
 import type { EngineEvent, TextChance, TextLogprob } from '../../src/plugin/contract.js';
+import { Echo } from './echo.js';
 import { broken, reasonOf } from './failure.js';
 import { splitCount, type Usage, usageOf } from './usage.js';
 
@@ -19,6 +20,7 @@ interface Choice {
   /** As the upstream said it of this choice alone. */
   counted: number | null;
   reason: 'stop' | 'length' | null;
+  readonly echo: Echo;
 }
 
 interface WireChance {
@@ -61,12 +63,15 @@ export class AnswerReader {
   constructor(
     choices: number,
     readonly secret: string | null,
+    /** What is left out where a choice begins with it. */
+    echo = '',
   ) {
     this.#choices = Array.from({ length: choices }, () => ({
       calls: new Map(),
       chunks: 0,
       counted: null,
       reason: null,
+      echo: new Echo(echo),
     }));
   }
 
@@ -112,12 +117,13 @@ export class AnswerReader {
     const { content, reasoning_content, reasoning, tool_calls } = wire.delta ?? {};
     const calls = Array.isArray(tool_calls) ? (tool_calls as readonly WireCall[]) : [];
     for (const call of calls) this.#readCall(choice, call);
-    const text = typeof content === 'string' ? content : '';
+    const said = typeof content === 'string' ? content : '';
     const hidden = [reasoning_content, reasoning].some((each) => typeof each === 'string' && each);
-    if (text !== '' || hidden || calls.length > 0) choice.chunks += 1;
+    if (said !== '' || hidden || calls.length > 0) choice.chunks += 1;
     if (typeof wire.finish_reason === 'string') {
       choice.reason = wire.finish_reason === 'length' ? 'length' : 'stop';
     }
+    const text = choice.echo.without(said) + (choice.reason === null ? '' : choice.echo.end());
     const logprobs = wire.logprobs?.content?.map(readLogprob) ?? null;
     if (text === '' && !logprobs?.length) return [];
     const tokens = choice.counted ?? choice.chunks;

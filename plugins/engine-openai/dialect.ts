@@ -10,6 +10,8 @@ export interface Dialect {
   readonly saltsCache: boolean;
   /** How a last message of the assistant's is continued. */
   readonly partial: 'last-message' | 'flags' | 'partial';
+  /** A continued message may be repeated from its beginning. */
+  readonly repeats: boolean;
 }
 
 /** Top-k, min-p and repetition are off by the contract; these servers have defaults of their own, or the model's. */
@@ -20,6 +22,7 @@ const dialects: ReadonlyMap<string, Dialect> = new Map([
       sampling: { top_k: -1, min_p: 0, repetition_penalty: 1 },
       saltsCache: true,
       partial: 'flags',
+      repeats: false,
     },
   ],
   [
@@ -28,6 +31,7 @@ const dialects: ReadonlyMap<string, Dialect> = new Map([
       sampling: { top_k: -1, min_p: 0, repetition_penalty: 1 },
       saltsCache: true,
       partial: 'flags',
+      repeats: false,
     },
   ],
   [
@@ -36,12 +40,18 @@ const dialects: ReadonlyMap<string, Dialect> = new Map([
       sampling: { top_k: 0, min_p: 0, repeat_penalty: 1 },
       saltsCache: false,
       partial: 'last-message',
+      repeats: true,
     },
   ],
-  ['preface', { sampling: {}, saltsCache: true, partial: 'partial' }],
+  ['preface', { sampling: {}, saltsCache: true, partial: 'partial', repeats: false }],
 ]);
 
-export const plainDialect: Dialect = { sampling: {}, saltsCache: false, partial: 'partial' };
+export const plainDialect: Dialect = {
+  sampling: {},
+  saltsCache: false,
+  partial: 'partial',
+  repeats: false,
+};
 
 /** @param text the body of `GET /models`. */
 export function dialectOf(text: string, model: string): Dialect {

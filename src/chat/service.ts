@@ -109,6 +109,11 @@ export class ChatService {
   }
 }
 
+/** No user is called like that. */
+function salted(owner: string, salt: string | null): string {
+  return salt === null ? owner : `${owner} ${salt}`;
+}
+
 interface Prepared {
   readonly owner: string;
   readonly request: ChatRequest;
@@ -178,11 +183,12 @@ export class PreparedChat {
   run(listener: GenerationListener): Generation {
     const { owner, request, model, ids, maxTokens, cache, load, clock } = this.prepared;
     const { info } = model.prompts;
+    const snapshot = cache?.snapshot ?? null;
     const plan = planGeneration(request, {
       model: model.id,
-      owner,
+      owner: snapshot === null ? salted(owner, request.cacheSalt) : owner,
       ids,
-      snapshot: cache?.snapshot ?? null,
+      snapshot,
       maxTokens,
       endIds: info.endIds,
       newDecoder: () => model.prompts.newDecoder(),

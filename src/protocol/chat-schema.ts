@@ -100,6 +100,14 @@ export const chatRequestSchema = Type.Object({
     }),
   ),
   user: absent(Type.String()),
+  cache_salt: absent(
+    Type.String({
+      minLength: 1,
+      maxLength: limits.cacheSaltLengthMax,
+      description:
+        'Automatic reuse of a prefix happens only between requests with the same salt: for a service that asks for its own users.',
+    }),
+  ),
 });
 
 export type WireChatRequest = Static<typeof chatRequestSchema>;

@@ -44,6 +44,8 @@ export interface ChatRequest {
   readonly seed: number | null;
   /** Alternatives wanted beside each token's own log-probability; null: no log-probabilities at all. */
   readonly logprobs: number | null;
+  /** Requests with another salt reuse nothing of this one's; null is a salt of its own. */
+  readonly cacheSalt: string | null;
   /** As they came, for identities by canonical form. Absent, null and empty tools are all empty here. */
   readonly wireMessages: readonly JsonObject[];
   readonly wireTools: readonly JsonObject[];
@@ -90,6 +92,7 @@ function readRequest(wire: WireChatRequest): ChatRequest {
     responseFormat: readResponseFormat(wire.response_format),
     seed: wire.seed ?? null,
     logprobs: wire.logprobs === true ? (wire.top_logprobs ?? 0) : null,
+    cacheSalt: wire.cache_salt ?? null,
     wireMessages: wire.messages,
     wireTools: wire.tools ?? [],
   };

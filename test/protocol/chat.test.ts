@@ -356,6 +356,7 @@ const plain: ChatRequest = {
   responseFormat: { type: 'text' },
   seed: null,
   logprobs: null,
+  cacheSalt: null,
   wireMessages: [user],
   wireTools: [],
 };

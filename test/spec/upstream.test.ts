@@ -1,4 +1,5 @@
 /** A preface before a preface: whatever the API promises holds, and the figures are those of the one that evaluates. */
+import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import type { WireCompletion } from '../../src/protocol/completion.js';
 import {
@@ -29,14 +30,22 @@ function openFront(upstreams: readonly Fields[], more: Fields = {}): Promise<Tes
   });
 }
 
-t.test('answers, counts and reasons are those of a service that runs the model itself', async (t) => {
-  for (const more of [{}, { max_tokens: 3 }, { stop: 'c' }, { stop: ['a', 'b', 'x', 'y', 'd'] }]) {
-    const asked = said('abcde fghij', more);
-    const [mine, theirs] = await Promise.all([complete(front, asked), complete(behind, asked)]);
-    t.same(mine.choices, theirs.choices);
-    t.same(mine.usage, theirs.usage);
-  }
-});
+t.test(
+  'answers, counts and reasons are those of a service that runs the model itself',
+  async (t) => {
+    for (const more of [
+      {},
+      { max_tokens: 3 },
+      { stop: 'c' },
+      { stop: ['a', 'b', 'x', 'y', 'd'] },
+    ]) {
+      const asked = said('abcde fghij', more);
+      const [mine, theirs] = await Promise.all([complete(front, asked), complete(behind, asked)]);
+      t.same(mine.choices, theirs.choices);
+      t.same(mine.usage, theirs.usage);
+    }
+  },
+);
 
 t.test('a stream has the pieces and the usage of the upstream', async (t) => {
   const asked = said('one two three', { stream_options: { include_usage: true } });
@@ -74,10 +83,7 @@ t.test('tool calls are the upstream’s, in one body and in a stream', async (t)
   ]);
   const stream = await chunks(front, said(call, { tools }));
   const parts = stream.flatMap(({ choices }) => choices[0]?.delta.tool_calls ?? []);
-  t.same(
-    parts.map((part) => part.function.arguments).join(''),
-    '{"a":12345678901234567890}',
-  );
+  t.same(parts.map((part) => part.function.arguments).join(''), '{"a":12345678901234567890}');
   t.ok(stream.some(({ choices }) => choices[0]?.finish_reason === 'tool_calls'));
 });
 
@@ -131,14 +137,17 @@ t.test('a client that leaves ends the work on both', async (t) => {
     ...{ method: 'POST', body, headers, signal: abort.signal },
   });
   await response.body?.getReader().read();
+  t.equal(await running(), 1);
   abort.abort();
-  for (;;) {
-    const metrics = await (await fetch(behind.url.replace(/v1$/, 'metrics'))).text();
-    if (/^preface_chats\{state="running"\} 0$/m.test(metrics)) break;
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-  t.pass('nothing runs behind');
+  const endMs = performance.now() + 20_000;
+  while ((await running()) > 0 && performance.now() < endMs) await delay(20);
+  t.equal(await running(), 0, 'nothing runs behind');
 });
+
+async function running(): Promise<number> {
+  const metrics = await (await fetch(behind.url.replace(/v1$/, 'metrics'))).text();
+  return Number(/^preface_chats_running (\d+)$/m.exec(metrics)?.[1]);
+}
 
 const prefix = [{ role: 'system', content: 'a long prefix '.repeat(20) }];
 
@@ -146,7 +155,7 @@ async function createCache(service: TestService, messages: unknown): Promise<Fie
   const made = await service.call('POST', '/caching', { model: 'svc-v1', messages, ttl: 60 });
   let cache = (await made.json()) as Fields;
   while (cache.status === 'pending') {
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await delay(20);
     cache = (await (await service.call('GET', `/caching/${cache.id}`)).json()) as Fields;
   }
   return cache;
@@ -161,10 +170,10 @@ t.test('a cache is not ready where the upstream reports nothing as cached', asyn
 
 t.test('an upstream that counts otherwise is believed in usage, and the log says so', async (t) => {
   const template =
-    "{% for m in messages %}<|im_start|>{{ m.role + '\\n' + m.content }}<|im_end|>{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\\n{% endif %}";
+    "{% for m in messages %}<|im_start|>{{ m.role + '\\n' + m.content }}<|im_end|>{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant:{% endif %}";
   const other = await openFront([{ url: behind.url, apiKey: aliceKey, model }], { template });
   const { usage } = await complete(other, said('abc'));
-  t.equal(usage.prompt_tokens, wrapTokens + 3 + 1);
+  t.equal(usage.prompt_tokens, wrapTokens + 3);
   await complete(other, said('abcd'));
   const told = other.log.filter((line) => line.includes('by its upstream'));
   t.equal(told.length, 1);

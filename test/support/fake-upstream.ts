@@ -97,8 +97,8 @@ export function answers(text: string, cached = 0): Act {
   };
 }
 
-export function opens(response: ServerResponse): void {
-  response.writeHead(200, { 'content-type': 'text/event-stream' });
+export function opens(response: ServerResponse): ServerResponse {
+  return response.writeHead(200, { 'content-type': 'text/event-stream' });
 }
 
 export function says(status: number, body: unknown, headers: Record<string, string> = {}): Act {

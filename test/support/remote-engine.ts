@@ -2,7 +2,7 @@
  * Owns an engine that asks upstreams, opened for a test with waits that a test can bear.
  * It must use nothing of the engine but its contract.
  */
-import { type Test } from 'tap';
+import type { Test } from 'tap';
 import plugin from '../../plugins/engine-openai.js';
 import type {
   ConversationRequest,

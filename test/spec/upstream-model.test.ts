@@ -1,0 +1,155 @@
+/** What a context cache saves at an upstream with a real model: another preface, and llama.cpp's own server where it is. */
+import { setTimeout as delay } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { llamaServerPath, startLlamaServer } from '../../bench/support/llama-server.js';
+import type { WireCompletion } from '../../src/protocol/completion.js';
+import {
+  chunks,
+  complete,
+  type Fields,
+  model,
+  openWithSettings,
+  said,
+} from '../support/chat-client.js';
+import { aliceKey, bobKey, openService, type TestService } from '../support/service.js';
+import { skipWithoutWeights, smallModelPath } from '../support/weights.js';
+
+t.setTimeout(240_000);
+
+const weights = 'smollm2-135m-instruct-q4_1';
+const prefix = [
+  {
+    role: 'system',
+    content: Array.from(
+      { length: 12 },
+      (_, i) => `Rule ${i}: answer in the style of number ${i}.`,
+    ).join(' '),
+  },
+];
+
+function openFront(t: Test, upstream: Fields): Promise<TestService> {
+  return openWithSettings(t, {
+    models: { [model]: { engine: 'openai', weights, upstreams: [upstream] } },
+  });
+}
+
+async function readyCache(service: TestService): Promise<Fields> {
+  const body = { model: 'svc-v1', messages: prefix, ttl: 600 };
+  let cache = (await (await service.call('POST', '/caching', body)).json()) as Fields;
+  while (cache.status === 'pending') {
+    await delay(50);
+    cache = (await (await service.call('GET', `/caching/${cache.id}`)).json()) as Fields;
+  }
+  return cache;
+}
+
+const ask = (content: string, more: Fields = {}) => ({
+  ...said('', more),
+  messages: [...prefix, { role: 'user', content }],
+});
+
+/** The same on every upstream that reuses prefixes. */
+async function cacheSaves(t: Test, front: TestService): Promise<void> {
+  const cache = await readyCache(front);
+  t.equal(cache.status, 'ready', JSON.stringify(cache.error ?? ''));
+  const headers = { 'x-svc-context-cache': String(cache.id) };
+  const body = ask('Say hello.', { max_tokens: 4 });
+  const reply = await front.call('POST', '/chat/completions', body, headers);
+  const { usage } = (await reply.json()) as WireCompletion;
+  t.equal(reply.headers.get('svc-context-cache-status'), 'hit');
+  const saved = Number(reply.headers.get('svc-context-cache-token-saved'));
+  const tokens = Number(cache.tokens);
+  t.ok(saved > tokens * 0.9 && saved <= tokens, `${saved} of ${tokens} were saved`);
+  t.ok((usage.cached_tokens ?? 0) > tokens * 0.9, `usage says ${usage.cached_tokens}`);
+  const stream = { ...body, stream: true };
+  const streamed = await front.call('POST', '/chat/completions', stream, headers);
+  t.equal(streamed.headers.get('svc-context-cache-status'), 'hit');
+  t.match(await streamed.text(), '[DONE]');
+}
+
+/** What is counted here is what the upstream counts: there is one number. */
+async function countsAgree(t: Test, front: TestService, texts: readonly string[] = []) {
+  for (const content of ['hi', 'Grüße, 你好 😀', '  spaces \n\n and 12345 digits', ...texts]) {
+    const asked = said(content, { max_tokens: 3 });
+    const estimate = await front.call('POST', '/tokenizers/estimate-token-count', asked);
+    const { data } = (await estimate.json()) as { data: { total_tokens: number } };
+    const { usage } = await complete(front, asked);
+    t.equal(usage.prompt_tokens, data.total_tokens, content);
+    t.ok(usage.completion_tokens <= 3);
+  }
+  t.notOk(front.log.some((line) => line.includes('by its upstream')));
+}
+
+t.test('another preface', { skip: skipWithoutWeights }, async (t) => {
+  const behind = await openService(t, { PREFACE_ENGINE: 'llama', PREFACE_THREADS: '1,1' });
+  const front = await openFront(t, { url: behind.url, apiKey: aliceKey });
+  await countsAgree(t, front, ['<|im_start|> is text']);
+  await cacheSaves(t, front);
+  const asked = ask('Say hello.', { max_tokens: 4 });
+  const [mine, theirs] = [await complete(front, asked), await complete(behind, asked)];
+  t.same(mine.choices, theirs.choices);
+  const bob = await front.call('POST', '/chat/completions', asked, {
+    authorization: `Bearer ${bobKey}`,
+  });
+  const { usage } = (await bob.json()) as WireCompletion;
+  t.equal(usage.cached_tokens, undefined, 'nothing of alice’s is reused for bob');
+});
+
+const path = llamaServerPath();
+const skip = path === null ? 'llama-server is not on the PATH' : skipWithoutWeights;
+
+t.test('llama-server', { skip }, async (t) => {
+  const server = await startLlamaServer({
+    path: path ?? '',
+    weights: smallModelPath,
+    window: 8192,
+    slots: 2,
+  });
+  t.teardown(() => server.close());
+  const front = await openFront(t, { url: `http://127.0.0.1:${server.port}/v1`, model: 'any' });
+  await countsAgree(t, front);
+  await cacheSaves(t, front);
+  const one = await complete(front, said('Count to ten.', { max_tokens: 12 }));
+  t.equal(one.choices[0]?.finish_reason, 'length');
+  t.equal(one.usage.completion_tokens, 12);
+  const stream = await chunks(front, said('Count to ten.', { max_tokens: 12 }));
+  const text = stream.map(({ choices }) => choices[0]?.delta.content ?? '').join('');
+  t.equal(text, one.choices[0]?.message.content);
+  const several = await complete(
+    front,
+    said('Say a word.', { n: 2, temperature: 1, max_tokens: 5 }),
+  );
+  t.equal(several.choices.length, 2);
+  const json = await complete(
+    front,
+    said('Give me a colour.', {
+      max_tokens: 40,
+      response_format: {
+        type: 'json_schema',
+        json_schema: {
+          name: 'colour',
+          schema: { type: 'object', properties: { c: { enum: ['red', 'blue'] } }, required: ['c'] },
+        },
+      },
+    }),
+  );
+  t.match(JSON.parse(json.choices[0]?.message.content ?? ''), { c: /red|blue/ });
+  const messages = [
+    { role: 'user', content: 'Count from one to ten.' },
+    { role: 'assistant', content: 'one, two, three,', partial: true },
+  ];
+  const more = await complete(front, { model, messages, max_tokens: 6 });
+  t.notMatch(more.choices[0]?.message.content, 'one, two, three,');
+  const tool = {
+    type: 'function',
+    function: {
+      name: 'f',
+      parameters: { type: 'object', properties: { a: { type: 'integer' } }, required: ['a'] },
+    },
+  };
+  const called = await complete(
+    front,
+    said('Call f with 3.', { tools: [tool], tool_choice: 'required', max_tokens: 200 }),
+  );
+  t.match(called.choices[0], { finish_reason: 'tool_calls' });
+});
