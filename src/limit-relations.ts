@@ -6,6 +6,7 @@ import assert from 'node:assert';
 import type { Limits, modelWindows } from './limits.js';
 
 export function assertRelations(limits: Limits, windows: typeof modelWindows): void {
+  assertUpstreamRelations(limits);
   assert(limits.bodyBytesMax < limits.frameBytesMax, 'a parsed body must fit into one frame');
   assert(
     limits.jsonDepthMax < limits.recordDepthMax,
@@ -30,10 +31,6 @@ export function assertRelations(limits: Limits, windows: typeof modelWindows): v
     limits.fileBytesMax + limits.extractionUnpackedBytesMax < limits.extractionMemoryBytesMax,
     'a document that keeps the other bounds must have room',
   );
-  assert(limits.upstreamRetryMs <= limits.upstreamRetryMsMax);
-  assert(limits.upstreamHealthMs < limits.upstreamFirstByteMs);
-  assert(limits.inferQueueMax <= limits.upstreamConnectionsMax, 'no chat waits for a connection');
-  assert(limits.upstreamEventBytesMax < limits.frameBytesMax, 'a piece must fit into a frame');
   assert(limits.streamBacklogBytesMax < limits.streamBacklogBytesHardMax);
   assert(limits.bodyAheadBytesMax < limits.bodyBytesMax);
   assert(limits.bodyBytesMax < limits.bodyBytesHeldMax);
@@ -68,4 +65,11 @@ export function assertRelations(limits: Limits, windows: typeof modelWindows): v
     8 + 2 * limits.cacheMetadataMax + 3 * limits.cacheTagsMax < limits.storeChangesMax,
     'a creation with all its tags must fit into one commit',
   );
+}
+
+function assertUpstreamRelations(limits: Limits): void {
+  assert(limits.upstreamRetryMs <= limits.upstreamRetryMsMax);
+  assert(limits.upstreamHealthMs < limits.upstreamFirstByteMs);
+  assert(limits.upstreamEventBytesMax < limits.frameBytesMax, 'a piece must fit into a frame');
+  assert(limits.upstreamUncachedShareMax < 1);
 }

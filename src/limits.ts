@@ -5,6 +5,7 @@
 
 import { assertRelations } from './limit-relations.js';
 import { upstreamLimits } from './limits/upstream.js';
+import { weightsLimits } from './limits/weights.js';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -270,20 +271,7 @@ export const limits = {
   keyMemoryMax: 10_000,
   keysMax: 100_000,
 
-  // Weights
-  /** A hub that cannot be reached must not hold up the next source. */
-  hubAnswerMsMax: 5_000,
-  hubStallMsMax: 30_000,
-  hubRedirectsMax: 5,
-  /** A connection that breaks is continued this often. */
-  hubAttemptsMax: 5,
-  wheelMsMax: 30 * 60_000,
-  /** The process that fetches says this often that it lives. */
-  weightsLockBeatMs: 2_000,
-  weightsLockStaleMs: 15_000,
-  weightsLockPollMs: 250,
-  weightsLockWaitMsMax: 60 * 60_000,
-  progressLineMs: 5_000,
+  ...weightsLimits,
 
   // Store
   /** Encoded. LMDB takes 1 978 with pages of 4 KiB; one byte is kept for the ends of ranges. */

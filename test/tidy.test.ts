@@ -17,6 +17,7 @@ const leaves = [
   'src/errors',
   'src/limits',
   'src/limits/upstream',
+  'src/limits/weights',
   'src/limit-relations',
   'src/report',
 ];

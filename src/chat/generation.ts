@@ -5,21 +5,12 @@
 import { type Clock, tenthMs } from '../clock.js';
 import { type ApiError, fromErrorValue } from '../errors.js';
 import { limits } from '../limits.js';
-import type {
-  Constraint,
-  ConversationRequest,
-  EngineEvent,
-  GenerateTask,
-  PrefillTask,
-  SnapshotInfo,
-  SnapshotRef,
-} from '../plugin/contract.js';
+import type { EngineEvent, GenerateTask, PrefillTask, SnapshotInfo } from '../plugin/contract.js';
 import type { TokenStream, TokenStreamHandlers } from '../pool/token-stream.js';
-import type { ChatRequest, ResponseFormat } from '../protocol/chat.js';
 import type { FinishReason } from '../protocol/completion.js';
 import type { ChatTimes } from '../report.js';
-import { type AnswerDelta, ChoiceAnswer, type TextDecoder } from '../rules/answer.js';
-import { planTools, type ToolMode } from '../rules/tool-calls.js';
+import { type AnswerDelta, ChoiceAnswer } from '../rules/answer.js';
+import type { GenerationPlan } from './generation-plan.js';
 import type { Turn, Turns } from './turns.js';
 
 /** Whatever runs generations: the host process in production. */
@@ -39,57 +30,6 @@ export interface GenerationListener {
   batchEnd(): Promise<void> | null;
   /** Once, last. */
   ended(error: ApiError | null): void;
-}
-
-export interface GenerationPlan {
-  readonly task: GenerateTask;
-  readonly stop: readonly string[];
-  readonly toolMode: ToolMode;
-  readonly newDecoder: () => TextDecoder;
-}
-
-export interface PromptAsCounted {
-  readonly model: string;
-  readonly owner: string;
-  readonly ids: Uint32Array;
-  readonly snapshot: SnapshotRef | null;
-  readonly maxTokens: number;
-  readonly endIds: readonly number[];
-  readonly newDecoder: () => TextDecoder;
-  /** For an engine that hands it on; null for one that works with ids. */
-  readonly conversation: ConversationRequest | null;
-}
-
-export function planGeneration(request: ChatRequest, prompt: PromptAsCounted): GenerationPlan {
-  const { conversation } = prompt;
-  const tools = planTools(conversation ? [] : request.tools, request.toolChoice);
-  const { temperature, topP, presencePenalty, frequencyPenalty, seed } = request;
-  return {
-    task: {
-      model: prompt.model,
-      owner: prompt.owner,
-      prompt: prompt.ids,
-      snapshot: prompt.snapshot,
-      maxTokens: prompt.maxTokens,
-      choices: request.choices,
-      endIds: prompt.endIds,
-      sampling: { temperature, topP, presencePenalty, frequencyPenalty, seed },
-      constraint: conversation
-        ? null
-        : (tools.constraint ?? formatConstraint(request.responseFormat)),
-      logprobs: request.logprobs,
-      ...(conversation ? { conversation } : {}),
-    },
-    stop: request.stop,
-    toolMode: tools.mode,
-    newDecoder: prompt.newDecoder,
-  };
-}
-
-function formatConstraint(format: ResponseFormat): Constraint | null {
-  if (format.type === 'text') return null;
-  const schema = format.type === 'json_schema' ? JSON.stringify(format.schema) : null;
-  return { schema, trigger: null };
 }
 
 /** Pieces read before their credit is given back: a message for each would cost more than it moves. */

@@ -20,12 +20,8 @@ import { answerTokensMax } from '../rules/token-budget.js';
 import { CacheUse, findCache } from './cache-use.js';
 import type { Catalog, ChatCaller, ServedModel } from './catalog.js';
 import { conversationRequest } from './conversation.js';
-import {
-  Generation,
-  type GenerationListener,
-  type GenerationLoad,
-  planGeneration,
-} from './generation.js';
+import { Generation, type GenerationListener, type GenerationLoad } from './generation.js';
+import { planGeneration } from './generation-plan.js';
 
 export interface ChatServiceOptions {
   readonly catalog: Catalog;

@@ -14,6 +14,7 @@ import {
   streams,
 } from '../support/fake-upstream.js';
 import {
+  control,
   failure,
   never,
   openRemote,
@@ -212,9 +213,8 @@ t.test('who is told to stop stops the upstream, at any moment', async (t) => {
     fake.acts = [act];
     const abort = new AbortController();
     const count = fake.chats.length;
-    const control = { signal: abort.signal, cancelled: () => false };
     const running = (async () => {
-      for await (const each of engine.generate(task(), control)) void each;
+      for await (const each of engine.generate(task(), control(abort))) void each;
     })();
     while (fake.chats.length === count) await new Promise((resolve) => setTimeout(resolve, 5));
     abort.abort();
@@ -442,8 +442,7 @@ t.test('a prefix has its own replica, others go where there is least to do', asy
   }
   const abort = new AbortController();
   const busy = Array.from({ length: 6 }, async () => {
-    const control = { signal: abort.signal, cancelled: () => false };
-    for await (const each of engine.generate(task(), control)) void each;
+    for await (const each of engine.generate(task(), control(abort))) void each;
   });
   while (counts().reduce((a, b) => a + b) < 6)
     await new Promise((resolve) => setTimeout(resolve, 5));

@@ -8,6 +8,7 @@ import type {
   ConversationRequest,
   Engine,
   EngineEvent,
+  GenerateControl,
   GenerateTask,
   PrefillTask,
   RemoteSpec,
@@ -79,7 +80,17 @@ export function prefillTask(over: Partial<PrefillTask> = {}): PrefillTask {
   return { model: modelId, owner: 'alice', prompt, snapshot: 'p1', conversation, ...over };
 }
 
-export const never = { signal: new AbortController().signal, cancelled: () => false };
+export const never = control(new AbortController());
+
+export function control({ signal }: AbortController): GenerateControl {
+  return {
+    signal,
+    get aborted() {
+      return signal.aborted;
+    },
+    cancelled: () => false,
+  };
+}
 
 export async function run(engine: Engine, asked: GenerateTask): Promise<EngineEvent[]> {
   const events: EngineEvent[] = [];
