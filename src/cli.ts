@@ -5,6 +5,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
+import { addBackup } from './cli-backup.js';
 import { note, print, printRows } from './cli-print.js';
 import { addCaches, addFiles } from './cli-resources.js';
 import { command, configOf, type Flags, rightly, serveHelp, UsageError } from './cli-settings.js';
@@ -46,6 +47,7 @@ function program(): Command {
   addModels(root.command('models').description('the models and their weights'));
   addCaches(root.command('caches').description('context caches, also while the service runs'));
   addFiles(root.command('files').description('files, also while the service runs'));
+  addBackup(root);
   command(root, 'doctor', 'check this machine and say what to do', settingNames)
     .option('--json', 'print the findings as JSON')
     .action((flags: Flags) => doctor(flags));

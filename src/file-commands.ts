@@ -102,7 +102,7 @@ async function reading<Result>(config: Config, act: (store: Store) => Result): P
   }
 }
 
-function* allFiles(store: Store): Generator<FileRecord> {
+export function* allFiles(store: Store): Generator<FileRecord> {
   const range = { prefix: ['file'], limit: limits.pageLengthMax };
   let entries = store.page(range);
   for (let last = entries.at(-1); last; last = entries.at(-1)) {

@@ -280,6 +280,8 @@ export const limits = {
   storeChangesMax: 256,
   /** When to come back after the disk did not take a write. */
   storeRetryMs: 5_000,
+  /** A backup begins its records anew this often, when files were deleted under it. */
+  backupAttemptsMax: 10,
   /** Nesting of a value that is hashed or stored: a body's depth and what a record puts around it. */
   recordDepthMax: 128,
 } as const;

@@ -2,14 +2,11 @@
  * Owns the records on disk: one LMDB file in the data folder, and the claim that only one process has it open.
  * It must never resolve a commit that a reader could not see, nor hand out memory that LMDB will reuse.
  */
-import { accessSync, constants, mkdirSync, realpathSync } from 'node:fs';
-import { join } from 'node:path';
-import { open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb';
 import { ApiError } from '../errors.js';
 import { limits } from '../limits.js';
-import { assertReadable, FORMAT_RECORD, formatValue } from './data-format.js';
+import { FORMAT_RECORD, formatValue } from './data-format.js';
 import { bytesKey, keyBytes, rangeBounds } from './key-order.js';
-import { assertIntact } from './lmdb-file.js';
+import { claim, type Database, makeFolder, openReadable, type Release } from './lmdb-open.js';
 import {
   assertCommitSize,
   assertPageLimit,
@@ -21,8 +18,6 @@ import {
   type StoreRange,
 } from './store.js';
 
-type Release = () => Promise<void>;
-type Database = RootDatabase<Uint8Array, Buffer>;
 /** With `separateFlushed` the promise of a commit carries the one of its flush. */
 type CommitPromise = Promise<boolean> & { readonly flushed?: Promise<unknown> };
 
@@ -41,8 +36,7 @@ export interface LmdbStoreOptions {
 const VERSION_RECORD = Buffer.of(0x00, 0x01);
 /** Versions are reserved on disk in blocks, so that none comes twice, not even after a crash. */
 const VERSION_BLOCK = 1_000_000;
-/** Files this process has claimed: LMDB hands a second opener in one process the same environment. */
-const claimedPaths = new Set<string>();
+const READER_CHECK_VERSIONS = 1_000;
 
 export class LmdbStore implements Store {
   readonly #db: Database;
@@ -174,6 +168,8 @@ export class LmdbStore implements Store {
       this.#versionEnd = this.#version + VERSION_BLOCK;
     }
     this.#version += 1;
+    // A process that was killed while it read would keep what it saw on the disk for ever.
+    if (this.#version % READER_CHECK_VERSIONS === 0) this.#db.readerCheck();
     return this.#version;
   }
 
@@ -204,92 +200,4 @@ async function unavailable(cause: unknown): Promise<unknown> {
     { error: `the data folder did not take a write (${text})` },
     { retryAfterMs: limits.storeRetryMs },
   );
-}
-
-function makeFolder(folder: string): void {
-  try {
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
-    accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK);
-  } catch (cause) {
-    const code = cause instanceof Error && 'code' in cause ? cause.code : cause;
-    throw new Error(
-      `the data folder ${folder} is not writable (${code}): give this user write access, or set another data folder`,
-      { cause },
-    );
-  }
-}
-
-/** Nothing is written before the form of what is there is known. */
-function openReadable(folder: string, file: string): Database {
-  const db = openFile(folder, file);
-  try {
-    assertReadable(folder, db.get(FORMAT_RECORD));
-    return db;
-  } catch (cause) {
-    void db.close();
-    throw cause;
-  }
-}
-
-function openFile(folder: string, file: string): Database {
-  const path = join(folder, file);
-  assertIntact(folder, path);
-  try {
-    const options: RootDatabaseOptionsWithPath & { eventTurnBatching: boolean } = {
-      path,
-      noSubdir: true,
-      encoding: 'binary',
-      keyEncoding: 'binary',
-      useVersions: true,
-      separateFlushed: true,
-      // Off: with it a failed commit also rejects a promise that nobody can reach, and that ends the process.
-      eventTurnBatching: false,
-    };
-    return open<Uint8Array, Buffer>(options);
-  } catch (cause) {
-    throw new Error(
-      `the data folder ${folder} cannot be opened (${file}: ${cause}): restore it from a backup, or set another data folder`,
-      { cause },
-    );
-  }
-}
-
-/**
- * Makes this process the only one that may open `name`. The claim is a read transaction held open in an LMDB file of
- * its own: LMDB lists its readers, and the kernel frees the place of a dead one, so that `kill -9`, a reused pid or
- * two starts at once need no rule of ours. Nothing is ever written there, so nothing is kept from being reused.
- */
-function claim(folder: string, name: string): Release {
-  const path = join(realpathSync(folder), name);
-  const db = claimedPaths.has(path) ? null : openFile(folder, `${name}-claim.mdb`);
-  const reader = db?.transactionSync(() => soleReader(db));
-  if (!db || !reader) {
-    void db?.close();
-    throw new Error(
-      `the data folder ${folder} is in use by another process: stop that one, or set another data folder`,
-    );
-  }
-  claimedPaths.add(path);
-  return async () => {
-    claimedPaths.delete(path);
-    reader.done();
-    await db.close();
-  };
-}
-
-/** Called inside a write transaction, of which LMDB runs one at a time among all processes. */
-function soleReader(db: Database): ReturnType<Database['useReadTransaction']> | null {
-  db.readerCheck();
-  const pids = db.readerList().matchAll(/^\s*(\d+)\s/gm);
-  for (const [, pid] of pids) {
-    if (Number(pid) !== process.pid) return null;
-  }
-  try {
-    const reader = db.useReadTransaction();
-    db.get(VERSION_RECORD, { transaction: reader });
-    return reader;
-  } catch {
-    // Another process with the same pid (in another container) holds the place.
-    return null;
-  }
 }

@@ -1,6 +1,12 @@
 /** What an operator sees: the figures of a service that answered, and who may read them. */
 import t from 'tap';
-import { askWith, createCache, readyCache, said as saying } from '../support/cache-client.js';
+import {
+  askWith,
+  createCache,
+  readyCache,
+  said as saying,
+  untilCache,
+} from '../support/cache-client.js';
 import { post, said } from '../support/chat-client.js';
 import { enginePid } from '../support/engine-pid.js';
 import { openSingle } from '../support/engine-turns.js';
@@ -78,6 +84,7 @@ t.test('chats: tokens in, out and saved, times, caches by what became of them', 
   await askWith(service, cache.id, [saying('another text')]);
   await askWith(service, 'cache-aaaaaaaaaaaaaaaaaaaa', full);
   const expired = await createCache(service, { messages: prefix, expired_at: 1 });
+  await untilCache(service, expired.id, { status: 'error' });
   await askWith(service, expired.id, full);
   const lookups = async (status: string, reason: string) =>
     await figure(service, 'preface_cache_lookups_total', { status, reason });
