@@ -185,10 +185,9 @@ export const limits = {
   /** UTF-16 units of text that are escaped and written at once. */
   extractionWriteLength: MIB,
 
-  // Chats that wait for a model
-  /** Of one model; settings may move it. */
+  // Chats that wait for one model
   inferQueueMax: 2_048,
-  /** Tokens to evaluate and to generate, of all that wait for one model. It bounds their prompts' memory, too. */
+  /** Tokens to evaluate and to generate, of all. It bounds their prompts' memory, too. */
   queueWorkMax: 8 * 1024 * 1024,
   /** Part of both that one owner may have. */
   queueOwnerShareMax: 0.5,
@@ -196,7 +195,6 @@ export const limits = {
   queueRetryMsMin: 1_000,
   queueRetryMsMax: 10 * 60_000,
 
-  // Pools
   /** Streams of all models of an engine process; the models' own places are fewer. */
   engineStreamsMax: 4_096,
   /** Pieces one generation may run ahead of its reader. */
