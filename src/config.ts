@@ -8,7 +8,14 @@ import type { AccountsConfig } from './settings/accounts.js';
 import { readTables, tableNames } from './settings/file.js';
 import { thisMachine } from './settings/machine.js';
 import { type Json, Place, unknownSetting } from './settings/place.js';
-import { type PluginFinder, pluginFinder } from './settings/plugins.js';
+import {
+  type ExtractionSettings,
+  type NamedSetting,
+  type PluginFinder,
+  pluginFinder,
+  type ReviewSettings,
+  settingOf,
+} from './settings/plugins.js';
 import {
   flagOf,
   type Machine,
@@ -66,14 +73,6 @@ export interface EngineSettings {
   readonly snapshotBytesMax: number;
 }
 
-export interface ExtractionSettings {
-  /** Plugin modules; at equal claims the first one reads. */
-  readonly extractors: readonly string[];
-  /** For OCR, by the names of tesseract's data. */
-  readonly languages: readonly string[];
-  readonly processes: number;
-}
-
 /** The bounds an operator may move; all others are fixed in `limits.ts`. */
 export interface LimitSettings {
   /** Requests one account may have running. */
@@ -92,6 +91,8 @@ export interface LimitSettings {
   readonly cacheBytesPerOwner: number;
   /** How long expired and failed caches stay. */
   readonly cacheKeepMs: number;
+  /** How long one filter may take for one answer. */
+  readonly filterMs: number;
 }
 
 export interface Config {
@@ -109,6 +110,7 @@ export interface Config {
   /** Tokenization threads. */
   readonly tokenizeThreads: number;
   readonly extraction: ExtractionSettings;
+  readonly review: ReviewSettings;
   /** Null: `/metrics` answers this machine alone. */
   readonly metricsKey: string | null;
   /** Null: there is no admin API. */
@@ -146,38 +148,31 @@ export function loadConfig(sources: ConfigSources): Config {
   for (const name of settingNames) values[name] = readSetting(name, origins, machine);
   const read = values as SettingValues;
   const at = new Place('', file.origin, file.folder, machine.homeDir);
-  const found = (kind: 'engine' | 'extractor', written: string) =>
+  const found = (kind: NamedSetting, written: string) =>
     findPlugin(kind, written, origins, machine, plugins);
   const engine = found('engine', read.engine);
   const extractors =
     read.extractors?.map((written) => found('extractor', written)) ?? plugins.builtIns('extractor');
-  return compose(read, extractors, readTables(file.json, at, { engine, plugins, readFile }));
+  const filters = read.filters.map(({ name, file }) => ({ module: found('filter', name), file }));
+  const tables = readTables(file.json, at, { engine, plugins, readFile });
+  return compose(read, { extractors, filters }, tables);
 }
 
 function compose(
   read: SettingValues,
-  extractors: readonly string[],
+  { extractors, filters }: Pick<ExtractionSettings, 'extractors'> & Pick<ReviewSettings, 'filters'>,
   tables: ReturnType<typeof readTables>,
 ): Config {
   const { host, port, dataDir, modelsDir, apiKeys, corsOrigins, tokenizeThreads } = read;
-  const { exact, threads, slots, metricsKey, adminKey, logLevel } = read;
+  const { exact, threads, slots, metricsKey, adminKey, logLevel, filterFailure } = read;
   const { memory: memoryBytesMax, snapshotDisk: snapshotBytesMax } = read;
   const { ocrLanguages: languages, extractProcesses: processes } = read;
   return {
-    ...{
-      host,
-      port,
-      dataDir,
-      modelsDir,
-      apiKeys,
-      corsOrigins,
-      tokenizeThreads,
-      metricsKey,
-      adminKey,
-      logLevel,
-    },
+    ...{ host, port, dataDir, modelsDir, apiKeys, corsOrigins, tokenizeThreads },
+    ...{ metricsKey, adminKey, logLevel },
     engine: { exact, threads, slots, memoryBytesMax, snapshotBytesMax },
     extraction: { extractors, languages, processes },
+    review: { filters, failure: filterFailure },
     ...tables,
   };
 }
@@ -234,13 +229,13 @@ function readSetting(name: SettingName, origins: readonly Origin[], machine: Mac
 
 /** A relative path means another file in the environment than in the settings file. */
 function findPlugin(
-  kind: 'engine' | 'extractor',
+  kind: NamedSetting,
   written: string,
   origins: readonly Origin[],
   machine: Machine,
   plugins: PluginFinder,
 ): string {
-  const name = kind === 'engine' ? kind : 'extractors';
+  const name = settingOf[kind];
   const origin = originOf(name, origins);
   const module = plugins.find(kind, written, origin?.folder ?? '/');
   if (module !== undefined) return module;

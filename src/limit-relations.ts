@@ -31,6 +31,7 @@ export function assertRelations(limits: Limits, windows: typeof modelWindows): v
     limits.fileBytesMax + limits.extractionUnpackedBytesMax < limits.extractionMemoryBytesMax,
     'a document that keeps the other bounds must have room',
   );
+  assertReview(limits);
   assert(limits.streamBacklogBytesMax < limits.streamBacklogBytesHardMax);
   assert(limits.bodyAheadBytesMax < limits.bodyBytesMax);
   assert(limits.bodyBytesMax < limits.bodyBytesHeldMax);
@@ -72,4 +73,12 @@ function assertUpstreamRelations(limits: Limits): void {
   assert(limits.upstreamHealthMs < limits.upstreamFirstByteMs);
   assert(limits.upstreamEventBytesMax < limits.frameBytesMax, 'a piece must fit into a frame');
   assert(limits.upstreamUncachedShareMax < 1);
+}
+
+function assertReview(limits: Limits): void {
+  assert(
+    3 * limits.filterRuleLengthMax < limits.filterMatchLengthMax,
+    'a match of wide characters and the word it begins in must have room',
+  );
+  assert(limits.filterMatchLengthMax < limits.filterSliceLength);
 }

@@ -4,6 +4,7 @@
  */
 
 import { assertRelations } from './limit-relations.js';
+import { reviewLimits } from './limits/review.js';
 import { upstreamLimits } from './limits/upstream.js';
 import { weightsLimits } from './limits/weights.js';
 
@@ -255,6 +256,7 @@ export const limits = {
   concurrencyRetryMs: 1_000,
   /** Days of usage an account record keeps. */
   usageDaysMax: 62,
+  ...reviewLimits,
 
   // Quotas
   /** Owners whose sums are in memory; others are counted again when they come back. */

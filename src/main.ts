@@ -11,6 +11,7 @@ import type { Catalog } from './chat/catalog.js';
 import { EstimateService } from './chat/estimate.js';
 import { EnginePrefiller } from './chat/prefiller.js';
 import type { PromptLibrary } from './chat/prompt-library.js';
+import { cacheReview, type Review } from './chat/review.js';
 import { ChatService } from './chat/service.js';
 import { systemClock, systemRandom, unixS } from './clock.js';
 import type { Config } from './config.js';
@@ -32,6 +33,7 @@ import { tagRoutes } from './http/tags.js';
 import type { ServiceLog } from './log.js';
 import { Metrics } from './metrics.js';
 import { openSharedFile } from './open-accounts.js';
+import { openReview } from './open-review.js';
 import { Opened } from './opened.js';
 import { ExtractionPool } from './pool/extraction.js';
 import { resources } from './protocol/chat-api.js';
@@ -80,10 +82,12 @@ async function open(config: Config, log: Log, take: TakeReport, opened: Opened):
   const counter = openCounter(config, log, metrics, opened);
   const prompts = openPrompts(config, counter);
   const catalog = await openCatalog(config, engines, prompts);
-  const caches = await openCaches({ config, catalog, records, gate }, log, opened);
+  const review = await openReview(config, log, opened);
+  const cacheParts = { config, catalog, records, gate, review };
+  const caches = await openCaches(cacheParts, log, opened);
   const extraction = openExtraction(config, { line: log, report }, opened);
   const files = await openFiles({ config, records, gate, extraction }, log, opened);
-  const chats = openChats(catalog, caches, log);
+  const chats = openChats(catalog, caches, review, log);
   const version = packageVersion();
   const watched = {
     ...gauges(config, engines, catalog),
@@ -111,6 +115,7 @@ async function open(config: Config, log: Log, take: TakeReport, opened: Opened):
 interface Parts {
   readonly config: Config;
   readonly records: Store;
+  readonly review: Review | null;
   readonly gate: Gate;
   readonly catalog: Catalog;
   readonly caches: Caches;
@@ -121,7 +126,7 @@ interface Parts {
   readonly version: string;
 }
 
-function routes(parts: Omit<Parts, 'records'>): Route[] {
+function routes(parts: Omit<Parts, 'records' | 'review'>): Route[] {
   const { config, gate, catalog, caches, files, prompts, metrics, chats, version } = parts;
   const clock = systemClock;
   const estimates = new EstimateService(
@@ -147,10 +152,11 @@ function routes(parts: Omit<Parts, 'records'>): Route[] {
 
 // ------------------------------------------------------------------- parts
 
-function openChats(catalog: Catalog, caches: Caches, log: Log): ChatService {
+function openChats(catalog: Catalog, caches: Caches, review: Review | null, log: Log): ChatService {
   const report = (fault: unknown) => log(`cache: ${faultText(fault)}`);
   const clock = systemClock;
-  return new ChatService({ catalog, caches, clock, newBytes: systemRandom, report, log });
+  const newBytes = systemRandom;
+  return new ChatService({ catalog, caches, clock, newBytes, review, report, log });
 }
 
 /** The one file that only this process may have open. */
@@ -171,9 +177,11 @@ function openGate(config: Config, records: Store, log: Log, opened: Opened) {
   return { gate: new Gate(shared.keys, accounts, shared.grants), accounts, users };
 }
 
+type CacheParts = Pick<Parts, 'config' | 'catalog' | 'records' | 'gate' | 'review'>;
+
 /** Takes up what the last run left before the first request comes. */
 async function openCaches(
-  { config, catalog, records, gate }: Pick<Parts, 'config' | 'catalog' | 'records' | 'gate'>,
+  { config, catalog, records, gate, review }: CacheParts,
   log: Log,
   opened: Opened,
 ): Promise<Caches> {
@@ -189,6 +197,7 @@ async function openCaches(
     families: catalog.families,
     isOpen: (owner, family) => prefiller.isOpen(owner, family),
     tokensMax: (owner) => policyOf(owner).cachedTokens,
+    ...(review === null ? {} : { review: cacheReview(review) }),
     keepMs: bounds.cacheKeepMs,
     quotaMax: { count: bounds.cachesPerOwner, bytes: bounds.cacheBytesPerOwner },
     countTokens: (owner, family, messages, tools) =>

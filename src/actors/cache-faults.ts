@@ -4,8 +4,10 @@
  */
 import { ApiError, fromErrorValue, invalid, toErrorValue } from '../errors.js';
 import { limits } from '../limits.js';
-import type { CacheError } from '../protocol/caching.js';
+import type { CacheCreation, CacheError } from '../protocol/caching.js';
 import { quoted, shown } from '../protocol/field.js';
+import type { ChatMessage } from '../protocol/message.js';
+import type { ChatTool } from '../protocol/tool.js';
 
 export function unknownFamily(family: string, families: readonly string[]): ApiError {
   const allowed = families.map(shown).join(', ');
@@ -17,7 +19,22 @@ export function closedFamily(family: string): ApiError {
   return new ApiError('modelNotFound', {}, { param: 'model', code: family });
 }
 
-export function lengthFault(tokens: number): CacheError | null {
+/** What content review has against a cache; null for nothing. Rejects where it gave no verdict. */
+export type ContentReview = (
+  messages: readonly ChatMessage[],
+  tools: readonly ChatTool[],
+) => Promise<CacheError | null>;
+
+/** What makes a cache end in `error` whatever is tried. */
+export async function contentFaultOf(
+  { fault, messages, tools }: CacheCreation,
+  tokens: number,
+  review: ContentReview | undefined,
+): Promise<CacheError | null> {
+  return fault ?? lengthFault(tokens) ?? (await review?.(messages, tools)) ?? null;
+}
+
+function lengthFault(tokens: number): CacheError | null {
   if (tokens <= limits.cacheTokensMax) return null;
   return cacheError(
     invalid(`messages and tools must have at most ${limits.cacheTokensMax} tokens, got ${tokens}`),

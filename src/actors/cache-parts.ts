@@ -9,6 +9,7 @@ import type { ChatTool } from '../protocol/tool.js';
 import type { CacheRecord } from '../rules/cache-state.js';
 import type { CanonicalPrefix } from '../rules/prefix.js';
 import type { Store } from '../store/store.js';
+import type { ContentReview } from './cache-faults.js';
 import type { Held } from './quota.js';
 import type { Prefiller } from './snapshots.js';
 
@@ -28,6 +29,8 @@ export interface CachesParts {
     messages: readonly ChatMessage[],
     tools: readonly ChatTool[],
   ) => Promise<number>;
+  /** Absent where there is no content review. */
+  readonly review?: ContentReview;
   /** What all live caches of the owner may have together; `limits.accountCachedTokensDefault` if absent. */
   readonly tokensMax?: (owner: string) => number;
   /** How long an expired cache stays; `limits.cacheKeepMs` if absent. */

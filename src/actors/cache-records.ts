@@ -4,9 +4,20 @@
  */
 import { createHash } from 'node:crypto';
 import { decodeRecord, encodeRecord } from '../codec.js';
+import type { CacheCreation } from '../protocol/caching.js';
 import { type CacheRecord, type CacheState, dueMs, holdsSnapshot } from '../rules/cache-state.js';
 import type { CanonicalPrefix, PrefixHash } from '../rules/prefix.js';
 import type { StoreChange, StoreEntry, StoreKey } from '../store/store.js';
+
+/** All that a new cache is made of. */
+export interface NewCacheParts {
+  readonly owner: string;
+  readonly id: string;
+  readonly creation: CacheCreation;
+  readonly texts: CanonicalPrefix;
+  readonly body: Uint8Array;
+  readonly nowMs: number;
+}
 
 export const cacheKeys = {
   record: (id: string): StoreKey => ['cache', id],

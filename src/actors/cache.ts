@@ -28,12 +28,19 @@ import {
 } from '../rules/prefix.js';
 import type { Store } from '../store/store.js';
 import { cacheEffects } from './cache-effects.js';
-import { closedFamily, lengthFault, notFound, unknownFamily } from './cache-faults.js';
+import { closedFamily, contentFaultOf, notFound, unknownFamily } from './cache-faults.js';
 import { listCaches } from './cache-list.js';
 import { cacheLogic } from './cache-logic.js';
 import { type CachesParts, type FoundCache, found } from './cache-parts.js';
 import { cacheQuota, cacheQuotaMax } from './cache-quota.js';
-import { cacheKeys, creationChanges, decodeBody, encodeBody, idOf } from './cache-records.js';
+import {
+  cacheKeys,
+  creationChanges,
+  decodeBody,
+  encodeBody,
+  idOf,
+  type NewCacheParts,
+} from './cache-records.js';
 import { CacheSweeper } from './cache-sweeper.js';
 import { CacheTokens } from './cache-tokens.js';
 import type { Quota } from './quota.js';
@@ -42,15 +49,6 @@ import { type PrefillTask, Snapshots } from './snapshots.js';
 import { Tags } from './tags.js';
 
 export type { CachesParts, FoundCache } from './cache-parts.js';
-
-interface NewCacheParts {
-  readonly owner: string;
-  readonly id: string;
-  readonly creation: CacheCreation;
-  readonly texts: CanonicalPrefix;
-  readonly body: Uint8Array;
-  readonly nowMs: number;
-}
 
 type CacheRegistry = Registry<CacheState, CacheRecord, CacheMessage, CacheState, CacheEffect>;
 
@@ -127,11 +125,11 @@ export class Caches {
     { owner, id, creation, texts, body, nowMs }: NewCacheParts,
     hold: (tokens: number) => Promise<void>,
   ): Promise<CacheRecord> {
-    const { store, countTokens } = this.#parts;
-    const { family, messages, tools, tags, fault } = creation;
+    const { store, countTokens, review } = this.#parts;
+    const { family, messages, tools, tags } = creation;
     const hash = prefixChain({ owner, family }, texts).at(-1) as PrefixHash;
     const tokens = await countTokens(owner, family, messages, tools);
-    const contentFault = fault ?? lengthFault(tokens);
+    const contentFault = await contentFaultOf(creation, tokens, review);
     const bytes = body.length;
     const cache = { ...picked(creation), id, owner, hash, tokens, bytes, contentFault };
     const { reply } = cacheTransition(null, { type: 'create', cache }, nowMs, this.#keepMs);

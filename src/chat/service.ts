@@ -16,18 +16,23 @@ import { type AnswerHead, newCompletionId, type TokenLogprobs } from '../protoco
 import type { JsonObject } from '../protocol/schema.js';
 import type { ChatTimes } from '../report.js';
 import type { AnswerLogprob } from '../rules/answer.js';
+import { inputTexts } from '../rules/review-texts.js';
 import { answerTokensMax } from '../rules/token-budget.js';
 import { CacheUse, findCache } from './cache-use.js';
 import type { Catalog, ChatCaller, ServedModel } from './catalog.js';
 import { conversationRequest } from './conversation.js';
 import { Generation, type GenerationListener, type GenerationLoad } from './generation.js';
 import { planGeneration } from './generation-plan.js';
+import type { Review } from './review.js';
+import { ReviewedListener } from './reviewed-listener.js';
 
 export interface ChatServiceOptions {
   readonly catalog: Catalog;
   readonly caches: Caches;
   readonly clock: Clock;
   readonly newBytes: NewBytes;
+  /** null where no filter is configured. */
+  readonly review: Review | null;
   /** Takes failures that must not cost a chat anything. */
   readonly report: (fault: unknown) => void;
   /** Takes what the operator should know. */
@@ -54,7 +59,7 @@ export class ChatService {
 
   /** @throws ApiError for a bad request, an unknown model, a cache that is not there, or a prompt that is too long. */
   async prepare(caller: ChatCaller, value: unknown, header: ReadHeader): Promise<PreparedChat> {
-    const { catalog, caches, clock, newBytes, report } = this.options;
+    const { catalog, caches, clock, newBytes, report, review } = this.options;
     const requestMs = clock.nowMs();
     const owner = caller.user;
     const { request, options, found, foundMs } = await this.#open(caller, value, header);
@@ -72,7 +77,7 @@ export class ChatService {
     const cacheMs = cache === null ? 0 : tenthMs(foundMs + clock.monotonicMs() - countedMs);
     const plan = { owner, request, model, ids, maxTokens, head, cache, tokenizeMs, cacheMs };
     const shared = { newBytes, clock, load: this.load, otherCounts: this.#otherCounts };
-    return new PreparedChat({ ...plan, ...shared });
+    return new PreparedChat({ ...plan, ...shared, review });
   }
 
   /** In the order of the contract: the request, its model, then the cache. */
@@ -124,6 +129,7 @@ interface Prepared {
   readonly clock: Clock;
   readonly tokenizeMs: number;
   readonly cacheMs: number;
+  readonly review: Review | null;
   readonly otherCounts: OtherCounts;
 }
 
@@ -176,8 +182,14 @@ export class PreparedChat {
     return { queueMs, tokenizeMs, cacheMs, prefillMs, generateMs };
   }
 
+  /** What the prompt says, the part from a cache too. @throws ApiError `contentFilter`, `unavailable`. */
+  async reviewInput(): Promise<void> {
+    const { review, request } = this.prepared;
+    await review?.check(inputTexts(request.messages, request.tools));
+  }
+
   run(listener: GenerationListener): Generation {
-    const { owner, request, model, ids, maxTokens, cache, load, clock } = this.prepared;
+    const { owner, request, model, ids, maxTokens, cache, load, clock, review } = this.prepared;
     const { info } = model.prompts;
     const snapshot = cache?.snapshot ?? null;
     const plan = planGeneration(request, {
@@ -193,7 +205,22 @@ export class PreparedChat {
         : null,
     });
     const { inference, turns } = model;
-    return new Generation({ inference, turns, load, clock }, plan, listener);
+    const parts = { inference, turns, load, clock };
+    if (review === null) return new Generation(parts, plan, listener);
+    // Nothing comes before the generation is there to be stopped.
+    const stop = () => generation.cancel();
+    const reviewed = new ReviewedListener(listener, { ...this.#reviewParts(review), stop });
+    const generation = new Generation(parts, plan, reviewed);
+    return generation;
+  }
+
+  #reviewParts(review: Review) {
+    const { request } = this.prepared;
+    const last = request.partial ? request.messages.at(-1)?.content : '';
+    const alternatives = (token: AnswerLogprob) =>
+      this.describeToken(token).top.map(({ token: text }) => text);
+    const before = typeof last === 'string' ? last : '';
+    return { review, choices: request.choices, before, alternatives };
   }
 
   /** Once the engine has said all: what a chat used is what its server counted, if it counts. */

@@ -6,6 +6,7 @@ import type { CacheUse } from '../chat/cache-use.js';
 import type { Generation, GenerationListener } from '../chat/generation.js';
 import type { ChatService, PreparedChat } from '../chat/service.js';
 import type { Clock } from '../clock.js';
+import { ApiError } from '../errors.js';
 import { completion, type Usage } from '../protocol/completion.js';
 import { parseJson } from '../protocol/json.js';
 import type { ChatNote } from '../report.js';
@@ -35,11 +36,16 @@ export function chatRoutes(gate: Gate, service: ChatService, pace: StreamPace): 
       return null;
     }
     await caller.admission.reserve(chat.tokensMax);
+    await chat.reviewInput();
     const run = new ChatRun(exchange, chat, note, rateHeaders(caller.admission.rates()));
     await (chat.request.stream ? run.stream(pace) : run.reply());
     return run.used;
   });
   return [route('POST', '/v1/chat/completions', handle)];
+}
+
+function isRejected(cause: unknown): boolean {
+  return cause instanceof ApiError && cause.row === 'contentFilter';
 }
 
 /** What a run would say of the cache, without a run. */
@@ -77,7 +83,14 @@ class ChatRun {
 
   async reply(): Promise<void> {
     const reply = new ChatReply(this.chat, () => this.exchange.noteContent());
-    await this.#run(reply);
+    try {
+      await this.#run(reply);
+    } catch (cause) {
+      if (!isRejected(cause)) throw cause;
+      // What was generated was worked for, though nobody may read it.
+      this.exchange.replyError(cause, this.rates);
+      return;
+    }
     if (this.exchange.gone) return;
     this.exchange.replyJson(200, reply.body(this.#usage(null)), this.#headers());
   }

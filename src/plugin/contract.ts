@@ -293,3 +293,6 @@ export interface Extractor {
 }
 
 export type ExtractorPlugin = Plugin<'extractor', ExtractorOptions, Extractor>;
+
+// Filters review what users send and what models say.
+export type * from './contract/filter.js';

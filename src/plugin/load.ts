@@ -4,13 +4,20 @@
  */
 import { isAbsolute } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import type { EnginePlugin, ExtractorPlugin, PluginKind, TokenizerPlugin } from './contract.js';
+import type {
+  EnginePlugin,
+  ExtractorPlugin,
+  FilterPlugin,
+  PluginKind,
+  TokenizerPlugin,
+} from './contract.js';
 import { CONTRACT_VERSION } from './contract.js';
 
 interface PluginByKind {
   engine: EnginePlugin;
   tokenizer: TokenizerPlugin;
   extractor: ExtractorPlugin;
+  filter: FilterPlugin;
 }
 
 /**

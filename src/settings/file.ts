@@ -201,6 +201,7 @@ const limitKinds = {
   cachesPerOwner: integer(1, 10_000_000),
   cacheBytesPerOwner: byteCount(limits.bodyBytesMax, 1024 * GIB),
   cacheKeepMs: integer(0, 366 * 24 * 60 * 60_000),
+  filterMs: integer(1, 600_000),
 } as const satisfies Record<keyof LimitSettings, Kind<number>>;
 
 function readLimits(raw: unknown, place: Place): LimitSettings {
@@ -218,5 +219,6 @@ function readLimits(raw: unknown, place: Place): LimitSettings {
     cachesPerOwner: limit('cachesPerOwner', limits.cachesPerOwnerMax),
     cacheBytesPerOwner: limit('cacheBytesPerOwner', limits.cacheBytesPerOwnerMax),
     cacheKeepMs: limit('cacheKeepMs', limits.cacheKeepMs),
+    filterMs: limit('filterMs', limits.filterMs),
   };
 }

@@ -48,6 +48,13 @@ export function flag(): Kind<boolean> {
   return { allowed: 'true or false', read: (raw) => words.get(raw) };
 }
 
+export function oneOf<Word extends string>(...allowed: readonly Word[]): Kind<Word> {
+  return {
+    allowed: allowed.join(' or '),
+    read: (raw) => allowed.find((word) => word === raw),
+  };
+}
+
 export function path(): Kind<string> {
   return {
     allowed: 'a path',
@@ -117,6 +124,31 @@ export function nameList(form: RegExp, allowed: string): Kind<readonly string[]>
       return good === true && list?.length ? list : undefined;
     },
   };
+}
+
+/** A plugin, and the file it is opened with. */
+export interface PluginEntry {
+  readonly name: string;
+  readonly file: string | null;
+}
+
+/** `NAME` or `NAME=FILE`; a relative file lies where the text was written. */
+export function pluginList(countMax: number): Kind<readonly PluginEntry[]> {
+  return {
+    allowed: `at most ${countMax} with commas: a built-in name, a path or a package, each with =FILE where it needs one, like words=terms.txt`,
+    read(raw, folder, homeDir) {
+      const entries = words(raw)?.map((text) => pluginEntry(text, folder, homeDir));
+      const good = entries !== undefined && entries.length <= countMax;
+      return good && entries.every((entry) => entry !== undefined) ? entries : undefined;
+    },
+  };
+}
+
+function pluginEntry(text: string, folder: string, homeDir: string): PluginEntry | undefined {
+  const [, name, written] = /^([^\s,=]{1,1024})(?:=(.{1,4096}))?$/.exec(text) ?? [];
+  if (name === undefined) return undefined;
+  const file = written === undefined ? null : absolutePath(written.trim(), folder, homeDir);
+  return file === undefined ? undefined : { name, file };
 }
 
 export function originList(): Kind<readonly string[]> {

@@ -13,9 +13,12 @@ import {
   keyList,
   MIB,
   nameList,
+  oneOf,
   originList,
+  type PluginEntry,
   path,
   pattern,
+  pluginList,
   secret,
   threadPair,
 } from './kinds.js';
@@ -156,6 +159,20 @@ export const settings = {
     fallback: () => ['eng', 'chi_sim'],
     fallbackText: 'eng,chi_sim',
     help: 'languages that are looked for in pictures; each one makes reading them slower',
+  }),
+  filters: setting<readonly PluginEntry[]>({
+    env: 'PREFACE_FILTERS',
+    kind: pluginList(limits.filtersMax),
+    fallback: () => [],
+    fallbackText: 'none',
+    help: 'what reviews prompts and answers; each filter must allow a text',
+  }),
+  filterFailure: setting<'closed' | 'open'>({
+    env: 'PREFACE_FILTER_FAILURE',
+    kind: oneOf('closed', 'open'),
+    fallback: () => 'closed',
+    fallbackText: 'closed',
+    help: 'what a filter that fails or is late means: closed is a 503, open lets the text pass',
   }),
   metricsKey: setting({
     env: 'PREFACE_METRICS_KEY',

@@ -1,0 +1,169 @@
+/**
+ * Owns content review between a generation and whoever tells its answer: what is shown, when, or not at all.
+ * It must never pass on what is not reviewed, nor change the order of what is passed on.
+ */
+import { type ApiError, fromErrorValue, toErrorValue } from '../errors.js';
+import { limits } from '../limits.js';
+import type { FilterText } from '../plugin/contract.js';
+import type { FinishReason } from '../protocol/completion.js';
+import type { AnswerDelta, AnswerLogprob } from '../rules/answer.js';
+import { callTexts } from '../rules/review-texts.js';
+import type { GenerationListener } from './generation.js';
+import type { Review, ReviewedText, Soon } from './review.js';
+
+export interface ReviewedListenerParts {
+  readonly review: Review;
+  readonly choices: number;
+  /** What the client wrote itself of each answer. */
+  readonly before: string;
+  /** What else a token could have been, as its reader is told. */
+  readonly alternatives: (token: AnswerLogprob) => readonly string[];
+  /** Nobody wants the rest of the generation. */
+  readonly stop: () => void;
+}
+
+type Content = Extract<AnswerDelta, { type: 'content' }>;
+
+/** Log-probabilities of tokens, and where in the text the last of these tokens ends at the latest. */
+interface HeldLogprobs {
+  readonly logprobs: readonly AnswerLogprob[];
+  readonly end: number;
+}
+
+export class ReviewedListener implements GenerationListener {
+  readonly #parts: ReviewedListenerParts;
+  readonly #texts: readonly ReviewedText[];
+  readonly #logprobs: readonly HeldLogprobs[][];
+  /** What waits for a filter, and all that came after it. */
+  #queue: Promise<void> | null = null;
+  #fault: ApiError | null = null;
+
+  constructor(
+    readonly inner: GenerationListener,
+    parts: ReviewedListenerParts,
+  ) {
+    this.#parts = parts;
+    const { review, choices, before } = parts;
+    this.#texts = Array.from({ length: choices }, () => review.open(before));
+    this.#logprobs = Array.from({ length: choices }, () => []);
+  }
+
+  started(): void {
+    this.inner.started();
+  }
+
+  delta(choice: number, delta: AnswerDelta): void {
+    this.#run(() =>
+      delta.type === 'content' ? this.#content(choice, delta) : this.#call(choice, delta),
+    );
+  }
+
+  finished(choice: number, reason: FinishReason): void {
+    this.#run(() => after(this.#end(choice), () => this.inner.finished(choice, reason)));
+  }
+
+  batchEnd(): Promise<void> | null {
+    if (this.#queue === null) return this.inner.batchEnd();
+    return this.#queue.then(() => this.inner.batchEnd() ?? undefined);
+  }
+
+  ended(error: ApiError | null): void {
+    const end = () => this.inner.ended(this.#fault ?? error);
+    if (this.#queue === null) end();
+    else void this.#queue.then(end);
+  }
+
+  // ---------------------------------------------------------------- content
+
+  #content(choice: number, { text, logprobs }: Content): Soon<void> {
+    const reviewed = this.#texts[choice] as ReviewedText;
+    if (logprobs === null) {
+      return after(reviewed.push(text), (shown) => this.#show(choice, shown, false));
+    }
+    return after(this.#withoutRejected(logprobs), (kept) => {
+      // The text of a token may still be held back as the beginning of a stop string.
+      const end = reviewed.length + text.length + limits.stopBytesMax;
+      this.#logprobs[choice]?.push({ logprobs: kept, end });
+      return after(reviewed.push(text), (shown) => this.#show(choice, shown, false));
+    });
+  }
+
+  #end(choice: number): Soon<void> {
+    const rest = (this.#texts[choice] as ReviewedText).end();
+    return after(rest, (shown) => this.#show(choice, shown, true));
+  }
+
+  #call(choice: number, delta: Exclude<AnswerDelta, Content>): Soon<void> {
+    return after(this.#end(choice), () =>
+      this.#parts.review.check(callTexts(delta.call)).then(() => this.inner.delta(choice, delta)),
+    );
+  }
+
+  #show(choice: number, text: string, ended: boolean): void {
+    const logprobs = this.#releasedLogprobs(choice, ended);
+    if (text === '' && logprobs === null) return;
+    this.inner.delta(choice, { type: 'content', text, logprobs });
+  }
+
+  #releasedLogprobs(choice: number, ended: boolean): readonly AnswerLogprob[] | null {
+    const held = this.#logprobs[choice] as HeldLogprobs[];
+    const { shown } = this.#texts[choice] as ReviewedText;
+    const first = ended ? -1 : held.findIndex(({ end }) => end > shown);
+    const released = held.splice(0, first < 0 ? held.length : first);
+    return released.length === 0 ? null : released.flatMap(({ logprobs }) => logprobs);
+  }
+
+  /** Alternatives are shown as well: where one is rejected, these tokens are told without them. */
+  #withoutRejected(logprobs: readonly AnswerLogprob[]): Soon<readonly AnswerLogprob[]> {
+    const { review, alternatives } = this.#parts;
+    const texts = logprobs
+      .flatMap(alternatives)
+      .map((text): FilterText => ({ role: 'assistant', text }));
+    if (texts.length === 0) return logprobs;
+    return review.check(texts).then(
+      () => logprobs,
+      (cause: ApiError) => {
+        if (cause.row !== 'contentFilter') throw cause;
+        return logprobs.map((token) => ({ ...token, top: [] }));
+      },
+    );
+  }
+
+  // ------------------------------------------------------------------ order
+
+  /** At once where nothing waits, else after all that came before. */
+  #run(task: () => Soon<void>): void {
+    if (this.#queue !== null) {
+      this.#wait(this.#queue.then(() => this.#attempt(task)));
+      return;
+    }
+    const wait = this.#attempt(task);
+    if (wait instanceof Promise) this.#wait(wait);
+  }
+
+  #wait(queue: Promise<void>): void {
+    this.#queue = queue;
+    void queue.then(() => {
+      if (this.#queue === queue) this.#queue = null;
+    });
+  }
+
+  #attempt(task: () => Soon<void>): Soon<void> {
+    if (this.#fault !== null) return;
+    try {
+      const wait = task();
+      return wait instanceof Promise ? wait.catch((cause: unknown) => this.#fail(cause)) : wait;
+    } catch (cause) {
+      this.#fail(cause);
+    }
+  }
+
+  #fail(cause: unknown): void {
+    this.#fault = fromErrorValue(toErrorValue(cause));
+    this.#parts.stop();
+  }
+}
+
+function after<Value, Next>(value: Soon<Value>, next: (value: Value) => Soon<Next>): Soon<Next> {
+  return value instanceof Promise ? value.then(next) : next(value);
+}

@@ -1,0 +1,54 @@
+/**
+ * Owns which texts of a request or an answer content review looks at.
+ * It must never leave out what a model reads or a client is shown.
+ */
+import type { FilterText } from '../plugin/contract.js';
+import type { ChatMessage } from '../protocol/message.js';
+import type { ChatTool } from '../protocol/tool.js';
+import type { GeneratedCall } from './tool-calls.js';
+
+/** Messages of every role, whoever wrote them, calls and tools with all that is said in them. */
+export function inputTexts(
+  messages: readonly ChatMessage[],
+  tools: readonly ChatTool[],
+): FilterText[] {
+  return [...messages.flatMap(messageTexts), ...tools.flatMap(toolTexts)];
+}
+
+/** As written, and each string as whoever parses it will see it: an escape hides nothing. */
+export function callTexts({ name, arguments: json }: GeneratedCall): FilterText[] {
+  const texts = [name, json, ...parsedStrings(json)];
+  return texts.map((text) => ({ role: 'assistant', text }));
+}
+
+function messageTexts({ role, content, name, toolCalls }: ChatMessage): FilterText[] {
+  const parts = typeof content === 'string' ? [content] : content.map(partText);
+  const own = [...parts, name ?? ''].filter((text) => text !== '');
+  return [...own.map((text) => ({ role, text })), ...toolCalls.flatMap(callTexts)];
+}
+
+function partText(part: Exclude<ChatMessage['content'], string>[number]): string {
+  return part.type === 'text' ? part.text : '';
+}
+
+/** A model reads them in its system message. */
+function toolTexts({ name, description, parameters }: ChatTool): FilterText[] {
+  const texts = [name, description ?? '', ...strings(parameters)].filter((text) => text !== '');
+  return texts.map((text) => ({ role: 'system', text }));
+}
+
+function parsedStrings(json: string): string[] {
+  try {
+    return strings(JSON.parse(json));
+  } catch {
+    return [];
+  }
+}
+
+/** Keys too. The depth of what came is bounded where it was parsed. */
+function strings(value: unknown): string[] {
+  if (typeof value === 'string') return [value];
+  if (typeof value !== 'object' || value === null) return [];
+  if (Array.isArray(value)) return value.flatMap(strings);
+  return Object.entries(value).flatMap(([key, each]) => [key, ...strings(each)]);
+}
