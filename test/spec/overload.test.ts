@@ -7,11 +7,14 @@ import { enginePid } from '../support/engine-pid.js';
 import { begun, openSingle } from '../support/engine-turns.js';
 import { bobKey, type TestService } from '../support/service.js';
 
+// Hundreds of requests on a machine that may be busy.
+t.setTimeout(180_000);
+
 const asBob = { authorization: `Bearer ${bobKey}` };
 
 /** Bounded by the test's own time. */
 async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 5));
+  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 50));
 }
 
 async function figure(service: TestService, name: string): Promise<number> {
