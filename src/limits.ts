@@ -247,6 +247,8 @@ export const limits = {
   /** A body of the admin API. */
   adminBodyBytesMax: 256 * KIB,
   adminKeyLengthMin: 16,
+  /** Newest tags of a user that are looked through for those of its caches. */
+  adminTagsMax: 1_000,
   /** Tokens of all live caches of one account. */
   accountCachedTokensDefault: 1_048_576,
 

@@ -26,7 +26,7 @@ import { Gate } from './http/gate.js';
 import { openRoutes } from './http/health.js';
 import { metricsRoutes } from './http/metrics.js';
 import { modelRoutes } from './http/models.js';
-import { docsRoutes } from './http/pages.js';
+import { consoleRoutes, docsRoutes } from './http/pages.js';
 import type { Route } from './http/router.js';
 import { startServer } from './http/server.js';
 import { tagRoutes } from './http/tags.js';
@@ -144,9 +144,10 @@ function routes(parts: Omit<Parts, 'records' | 'review'>): Route[] {
     ...fileRoutes(gate, files),
     ...modelRoutes(gate, catalog, unixS(clock)),
     ...accountRoutes(gate, clock),
-    ...metricsRoutes(metrics, config.metricsKey),
+    ...metricsRoutes(metrics, { metrics: config.metricsKey, admin: config.adminKey }),
     ...openRoutes(document),
     ...docsRoutes(document),
+    ...(config.adminKey === null ? [] : consoleRoutes()),
   ];
 }
 

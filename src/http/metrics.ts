@@ -12,11 +12,19 @@ export interface Figures {
   text(): Promise<string>;
 }
 
-/** @param key null: this machine alone may read, without a key. */
-export function metricsRoutes(figures: Figures, key: string | null): Route[] {
-  const operator = key === null ? null : new OperatorKey(key);
+/** Each opens the figures, if there is one. */
+export interface FigureKeys {
+  /** Null: this machine may read without a key. */
+  readonly metrics: string | null;
+  readonly admin: string | null;
+}
+
+export function metricsRoutes(figures: Figures, { metrics, admin }: FigureKeys): Route[] {
+  const operator = new OperatorKey(...[metrics, admin].filter((key) => key !== null));
+  const wantsKey = (exchange: Exchange) =>
+    metrics !== null || (admin !== null && exchange.header('authorization') !== undefined);
   const handle = async (exchange: Exchange) => {
-    if (operator !== null) operator.check(exchange);
+    if (wantsKey(exchange)) operator.check(exchange);
     else if (!isLocal(exchange)) throw new ApiError('notFound', { kind: 'route', id: '/metrics' });
     const text = await figures.text();
     if (!exchange.gone) exchange.reply(200, text, { 'content-type': figures.contentType });

@@ -1,5 +1,5 @@
 /**
- * Owns the check of a key that belongs to the operator and not to a user.
+ * Owns the check of keys that belong to the operator and not to a user.
  * It must never tell through time how much of a guess was right, nor take a user's key for it.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
@@ -8,16 +8,18 @@ import { bearerKey } from './auth.js';
 import type { Exchange } from './exchange.js';
 
 export class OperatorKey {
-  readonly #digest: Buffer;
+  readonly #digests: readonly Buffer[];
 
-  constructor(key: string) {
-    this.#digest = digest(key);
+  /** Any of them opens. */
+  constructor(...keys: readonly string[]) {
+    this.#digests = keys.map(digest);
   }
 
   /** @throws ApiError 401. */
   check(exchange: Exchange): void {
     const given = digest(bearerKey(exchange.header('authorization')));
-    if (!timingSafeEqual(given, this.#digest)) throw new ApiError('wrongKey');
+    const right = this.#digests.filter((each) => timingSafeEqual(given, each));
+    if (right.length === 0) throw new ApiError('wrongKey');
   }
 }
 

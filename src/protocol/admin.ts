@@ -119,8 +119,10 @@ export const ownedCacheSchema = Type.Object({
   bytes: Type.Integer({ minimum: 0, description: 'Of messages and tools, as stored.' }),
   model: Type.String(),
   name: Type.String(),
+  tags: Type.Array(Type.String(), { description: 'Of the newest tags of the user.' }),
   hits: amount,
   tokens_saved: amount,
+  last_miss_reason: orNull(Type.String()),
   error: orNull(Type.Object({ type: Type.String(), message: Type.String() })),
 });
 

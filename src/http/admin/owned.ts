@@ -4,6 +4,7 @@
  */
 import type { Caches } from '../../actors/cache.js';
 import type { Files } from '../../actors/file.js';
+import { limits } from '../../limits.js';
 import { pageJson, type WireOwnedCache, type WireOwnedFile } from '../../protocol/admin.js';
 import { parseFileQuery } from '../../protocol/files.js';
 import { parsePageQuery } from '../../protocol/page-query.js';
@@ -15,7 +16,7 @@ import type { Users } from './users.js';
 
 export interface AdminOwnedParts {
   readonly users: Pick<Users, 'assertKnown'>;
-  readonly caches: Pick<Caches, 'records'>;
+  readonly caches: Pick<Caches, 'records' | 'tags'>;
   readonly files: Pick<Files, 'list'>;
 }
 
@@ -31,7 +32,9 @@ export function adminOwnedRoutes(gate: AdminGate, parts: AdminOwnedParts): Route
         // One more than asked for tells whether there is another page.
         const found = await caches.records(user, { ...query, limit: query.limit + 1 });
         const page = found.slice(0, query.limit);
-        return pageJson(page.map(cacheJson), found.length > query.limit);
+        const tags = tagsByCache(caches, user);
+        const shown = page.map((cache) => cacheJson(cache, tags.get(cache.id) ?? []));
+        return pageJson(shown, found.length > query.limit);
       }),
     ),
     route(
@@ -46,7 +49,23 @@ export function adminOwnedRoutes(gate: AdminGate, parts: AdminOwnedParts): Route
   ];
 }
 
-function cacheJson(cache: CacheRecord): WireOwnedCache {
+/** Tags know their cache, and not the other way round. */
+function tagsByCache(caches: AdminOwnedParts['caches'], user: string): Map<string, string[]> {
+  const byCache = new Map<string, string[]>();
+  const query = {
+    limit: limits.adminTagsMax,
+    order: 'desc',
+    after: null,
+    before: null,
+    metadata: [],
+  } as const;
+  for (const { tag, cacheId } of caches.tags.list(user, query)) {
+    byCache.set(cacheId, [...(byCache.get(cacheId) ?? []), tag]);
+  }
+  return byCache;
+}
+
+function cacheJson(cache: CacheRecord, tags: readonly string[]): WireOwnedCache {
   return {
     object: 'context-cache',
     id: cache.id,
@@ -57,8 +76,10 @@ function cacheJson(cache: CacheRecord): WireOwnedCache {
     bytes: cache.bytes,
     model: cache.family,
     name: cache.name,
+    tags: [...tags],
     hits: cache.hits,
     tokens_saved: cache.tokensSaved,
+    last_miss_reason: cache.lastMissReason,
     error: cache.error && { ...cache.error },
   };
 }

@@ -1,0 +1,283 @@
+/**
+ * Owns the view of users: what they may, what they used, their keys, and the changes an operator makes.
+ * It must never keep a new key longer than its dialog is open.
+ */
+import { userPath } from './api.js';
+import { byId, element, table } from './dom.js';
+import * as format from './format.js';
+
+/** @typedef {import('./api.js').Json} Json */
+
+const PAGE = 50;
+/** Of a user, with what an empty field means. */
+const LIMITS = /** @type {const} */ ({
+  concurrency: 'Requests at a time',
+  rpm: 'Requests a minute',
+  tpm: 'Tokens a minute',
+  tpd: 'Tokens a day',
+  files: 'Files',
+  cached_tokens: 'Cached tokens',
+});
+
+export class UsersView {
+  /**
+   * @param {import('./api.js').Api} api
+   * @param {(fault: unknown) => void} failed
+   */
+  constructor(api, failed) {
+    this.api = api;
+    this.failed = failed;
+    /** Names before the page that is shown, for the way back. @type {string[]} */
+    this.before = [];
+  }
+
+  async show() {
+    const after = this.before.at(-1);
+    const from = after === undefined ? '' : `&after=${encodeURIComponent(after)}`;
+    const page = await this.api.get(`/admin/v1/users?limit=${PAGE}${from}`);
+    byId('users-view').replaceChildren(
+      this.adder(),
+      table(
+        'Users by name',
+        [
+          { title: 'User' },
+          { title: 'State' },
+          { title: 'Running', number: true },
+          { title: 'Rates left' },
+          { title: 'Balance', number: true },
+          { title: 'Tokens today', number: true },
+          { title: 'Keys', number: true },
+          { title: 'Change' },
+        ],
+        page.data.map((/** @type {Json} */ user) => this.row(user)),
+      ),
+      this.turner(page),
+    );
+  }
+
+  /** @param {Json} user */
+  row(user) {
+    const { id, state, running, rates, balance, today, keys } = user;
+    return [
+      id,
+      element('span', { class: `state ${state}` }, state),
+      `${running} of ${format.count(user.concurrency)}`,
+      ratesLeft(rates),
+      balance === null ? 'off' : format.count(balance.available ?? balance),
+      format.count(today.prompt_tokens + today.completion_tokens),
+      keys,
+      element(
+        'span',
+        { class: 'controls' },
+        state === 'active'
+          ? button(`Suspend`, `Suspend ${id}`, () => this.change(`${userPath(id)}/suspend`))
+          : button(`Resume`, `Resume ${id}`, () => this.change(`${userPath(id)}/resume`)),
+        button('Limits', `Limits of ${id}`, () => this.limits(user)),
+        button('Keys', `Keys of ${id}`, () => void this.keys(id).catch(this.failed)),
+      ),
+    ];
+  }
+
+  adder() {
+    const name = element('input', {
+      id: 'new-user',
+      required: true,
+      autocomplete: 'off',
+      pattern: '[A-Za-z0-9][A-Za-z0-9._\\-]*',
+    });
+    return element(
+      'form',
+      {
+        class: 'controls',
+        submit: (event) => {
+          event.preventDefault();
+          const { value } = /** @type {HTMLInputElement} */ (name);
+          this.makeKey(value).catch(this.failed);
+        },
+      },
+      element('label', { for: 'new-user' }, 'New user'),
+      name,
+      element('button', { type: 'submit' }, 'Make a key'),
+    );
+  }
+
+  /** @param {Json} page */
+  turner({ has_more: more, last_id: last }) {
+    const turn = (/** @type {() => void} */ change) => () => {
+      change();
+      this.show().catch(this.failed);
+    };
+    return element(
+      'p',
+      { class: 'controls' },
+      this.before.length === 0
+        ? null
+        : button(
+            'Back',
+            'The users before',
+            turn(() => this.before.pop()),
+          ),
+      more
+        ? button(
+            'More',
+            'The next users',
+            turn(() => this.before.push(last)),
+          )
+        : null,
+    );
+  }
+
+  /** @param {string} path */
+  change(path) {
+    this.api
+      .post(path)
+      .then(() => this.show())
+      .catch(this.failed);
+  }
+
+  // --------------------------------------------------------------- dialogs
+
+  /** @param {Json} user */
+  limits(user) {
+    const fields = Object.entries(LIMITS).map(([name, title]) => {
+      const id = `limit-${name}`;
+      const input = element('input', {
+        id,
+        name,
+        type: 'number',
+        min: 0,
+        step: 1,
+        value: user[name] ?? '',
+      });
+      return element('p', {}, element('label', { for: id }, title), input);
+    });
+    const form = element(
+      'form',
+      {
+        submit: (event) => {
+          event.preventDefault();
+          const given = new FormData(/** @type {HTMLFormElement} */ (form));
+          this.api
+            .post(userPath(user.id), changed(given, user))
+            .then(() => {
+              closeDialog();
+              return this.show();
+            })
+            .catch((fault) => (byId('dialog-fault').textContent = fault.message));
+        },
+      },
+      ...fields,
+      element('p', {}, element('small', {}, 'An empty field goes back to what the settings say.')),
+      element('p', { id: 'dialog-fault', role: 'alert' }),
+      element(
+        'p',
+        { class: 'controls' },
+        element('button', { type: 'submit' }, 'Save'),
+        button('Cancel', 'Close without a change', closeDialog),
+      ),
+    );
+    openDialog(`Limits of ${user.id}`, form);
+  }
+
+  /** @param {string} user */
+  async keys(user) {
+    const { data } = await this.api.get(`${userPath(user)}/keys?limit=100`);
+    const revoke = (/** @type {string} */ id) => () => {
+      this.api
+        .delete(`${userPath(user)}/keys/${encodeURIComponent(id)}`)
+        .then(() => {
+          closeDialog();
+          return this.show();
+        })
+        .catch(this.failed);
+    };
+    openDialog(
+      `Keys of ${user}`,
+      table(
+        'Stored keys',
+        [{ title: 'Key' }, { title: 'Made' }, { title: 'Change' }],
+        data.map((/** @type {Json} */ key) => [
+          element('code', {}, key.shown),
+          format.ago(key.created_at),
+          button('Revoke', `Revoke ${key.shown}`, revoke(key.id)),
+        ]),
+      ),
+      element(
+        'p',
+        { class: 'controls' },
+        button(
+          'Make a key',
+          `Make a key for ${user}`,
+          () => void this.makeKey(user).catch(this.failed),
+        ),
+        button('Close', 'Close the keys', closeDialog),
+      ),
+    );
+  }
+
+  /** @param {string} user */
+  async makeKey(user) {
+    const { key } = await this.api.post(`${userPath(user)}/keys`);
+    openDialog(
+      `A key for ${user}`,
+      element('p', {}, 'It is shown this once:'),
+      element('p', {}, element('code', { class: 'secret' }, key)),
+      element(
+        'p',
+        { class: 'controls' },
+        button('Close', 'Close, and forget the key', closeDialog),
+      ),
+    );
+    await this.show();
+  }
+}
+
+/** @param {Json} rates */
+function ratesLeft({ requests, tokens, day_tokens: day }) {
+  const parts = [
+    requests && `${format.count(requests.remaining)} requests`,
+    tokens && `${format.count(tokens.remaining)} tokens`,
+    day && `${format.count(day.remaining)} tokens today`,
+  ].filter(Boolean);
+  return parts.length === 0 ? 'no bound' : parts.join(', ');
+}
+
+/**
+ * What was changed alone, so that a limit nobody touched stays what it was.
+ * @param {FormData} given
+ * @param {Json} user
+ */
+function changed(given, user) {
+  /** @type {Record<string, number | 'default'>} */
+  const change = {};
+  for (const name of Object.keys(LIMITS)) {
+    const text = String(given.get(name) ?? '');
+    if (text !== String(user[name] ?? '')) change[name] = text === '' ? 'default' : Number(text);
+  }
+  return change;
+}
+
+/**
+ * @param {string} title
+ * @param {string} label what it does, for those who hear it alone
+ * @param {() => void} click
+ */
+function button(title, label, click) {
+  return element('button', { type: 'button', 'aria-label': label, click }, title);
+}
+
+/**
+ * @param {string} title
+ * @param {...Node} content
+ */
+function openDialog(title, ...content) {
+  const dialog = /** @type {HTMLDialogElement} */ (byId('dialog'));
+  dialog.replaceChildren(element('h2', { id: 'dialog-title' }, title), ...content);
+  if (!dialog.open) dialog.showModal();
+}
+
+function closeDialog() {
+  const dialog = /** @type {HTMLDialogElement} */ (byId('dialog'));
+  dialog.close();
+  dialog.replaceChildren();
+}
