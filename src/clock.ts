@@ -23,6 +23,16 @@ export const systemClock: Clock = {
   },
 };
 
+/** The wall clock as it was when this was made, and steady from there: nothing that is measured by it can jump. */
+export function steadyClock(clock: Clock): Clock {
+  const offsetMs = clock.nowMs() - clock.monotonicMs();
+  return {
+    nowMs: () => offsetMs + clock.monotonicMs(),
+    monotonicMs: () => clock.monotonicMs(),
+    after: (delayMs, task) => clock.after(delayMs, task),
+  };
+}
+
 /** Whole Unix seconds, the unit of every `created` and `expired_at` on the wire. */
 export function unixS(clock: Clock): number {
   return Math.floor(clock.nowMs() / 1000);

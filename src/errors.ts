@@ -112,6 +112,8 @@ export interface ErrorExtra {
   param?: string;
   code?: string;
   retryAfterMs?: number;
+  /** This very request would fail again, though not all of its row would. */
+  final?: true;
 }
 
 /** An error of the catalogue: the caller's fault or a stated limit, never a bug of ours. */
@@ -130,7 +132,7 @@ export class ApiError extends Error {
     super(fill(text, values));
     this.status = status;
     this.type = type;
-    this.final = final ?? false;
+    this.final = final ?? extra.final ?? false;
   }
 }
 

@@ -254,8 +254,9 @@ export const limits = {
 
   /** State that may be lost in a crash is on its way to the disk after this long. */
   actorSaveMs: 1_000,
-  /** When to come back after too many requests at once: slots free up unseen, so it is a guess. */
+  /** When to come back after too many requests at once: a guess by how long places are held, within these. */
   concurrencyRetryMs: 1_000,
+  concurrencyRetryMsMax: 60_000,
   /** Days of usage an account record keeps. */
   usageDaysMax: 62,
   ...reviewLimits,

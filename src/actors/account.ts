@@ -2,18 +2,25 @@
  * Owns the accounts: one actor a user, asked before each chat and told after it.
  * It must cost a chat no write: what chats used is saved by the second, so a crash may forget the last one.
  */
-import type { Clock } from '../clock.js';
+import { type Clock, steadyClock } from '../clock.js';
 import { limits } from '../limits.js';
 import {
   type AccountMessage,
   type AccountRecord,
   type AccountState,
   accountTransition,
-  newAccount,
+  restoredAccount,
   type TokenUsage,
 } from '../rules/account.js';
 import type { AccountPolicy } from '../rules/account-policy.js';
-import { limitsTokens, type RateView, requestView, tokenView } from '../rules/account-rates.js';
+import {
+  dayView,
+  limitsTokens,
+  type RateRecord,
+  type RateView,
+  requestView,
+  tokenView,
+} from '../rules/account-rates.js';
 import type { Store, StoreKey } from '../store/store.js';
 import type { Logic } from './actor.js';
 import { Registry } from './registry.js';
@@ -26,9 +33,15 @@ export interface Admission {
    */
   reserve(tokens: number): Promise<void> | null;
   /** As they were after the last of the above; null for what is not limited. */
-  rates(): { readonly requests: RateView | null; readonly tokens: RateView | null };
+  rates(): RatesShown;
   /** Ends it. Must be called once, whatever became of the chat; further calls do nothing. */
   settle(usage: TokenUsage): void;
+}
+
+export interface RatesShown {
+  readonly requests: RateView | null;
+  /** Of the minute. */
+  readonly tokens: RateView | null;
 }
 
 export interface AccountsParts {
@@ -45,6 +58,8 @@ export class Accounts {
   readonly #registry: Registry<AccountState, AccountRecord, AccountMessage, AccountState, never>;
   readonly #report: (fault: unknown) => void;
   readonly #clock: Clock;
+  /** Rates are measured by it: a wall clock that is set would let everybody in again, or nobody. */
+  readonly #steady: Clock;
   readonly #store: Store;
 
   constructor(parts: AccountsParts) {
@@ -53,7 +68,9 @@ export class Accounts {
     this.#report = report;
     this.#clock = clock;
     this.#store = store;
-    this.#registry = new Registry({ logic, store, clock, report, runEffect: noEffect });
+    this.#steady = steadyClock(clock);
+    const steady = this.#steady;
+    this.#registry = new Registry({ logic, store, clock: steady, report, runEffect: noEffect });
   }
 
   /**
@@ -70,6 +87,16 @@ export class Accounts {
   /** As it is now, for who wants to see it. */
   async look(user: string): Promise<AccountState> {
     return await this.#registry.ask(user, { type: 'read' });
+  }
+
+  /** What is left of the rates now. */
+  rates(rates: RateRecord, policy: AccountPolicy): RatesShown & { readonly day: RateView | null } {
+    const nowMs = this.#steady.nowMs();
+    return {
+      requests: requestView(rates, policy, nowMs),
+      tokens: tokenView(rates, policy, nowMs),
+      day: dayView(rates, policy, nowMs),
+    };
   }
 
   /** Of whom there is a record, in no order. */
@@ -91,6 +118,7 @@ export class Accounts {
     let state = admitted;
     let open = true;
     let reserved = 0;
+    const beganMs = this.#clock.monotonicMs();
     return {
       reserve: (tokens) => {
         if (!limitsTokens(policy)) return null;
@@ -100,14 +128,13 @@ export class Accounts {
         });
       },
       rates: () => {
-        const nowMs = this.#clock.nowMs();
-        const requests = requestView(state.rates, policy, nowMs);
-        return { requests, tokens: tokenView(state.rates, policy, nowMs) };
+        const { requests, tokens } = this.rates(state.rates, policy);
+        return { requests, tokens };
       },
       settle: (usage) => {
         if (!open) return;
         open = false;
-        this.#settle(user, usage, reserved);
+        this.#settle(user, usage, reserved, this.#clock.monotonicMs() - beganMs);
       },
     };
   }
@@ -116,9 +143,11 @@ export class Accounts {
     return await this.#registry.ask(user, { type: 'reserve', keyId, policy, tokens });
   }
 
-  #settle(user: string, usage: TokenUsage, reserved: number): void {
+  #settle(user: string, usage: TokenUsage, reserved: number, tookMs: number): void {
     try {
-      const settled = this.#registry.askOwed(user, { type: 'settle', usage, reserved });
+      const wallMs = this.#clock.nowMs();
+      const message = { type: 'settle', usage, reserved, tookMs, wallMs } as const;
+      const settled = this.#registry.askOwed(user, message);
       if (settled instanceof Promise) settled.catch(this.#report);
     } catch (fault) {
       this.#report(fault);
@@ -129,27 +158,13 @@ export class Accounts {
 function accountLogic(): AccountLogic {
   return {
     key: (user) => [...RECORDS, user],
-    restore: (saved, user, before) => ({
-      ...(before ?? newAccount()),
-      // After a failed write the counts in memory are the newer ones.
-      ...(before === null && saved),
-      user,
-      inFlight: before?.inFlight ?? 0,
-      ...ratesAfter(saved, before),
-    }),
+    restore: restoredAccount,
     saved: ({ today, past, rates }) => ({ today, past, rates }),
     indexChanges: () => [],
     transition: accountTransition,
     resume: () => [],
     evictable: ({ inFlight }) => inFlight === 0,
   };
-}
-
-/** At activation nothing runs: what is reserved then was lost with the chats of a broken run. */
-function ratesAfter(saved: AccountRecord | null, before: AccountState | null) {
-  if (before !== null) return { rates: before.rates, lost: before.lost };
-  const rates = saved?.rates ?? newAccount().rates;
-  return { rates: { ...rates, reserved: 0 }, lost: rates.reserved };
 }
 
 async function noEffect(): Promise<null> {

@@ -2,10 +2,16 @@
  * Owns what counts against an account's rates and balance: what was used, and what running chats may still use.
  * It must never let a chat run whose prompt and longest answer would not fit beside all that.
  */
-import { ApiError } from '../errors.js';
-import { limits } from '../limits.js';
+import { ApiError, type ErrorExtra } from '../errors.js';
 import type { AccountName, AccountPolicy } from './account-policy.js';
-import { addedTo, emptyWindow, type RateWindow, waitMs, windowAt } from './rate-window.js';
+import {
+  addedTo,
+  emptyWindow,
+  type RateWindow,
+  type WindowSpan,
+  waitMs,
+  windowAt,
+} from './rate-window.js';
 
 export interface RateRecord {
   readonly requests: RateWindow;
@@ -49,44 +55,61 @@ export function limitsTokens({ tpm, tpd, credit }: AccountPolicy): boolean {
   return tpm !== null || tpd !== null || credit !== null;
 }
 
+export interface Need {
+  /** Of the prompt and the longest answers. */
+  readonly tokens: number;
+  /** A guess when one of the running chats may end. */
+  readonly freeMs: number;
+}
+
 /** @throws ApiError `tokensPerMinute`, `tokensPerDay`, `quotaExceeded`. */
 export function withReservation(
   rates: RateRecord,
   policy: AccountPolicy,
   { user, keyId }: AccountName,
-  tokens: number,
+  need: Need,
   nowMs: number,
 ): RateRecord {
   const { minute, day, reserved } = rates;
   const name = { uid: user, 'ak-id': keyId };
-  const need = tokens + reserved;
-  if (policy.tpm !== null) {
-    const current = windowAt(minute, minuteSpan, nowMs).used + reserved;
-    const values = { ...name, current_tpm: current, max_tpm: policy.tpm };
-    if (current + tokens > policy.tpm) {
-      const wait = waitMs(minute, minuteSpan, { need, max: policy.tpm }, nowMs);
-      throw new ApiError('tokensPerMinute', values, retryAfter(wait));
-    }
+  const refusal = (window: RateWindow, span: WindowSpan, max: number | null) =>
+    max === null ? null : refusalBy(window, span, { ...need, reserved, max }, nowMs);
+  const byMinute = refusal(minute, minuteSpan, policy.tpm);
+  if (byMinute !== null) {
+    const values = { ...name, current_tpm: byMinute.current, max_tpm: policy.tpm ?? 0 };
+    throw new ApiError('tokensPerMinute', values, byMinute.extra);
   }
-  if (policy.tpd !== null) {
-    const current = windowAt(day, daySpan, nowMs).used + reserved;
-    const values = { ...name, current_tpd: current, max_tpd: policy.tpd };
-    if (current + tokens > policy.tpd) {
-      const wait = waitMs(day, daySpan, { need, max: policy.tpd }, nowMs);
-      throw new ApiError('tokensPerDay', values, retryAfter(wait));
-    }
+  const byDay = refusal(day, daySpan, policy.tpd);
+  if (byDay !== null) {
+    const values = { ...name, current_tpd: byDay.current, max_tpd: policy.tpd ?? 0 };
+    throw new ApiError('tokensPerDay', values, byDay.extra);
   }
+  const all = need.tokens + reserved;
   const spent = spentOf(rates, policy);
   if (policy.credit !== null) {
     const left = policy.credit.tokens - spent.tokens;
-    if (need > left) throw new ApiError('quotaExceeded', { token_credit: Math.max(0, left) });
+    if (all > left) throw new ApiError('quotaExceeded', { token_credit: Math.max(0, left) });
   }
-  return { ...rates, spent, reserved: need };
+  return { ...rates, spent, reserved: all };
 }
 
-/** Running chats that stand in the way end unseen: when, is a guess. */
-function retryAfter(wait: number | null): { readonly retryAfterMs: number } {
-  return { retryAfterMs: Math.max(wait ?? 0, limits.concurrencyRetryMs) };
+/** null: it fits beside what was used and what running chats may still use. */
+function refusalBy(
+  window: RateWindow,
+  span: WindowSpan,
+  { tokens, freeMs, reserved, max }: Need & { readonly reserved: number; readonly max: number },
+  nowMs: number,
+): { readonly current: number; readonly extra: ErrorExtra } | null {
+  const current = windowAt(window, span, nowMs).used + reserved;
+  if (current + tokens <= max) return null;
+  // More than the whole window: no waiting helps.
+  if (tokens > max) return { current, extra: { final: true } };
+  // True even if the running chats use all they may: what they use was counted as theirs.
+  const sureMs = waitMs(window, span, { need: tokens + reserved, max }, nowMs);
+  if (sureMs !== null) return { current, extra: { retryAfterMs: sureMs } };
+  // Some of them have to end first, and to have used less.
+  const leastMs = waitMs(window, span, { need: tokens, max }, nowMs) ?? 0;
+  return { current, extra: { retryAfterMs: Math.max(leastMs, freeMs) } };
 }
 
 /** What a chat used takes the place of what it might have used. */

@@ -39,6 +39,10 @@ export interface AccountState extends AccountRecord {
   readonly user: string;
   /** Chats admitted and not yet settled. Begins at 0: a restart ends all chats. */
   readonly inFlight: number;
+  /** Since when all places have been taken; null: some are free. In memory only, like the next. */
+  readonly fullSinceMs: number | null;
+  /** How long requests took lately; null before the first has ended. */
+  readonly meanMs: number | null;
   /** Tokens that chats had reserved when the last run broke off: they count as used from the first message on. */
   readonly lost: number;
 }
@@ -56,7 +60,14 @@ export type AccountMessage =
   /** For who wants to see it. */
   | { readonly type: 'read' }
   /** `reserved`: what `reserve` took, 0 without one. */
-  | { readonly type: 'settle'; readonly usage: TokenUsage; readonly reserved: number };
+  | {
+      readonly type: 'settle';
+      readonly usage: TokenUsage;
+      readonly reserved: number;
+      readonly tookMs?: number;
+      /** By the clock that days are counted by, where it is not the one that rates are measured by. */
+      readonly wallMs?: number;
+    };
 
 export interface AccountDecision {
   readonly next: AccountState;
@@ -101,6 +112,19 @@ export function newAccount(): AccountRecord {
   return { today: emptyDay(0), past: [], rates: noRates };
 }
 
+/** @param before what memory holds where a write has failed: the counts in it are the newer ones. */
+export function restoredAccount(
+  saved: AccountRecord | null,
+  user: string,
+  before: AccountState | null,
+): AccountState {
+  if (before !== null) return before;
+  const { rates, ...record } = saved ?? newAccount();
+  const memory = { user, inFlight: 0, fullSinceMs: null, meanMs: null };
+  // Nothing runs yet: what is reserved was lost with the chats of a run that broke off.
+  return { ...record, ...memory, rates: { ...rates, reserved: 0 }, lost: rates.reserved };
+}
+
 function decided(next: AccountState, save: AccountDecision['save']): AccountDecision {
   return { next, reply: next, save, effects: NO_EFFECTS };
 }
@@ -113,12 +137,33 @@ function admitted(
   const { user, inFlight } = state;
   if (inFlight >= policy.concurrency) {
     const account = { uid: user, 'ak-id': keyId };
-    const retryAfterMs = limits.concurrencyRetryMs;
-    const values = { ...account, Concurrency: policy.concurrency, time: retryAfterMs / 1000 };
+    const retryAfterMs = freeMs(state, nowMs);
+    const time = Math.ceil(retryAfterMs / 1000);
+    const values = { ...account, Concurrency: policy.concurrency, time };
     throw new ApiError('concurrencyLimit', values, { retryAfterMs });
   }
   const rates = withRequest(state.rates, policy, { user, keyId }, nowMs);
-  return { ...state, inFlight: inFlight + 1, rates };
+  const full = inFlight + 1 >= policy.concurrency;
+  return { ...state, inFlight: inFlight + 1, fullSinceMs: full ? nowMs : null, rates };
+}
+
+/**
+ * Until a place is likely to be free: what has lasted so long lasts as long again, and places that are held for
+ * so long on average come free so often.
+ */
+function freeMs({ fullSinceMs, meanMs, inFlight }: AccountState, nowMs: number): number {
+  const { concurrencyRetryMs, concurrencyRetryMsMax } = limits;
+  const heldMs = fullSinceMs === null ? 0 : nowMs - fullSinceMs;
+  const nextMs = (meanMs ?? 0) / Math.max(1, inFlight);
+  const guessMs = Math.ceil(Math.max(heldMs, nextMs));
+  return Math.min(Math.max(guessMs, concurrencyRetryMs), concurrencyRetryMsMax);
+}
+
+/** Part of the newest request in the mean of their times. */
+const MEAN_WEIGHT = 0.2;
+
+function meanOf(meanMs: number | null, tookMs: number): number {
+  return meanMs === null ? tookMs : meanMs + MEAN_WEIGHT * (tookMs - meanMs);
 }
 
 function reserved(
@@ -128,15 +173,16 @@ function reserved(
 ): AccountState {
   if (!limitsTokens(policy)) return state;
   const name = { user: state.user, keyId };
-  return { ...state, rates: withReservation(state.rates, policy, name, tokens, nowMs) };
+  const need = { tokens, freeMs: freeMs(state, nowMs) };
+  return { ...state, rates: withReservation(state.rates, policy, name, need, nowMs) };
 }
 
 function settled(
   state: AccountState,
-  { usage, reserved }: Extract<AccountMessage, { readonly type: 'settle' }>,
+  { usage, reserved, tookMs, wallMs }: Extract<AccountMessage, { readonly type: 'settle' }>,
   nowMs: number,
 ): AccountState {
-  const day = dayOf(nowMs);
+  const day = dayOf(wallMs ?? nowMs);
   const used = usage.promptTokens + usage.completionTokens;
   const use = { used, charged: used - usage.cachedTokens, reserved };
   const rates = reserved === 0 ? state.rates : withUse(state.rates, use, nowMs);
@@ -148,7 +194,9 @@ function settled(
     cachedTokens: today.cachedTokens + usage.cachedTokens,
     completionTokens: today.completionTokens + usage.completionTokens,
   };
-  return { ...state, inFlight: state.inFlight - 1, today: counted, past, rates };
+  const meanMs = tookMs === undefined ? state.meanMs : meanOf(state.meanMs, tookMs);
+  const places = { inFlight: state.inFlight - 1, fullSinceMs: null, meanMs };
+  return { ...state, ...places, today: counted, past, rates };
 }
 
 /** A clock that jumped back never gets here: it goes on counting the day it left. */

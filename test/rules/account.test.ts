@@ -10,7 +10,7 @@ import {
   type AccountMessage,
   type AccountState,
   accountTransition,
-  newAccount,
+  restoredAccount,
 } from '../../src/rules/account.js';
 import {
   type AccountPolicy,
@@ -22,7 +22,7 @@ import { apiError } from '../support/api-error.js';
 
 const DAY_MS = 86_400_000;
 const NOON_MS = 20_000 * DAY_MS + DAY_MS / 2;
-const fresh: AccountState = { ...newAccount(), user: 'alice', inFlight: 0, lost: 0 };
+const fresh: AccountState = restoredAccount(null, 'alice', null);
 const policy = { ...defaultPolicy, concurrency: 2 };
 const admit: AccountMessage = { type: 'admit', keyId: 'ak-1', policy };
 const settle = (promptTokens = 10, cachedTokens = 4, completionTokens = 5): AccountMessage => ({
@@ -155,4 +155,23 @@ t.test('what was reserved when a run broke off counts as used', async (t) => {
   const state = after({ ...fresh, lost: 60 }, [admit]).next;
   t.equal(state.lost, 0);
   t.throws(() => after(state, [reserve(41, tpm)]), apiError('tokensPerMinute'));
+});
+
+t.test('when all places are taken, the wait is by how long they are held', async (t) => {
+  const one = { ...policy, concurrency: 1 };
+  const enter: AccountMessage = { type: 'admit', keyId: 'ak-1', policy: one };
+  const waitAt = (state: AccountState, nowMs: number) => {
+    try {
+      accountTransition(state, enter, nowMs);
+    } catch (cause) {
+      if (cause instanceof ApiError) return [cause.extra.retryAfterMs, cause.values.time];
+    }
+    throw new Error('admitted');
+  };
+  const full = after(fresh, [enter]).next;
+  t.strictSame(waitAt(full, NOON_MS), [1_000, 1], 'nothing is known yet');
+  t.strictSame(waitAt(full, NOON_MS + 5_500), [5_500, 6], 'as long again');
+  t.strictSame(waitAt(full, NOON_MS + 500_000), [60_000, 60]);
+  const ended = after(full, [{ ...settle(), tookMs: 3_000 } as AccountMessage]).next;
+  t.strictSame(waitAt(after(ended, [enter]).next, NOON_MS), [3_000, 3], 'as long as the last one');
 });

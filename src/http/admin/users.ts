@@ -15,13 +15,7 @@ import {
 import { type DayUsage, usageDays } from '../../rules/account.js';
 import type { UserChange } from '../../rules/account-change.js';
 import type { AccountPolicy } from '../../rules/account-policy.js';
-import {
-  balanceView,
-  dayView,
-  type RateView,
-  requestView,
-  tokenView,
-} from '../../rules/account-rates.js';
+import { balanceView, type RateView } from '../../rules/account-rates.js';
 import { dayJson } from '../account.js';
 import { type Route, route } from '../router.js';
 import { type AdminGate, jsonBody } from './gate.js';
@@ -39,7 +33,7 @@ export interface Users {
 
 export interface AdminUserParts {
   readonly users: Users;
-  readonly accounts: Pick<Accounts, 'look'>;
+  readonly accounts: Pick<Accounts, 'look' | 'rates'>;
   readonly clock: Clock;
 }
 
@@ -123,10 +117,9 @@ async function userJson(
     ...policy
   } = users.policyOf(user);
   const account = await accounts.look(user);
-  const nowMs = clock.nowMs();
-  const { rates } = account;
   const all = users.policyOf(user);
-  const [today] = usageDays(account, nowMs, 1);
+  const left = accounts.rates(account.rates, all);
+  const [today] = usageDays(account, clock.nowMs(), 1);
   return {
     object: 'user',
     id: user,
@@ -135,11 +128,11 @@ async function userJson(
     cached_tokens: cachedTokens,
     models: models && [...models],
     apis: apis && [...apis],
-    balance: balanceView(rates, all),
+    balance: balanceView(account.rates, all),
     rates: {
-      requests: rateJson(requestView(rates, all, nowMs)),
-      tokens: rateJson(tokenView(rates, all, nowMs)),
-      day_tokens: rateJson(dayView(rates, all, nowMs)),
+      requests: rateJson(left.requests),
+      tokens: rateJson(left.tokens),
+      day_tokens: rateJson(left.day),
     },
     keys,
     running: account.inFlight,
