@@ -6,9 +6,11 @@ import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import engine from '../../plugins/examples/engine-alphabet.js';
 import extractor from '../../plugins/examples/extractor-subtitles.js';
+import filter from '../../plugins/examples/filter-cards.js';
 import { engineSuite } from '../contract/engine.js';
 import { snapshotSuite } from '../contract/engine-snapshots.js';
 import { testExtractor } from '../contract/extractor.js';
+import { filterSuite } from '../contract/filter.js';
 import { aliceKey, openService } from '../support/service.js';
 
 const subtitles = `1\r
@@ -57,6 +59,14 @@ testExtractor(t, {
   ],
 });
 
+filterSuite({
+  name: 'filter-cards',
+  plugin: filter,
+  options: { file: null },
+  rejected: ['4111 1111 1111 1111', '5500-0055-5555-5559', '378282246310005'],
+  allowed: ['call 555 0199 or 4111 now', 'it is 4111 1111 1111 1112 cents', 'one 1 two 2 three'],
+});
+
 t.test('the service runs them by the paths in its settings', async (t) => {
   const path = (name: string) =>
     fileURLToPath(new URL(`../../plugins/examples/${name}.js`, import.meta.url));
@@ -66,6 +76,7 @@ t.test('the service runs them by the paths in its settings', async (t) => {
   const service = await openService(t, {
     PREFACE_CONFIG: settings,
     PREFACE_EXTRACTORS: `${path('extractor-subtitles')},text`,
+    PREFACE_FILTERS: path('filter-cards'),
   });
   const messages = [{ role: 'user', content: 'go on' }];
   const chat = { model: 'abc-1', messages, max_tokens: 5, n: 2, temperature: 1 };
@@ -73,6 +84,10 @@ t.test('the service runs them by the paths in its settings', async (t) => {
   t.match(answer, {
     choices: [{ message: { content: 'abcde' } }, { message: { content: 'bcdef' } }],
   });
+  const secret = [{ role: 'user', content: 'mine is 4111 1111 1111 1111' }];
+  const refused = await service.call('POST', '/chat/completions', { ...chat, messages: secret });
+  t.equal(refused.status, 400);
+  t.match(await refused.json(), { error: { type: 'content_filter' } });
   const form = new FormData();
   form.set('purpose', 'file-extract');
   form.set('file', new Blob([subtitles]), 'film.srt');
