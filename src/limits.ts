@@ -234,6 +234,9 @@ export const limits = {
 
   ...upstreamLimits,
 
+  /** Of lines that nobody reads; more are lost, and counted. */
+  logBufferBytesMax: 4 * MIB,
+
   // Actors
   mailboxLengthMax: 1024,
   actorIdleMs: 60_000,

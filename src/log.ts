@@ -4,6 +4,7 @@
  */
 import { destination, pino } from 'pino';
 import { tenthMs } from './clock.js';
+import { limits } from './limits.js';
 import {
   faultText,
   type Report,
@@ -37,6 +38,19 @@ export function openLog({ level, json }: LogOptions): ServiceLog {
     sync: false,
     minLength: GATHER_BYTES,
     periodicFlush: GATHER_MS,
+    maxLength: limits.logBufferBytesMax,
+  });
+  let lostLines = 0;
+  out.on('drop', () => {
+    lostLines += 1;
+  });
+  // Whoever reads again learns what he has missed.
+  out.on('drain', () => {
+    if (lostLines === 0) return;
+    const line = `${lostLines} lines of the log were lost: nobody read it in time`;
+    lostLines = 0;
+    if (json) logger.warn({ type: 'notice', text: line });
+    else out.write(`${line}\n`);
   });
   process.once('exit', () => out.flushSync());
   const logger = pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, out);

@@ -1,6 +1,7 @@
 /**
  * A service that is told to end: nothing new, answers under way up to a bound, then a clean error, and exit code 0.
  */
+import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { said } from '../support/chat-client.js';
 import { type ServiceProcess, startServiceProcess } from '../support/service-process.js';
@@ -85,4 +86,27 @@ t.test('a second signal ends it at once', async (t) => {
   process.kill(service.pid, 'SIGTERM');
   t.equal(await service.ended, 143);
   await t.rejects(stream.rest());
+});
+
+t.test('what still waits for its turn is told to come back', async (t) => {
+  const engine = fileURLToPath(new URL('../support/engine-turns.js', import.meta.url));
+  const defaults = { engine, tokenizer: 'bytes', weights: null };
+  const settings = { defaults, limits: { drainMs: 1_000 } };
+  const service = await startServiceProcess(t, settings, { PREFACE_SLOTS: '1' });
+  const stream = await begun(service, '/wait');
+  const waiting = Array.from({ length: 20 }, (_, i) =>
+    chat(service, said(`${i}`, { stream: i % 2 === 0 })),
+  );
+  const all = /^preface_queue_chats\{model="svc-v1-8k"\} 20$/m;
+  while (!all.test(await (await fetch(new URL('/metrics', service.url))).text())) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  process.kill(service.pid, 'SIGTERM');
+  for (const answer of await Promise.all(waiting)) {
+    t.equal(answer.status, 503);
+    t.match(answer.headers.get('retry-after'), /^\d+$/);
+    t.match(await answer.json(), { error: { type: 'server_error', message: /stopping/ } });
+  }
+  t.match(await stream.rest(), /data: \{"error":\{"type":"server_error"/);
+  t.equal(await service.ended, 0);
 });
