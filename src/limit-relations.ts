@@ -19,6 +19,7 @@ export function assertRelations(limits: Limits, windows: typeof modelWindows): v
   );
   assert(limits.extractionQueueOwnerMax < limits.extractionQueueMax);
   assert(limits.extractionRetryMs <= limits.extractionRetryMsMax);
+  assert(limits.extractionPageMsMax < limits.extractionMsMax);
   assert(limits.extractionMsMax < limits.contentWaitMsMax, 'who asks for a text may see it made');
   assert(limits.uploadsRunningOwnerMax < limits.uploadsRunningMax);
   assert(limits.filenameBytesMax < limits.uploadFormBytesMax);

@@ -156,6 +156,8 @@ export const limits = {
 
   // Extraction
   extractionMsMax: 5 * 60_000,
+  /** Of one page, or of what comes before the first one. */
+  extractionPageMsMax: 2 * 60_000,
   /** Resident, of the process that reads one document. */
   extractionMemoryBytesMax: 1536 * MIB,
   extractionPagesMax: 5_000,

@@ -49,6 +49,7 @@ export interface ExtractionOptions {
 
 export interface PoolBounds {
   readonly msMax: number;
+  readonly pageMsMax: number;
   readonly memoryBytesMax: number;
   readonly queueMax: number;
   readonly queueOwnerMax: number;
@@ -68,6 +69,7 @@ export const documentBounds: ExtractionBounds = {
 
 const usualBounds: PoolBounds = {
   msMax: limits.extractionMsMax,
+  pageMsMax: limits.extractionPageMsMax,
   memoryBytesMax: limits.extractionMemoryBytesMax,
   queueMax: limits.extractionQueueMax,
   queueOwnerMax: limits.extractionQueueOwnerMax,
@@ -257,7 +259,7 @@ class Lane {
 
   #start(): Reader {
     const { clock, log, languages } = this.options;
-    const { memoryBytesMax, msMax, document } = this.bounds;
+    const { memoryBytesMax, msMax, pageMsMax, document } = this.bounds;
     const options: ExtractorOptions = { bounds: document, languages };
     const extractors = this.options.extractors.map((module) => ({ module, options }));
     return new Reader({
@@ -265,6 +267,7 @@ class Lane {
       clock,
       startMsMax: limits.extractionStartMsMax,
       readMsMax: msMax,
+      pageMsMax,
       memoryKeptBytesMax: limits.extractionMemoryKeptBytesMax,
       log,
     });

@@ -24,6 +24,8 @@ export interface ReaderOptions {
   readonly startMsMax: number;
   /** Wall clock of one document. */
   readonly readMsMax: number;
+  /** Of one page: what takes longer is a loop. */
+  readonly pageMsMax: number;
   /** Resident bytes with which the process may go on to the next document. */
   readonly memoryKeptBytesMax: number;
   readonly log: (line: string) => void;
@@ -48,6 +50,7 @@ export class Reader {
   #verdict: string | null = null;
   #ended: string | null = null;
   #onEnded: () => void = () => {};
+  #cancelPage = () => {};
   readonly ended: Promise<void>;
 
   /** @throws Error where the system has no process to give. */
@@ -105,10 +108,12 @@ export class Reader {
     const result = new Promise<ExtractResult>((resolve, reject) => {
       this.#reading = { onProgress, resolve, reject };
       this.#transport?.send({ type: 'read', task });
+      this.#awaitPage();
       if (this.#ended !== null) this.#onEnd(this.#ended);
     });
     const { readMsMax } = this.options;
-    return await this.#bounded(readMsMax, `reading took longer than ${seconds(readMsMax)}`, result);
+    const verdict = `reading took longer than ${seconds(readMsMax)}`;
+    return await this.#bounded(readMsMax, verdict, result).finally(() => this.#cancelPage());
   }
 
   /** Kills it; what it reads is refused for this reason. */
@@ -128,11 +133,19 @@ export class Reader {
     }
   }
 
+  #awaitPage(): void {
+    const { clock, pageMsMax } = this.options;
+    this.#cancelPage();
+    const verdict = `a page of it took longer than ${seconds(pageMsMax)}`;
+    this.#cancelPage = clock.after(pageMsMax, () => this.end(verdict));
+  }
+
   #receive(message: FromReader): void {
     if (message.type === 'ready') {
       this.#started = true;
       this.#onReady(null);
     } else if (message.type === 'progress') {
+      this.#awaitPage();
       this.#reading?.onProgress(message.progress);
     } else if (message.type === 'memory') {
       this.end(`it needed more than ${megabytes(this.options.start.memoryBytesMax)} of memory`);

@@ -109,6 +109,15 @@ t.test('what never ends is ended by the clock', async (t) => {
   }
 });
 
+t.test('a page that never ends is ended before the document would be', async (t) => {
+  const pool = open(hostile, { pageMsMax: 1_000 });
+  t.teardown(() => pool.close());
+  const reason = 'a page of it took longer than 1 s';
+  for (const act of ['forever', 'page loop']) {
+    t.same(await extract(pool, act).result, { type: 'refused', reason }, act);
+  }
+});
+
 t.test('who gives up frees the lane, and owners take turns', async (t) => {
   const pool = open(hostile, { queueMax: 4, queueOwnerMax: 3 });
   t.teardown(() => pool.close());

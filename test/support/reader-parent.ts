@@ -15,6 +15,7 @@ const reader = new Reader({
   clock: systemClock,
   startMsMax: 60_000,
   readMsMax: 120_000,
+  pageMsMax: 60_000,
   memoryKeptBytesMax: 400 * 2 ** 20,
   log: console.error,
 });
