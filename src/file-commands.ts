@@ -11,6 +11,7 @@ import { decodeRecord } from './codec.js';
 import type { Config } from './config.js';
 import { limits } from './limits.js';
 import { ExtractionPool } from './pool/extraction.js';
+import type { ExtractProgress } from './pool/messages.js';
 import { isFileId } from './protocol/file-id.js';
 import type { FileRecord } from './rules/file-state.js';
 import { LmdbStore } from './store/lmdb-store.js';
@@ -64,10 +65,11 @@ async function extractedFile(
   const pool = new ExtractionPool({ ...config.extraction, processes: 1, clock: systemClock, log });
   const filename = basename(path);
   const target = join(folder, 'text');
-  const meter = pageMeter(progress, filename);
+  const meter = progress.pages(printable(filename));
   try {
     const request = { owner: '', source: resolve(path), filename, target };
-    const result = await pool.extract(request, { onProgress: meter.at });
+    const onProgress = ({ page, pages }: ExtractProgress) => meter.at(page, pages);
+    const result = await pool.extract(request, { onProgress }).finally(() => meter.end());
     if (result.type === 'refused') throw new Error(`${path}: ${result.reason}`);
     const content = JSON.parse(await readFile(target, 'utf8')) as string;
     const { fileType, title } = result.document;
@@ -77,21 +79,6 @@ async function extractedFile(
     await rm(folder, { recursive: true, force: true });
   }
 }
-
-/** A line a while, and the last page at the end. */
-function pageMeter(progress: Progress, label: string) {
-  let shownMs = systemClock.monotonicMs();
-  return {
-    at({ page, pages }: { readonly page: number; readonly pages: number | null }) {
-      const nowMs = systemClock.monotonicMs();
-      if (nowMs - shownMs < (progress.terminal ? PAGE_LINE_MS : limits.progressLineMs)) return;
-      shownMs = nowMs;
-      progress.line(`${label}: page ${page}${pages === null ? '' : ` of ${pages}`}`);
-    },
-  };
-}
-
-const PAGE_LINE_MS = 1_000;
 
 async function reading<Result>(config: Config, act: (store: Store) => Result): Promise<Result> {
   const store = LmdbStore.open({ folder: config.dataDir, name: 'records', exclusive: false });
@@ -121,8 +108,12 @@ function row({ id, owner, bytes, createdS, filename, progress }: FileRecord): Ro
     status: progress.status,
     size: sizeText(bytes),
     created: new Date(createdS * 1000).toISOString(),
-    // A terminal obeys control characters, and shows a name in the wrong order after some of the others.
-    name: filename.replace(/[\p{Cc}\p{Cf}]/gu, '?'),
+    name: printable(filename),
     reason: progress.status === 'error' ? progress.reason : '',
   };
+}
+
+/** A terminal obeys control characters, and shows a name in the wrong order after some of the others. */
+function printable(filename: string): string {
+  return filename.replace(/[\p{Cc}\p{Cf}]/gu, '?');
 }

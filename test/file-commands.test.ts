@@ -1,5 +1,6 @@
 /** Owns the proof of `preface files`: what is stored is shown, and a document is read without a service. */
-import { execFile } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -46,3 +47,21 @@ t.test('a document is read without a service', async (t) => {
   });
   await t.rejects(preface(folder, 'extract', join(folder, 'none.pdf')));
 });
+
+const noTerminal = spawnSync('script', ['--version']).error !== undefined && 'there is no `script`';
+
+t.test(
+  'on a terminal the pages go by as a bar beside the text',
+  { skip: noTerminal },
+  async (t) => {
+    const folder = temporaryFolder(t);
+    const text = join(folder, 'text');
+    const command = `"${process.execPath}" "${cli}" files extract "${notice}" > "${text}"`;
+    const { stdout } = await run('script', ['-qec', command, '/dev/null'], {
+      env: { PATH: process.env.PATH, HOME: folder, TERM: 'xterm' },
+    });
+    t.match(readFileSync(text, 'utf8'), /consectetur adipisici elit/);
+    t.match(stdout, /text\.pdf \[=+\] page 2 of 2/);
+    t.notMatch(stdout, /consectetur/);
+  },
+);

@@ -53,17 +53,17 @@ interface Import {
 
 function sourceFiles(folder: string): string[] {
   return readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
-    .filter((file) => file.endsWith('.ts'))
+    .filter((file) => /\.c?ts$/.test(file))
     .map((file) => join(folder, file));
 }
 
 function importsOf(file: string): Import[] {
   const text = readFileSync(join(root, file), 'utf8');
   const found = text.matchAll(
-    /^(?:import|export)\s+(type\s+)?(?:[^'";]*?\sfrom\s+)?'([^']+)'|\bimport\('([^']+)'\)|createRequire\([^)]*\)\('([^']+)'\)/gm,
+    /^(?:import|export)\s+(type\s+)?(?:[^'";]*?\sfrom\s+)?'([^']+)'|\bimport\('([^']+)'\)|createRequire\([^)]*\)\('([^']+)'\)|^import \w+ = require\('([^']+)'\)/gm,
   );
   return [...found].map((match) => ({
-    specifier: match[2] ?? match[3] ?? match[4] ?? '',
+    specifier: match[2] ?? match[3] ?? match[4] ?? match[5] ?? '',
     typeOnly: match[1] !== undefined,
   }));
 }

@@ -47,9 +47,8 @@ function prepare(t: Test): Case {
   const folder = t.testdir({});
   const lines: string[] = [];
   const progress: Progress = {
-    terminal: false,
+    ...silentProgress,
     line: (text) => lines.push(text),
-    start: () => ({ at: () => undefined, end: () => undefined }),
   };
   const usual = { file: 'model.gguf', bytes: content.length, sha256, url: null, wheel: null };
   return {
@@ -170,7 +169,7 @@ t.test('the note of a good file spares the hash', async (t) => {
     labels.push(label);
     return { at: () => undefined, end: () => undefined };
   };
-  const progress: Progress = { terminal: false, line: () => undefined, start };
+  const progress: Progress = { ...silentProgress, start };
   const wanted = { bytes: content.length, sha256 };
   t.same(await inspectWeights(path, wanted, progress), { state: 'good' });
   t.same(labels, []);

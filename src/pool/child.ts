@@ -14,7 +14,7 @@ const PIPE_FD = 3;
 export interface ChildOptions {
   /** Built file that calls `parentPipe`. */
   readonly entry: URL;
-  /** Plain data, found again by `startOf`. */
+  /** Plain data, found again by `startOf`; by `input` as the first line of standard input. */
   readonly start: unknown;
   /** Options of Node. */
   readonly flags?: readonly string[];
@@ -23,20 +23,26 @@ export interface ChildOptions {
   readonly cwd?: string;
   /** Standard output is the server's own: what a child prints goes to standard error, or nowhere. */
   readonly prints: boolean;
+  /** For what no list of processes may show. It ends when the parent does. */
+  readonly input?: boolean;
   /** Called once or more, also for a child that never ran. */
   readonly onEnd: (child: ChildProcess, how: string) => void;
 }
 
 /** @throws Error where there are no file descriptors or no memory for one. */
 export function startChild(options: ChildOptions): ChildProcess {
-  const { flags = [], env, cwd, prints } = options;
+  const { flags = [], env, cwd, prints, input = false } = options;
   const entry = fileURLToPath(options.entry);
   const output = prints ? 2 : 'ignore';
-  const child = spawn(process.execPath, [...flags, entry, JSON.stringify(options.start)], {
-    stdio: ['ignore', output, output, 'pipe'],
+  const text = JSON.stringify(options.start);
+  const child = spawn(process.execPath, [...flags, entry, ...(input ? [] : [text])], {
+    stdio: [input ? 'pipe' : 'ignore', output, output, 'pipe'],
     ...(env === undefined ? {} : { env }),
     ...(cwd === undefined ? {} : { cwd }),
   });
+  // A child that dies at once breaks it; its exit is told apart.
+  child.stdin?.on('error', () => {});
+  child.stdin?.write(`${text}\n`);
   child.once('error', (error) => options.onEnd(child, error.message));
   child.once('exit', (code, signal) => options.onEnd(child, `${signal ?? `code ${code}`}`));
   return child;

@@ -125,9 +125,22 @@ const told = ['encrypted', 'damaged', 'no_text', 'unsupported', 'bound'];
 
 function refusal(cause: unknown, { fileType }: DocumentClaim): Reading {
   const { code, message } = cause instanceof Error ? (cause as NodeJS.ErrnoException) : {};
-  if (code !== undefined && told.includes(code) && message) return refused(message, fileType);
+  if (code !== undefined && told.includes(code) && message) {
+    const broken = brokenUnder(cause);
+    return { ...refused(message, fileType), fault: broken === null ? null : faultOf(broken) };
+  }
   const reason = `it is damaged: it could not be read as ${fileType}`;
   return { ...refused(reason, fileType), fault: faultOf(cause).slice(0, FAULT_LENGTH_MAX) };
+}
+
+/**
+ * What a library failed of so that it may be broken for the next document as well: memory that ran out, a trap in
+ * WebAssembly. Null where it only refused what it was given.
+ */
+function brokenUnder(cause: unknown): Error | null {
+  if (!(cause instanceof Error && cause.cause instanceof Error)) return null;
+  const { code } = cause as NodeJS.ErrnoException;
+  return code === 'bound' || cause.cause.name === 'RuntimeError' ? cause.cause : null;
 }
 
 /** Where it broke, without the message: parsers put what they read into it, and the log must not hold that. */

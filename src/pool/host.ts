@@ -2,9 +2,7 @@
  * Owns the life of a host process: starts it, speaks with it, and starts another when it dies.
  * A death must cost only the streams that ran in it; it must never take the server along.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
-import type { Duplex } from 'node:stream';
-import { fileURLToPath } from 'node:url';
+import type { ChildProcess } from 'node:child_process';
 import type { Clock } from '../clock.js';
 import { ApiError, type ErrorValue, fromErrorValue } from '../errors.js';
 import { limits } from '../limits.js';
@@ -15,7 +13,8 @@ import type {
   PrefillTask,
   SnapshotInfo,
 } from '../plugin/contract.js';
-import type { EngineWork, HostStart } from './messages.js';
+import { childPipe, startChild } from './child.js';
+import type { EngineWork, FromEngine, HostStart, ToEngine } from './messages.js';
 import {
   type EngineState,
   refused,
@@ -23,7 +22,6 @@ import {
   TokenStreamClient,
   type TokenStreamHandlers,
 } from './token-stream.js';
-import { pipeTransport } from './transport.js';
 
 export interface HostOptions {
   readonly start: HostStart;
@@ -139,16 +137,14 @@ export class Host {
 
   #spawn(): void {
     const child = this.#fork();
-    // Without file descriptors or memory there is no child, or one without pipes, whatever its type says.
-    const pipe = (child as { stdio?: ChildProcess['stdio'] } | null)?.stdio?.[3];
-    if (child === null || !pipe) {
-      this.#child = child;
+    this.#child = child;
+    const transport = childPipe<ToEngine, FromEngine>(child);
+    if (transport === null) {
       this.#died(child, 'it could not be started');
       return;
     }
-    this.#child = child;
     this.#client = new TokenStreamClient(
-      pipeTransport(pipe as Duplex),
+      transport,
       (state) => this.#onState(state),
       (fault) =>
         this.options.log(`stream: ${fault instanceof Error ? fault.stack : String(fault)}`),
@@ -157,17 +153,14 @@ export class Host {
   }
 
   #fork(): ChildProcess | null {
-    const entry = fileURLToPath(new URL('./host-child.js', import.meta.url));
     try {
-      // Standard input takes the start, and ends when this process does. Standard output is the server's own; whatever
-      // a native library prints goes to standard error.
-      const child = spawn(process.execPath, [entry], { stdio: ['pipe', 2, 2, 'pipe'] });
-      // A child that dies at once breaks the pipe; its exit is told apart.
-      child.stdin?.on('error', () => {});
-      child.stdin?.write(`${JSON.stringify(this.options.start)}\n`);
-      child.once('error', (error) => this.#died(child, error.message));
-      child.once('exit', (code, signal) => this.#died(child, `${signal ?? `code ${code}`}`));
-      return child;
+      return startChild({
+        entry: new URL('./host-child.js', import.meta.url),
+        start: this.options.start,
+        input: true,
+        prints: true,
+        onEnd: (child, how) => this.#died(child, how),
+      });
     } catch (cause) {
       this.options.log(`inference process: ${cause instanceof Error ? cause.message : cause}`);
       return null;

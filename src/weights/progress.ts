@@ -1,8 +1,8 @@
 /**
- * Owns how a long transfer is shown: a bar on a terminal, plain lines elsewhere.
+ * Owns how a long transfer or reading is shown: a bar on a terminal, plain lines elsewhere.
  * It must never write to standard output, which belongs to what the program answers.
  */
-import { SingleBar } from 'cli-progress';
+import bars, { type Options, type Params } from 'cli-progress';
 import type { Clock } from '../clock.js';
 import { limits } from '../limits.js';
 
@@ -11,11 +11,18 @@ export interface Meter {
   end(): void;
 }
 
+export interface PageMeter {
+  /** @param pages null where nobody knows yet. */
+  at(page: number, pages: number | null): void;
+  end(): void;
+}
+
 export interface Progress {
   readonly terminal: boolean;
   line(text: string): void;
   /** @param doneBytes what an earlier attempt already brought. */
   start(label: string, doneBytes: number, totalBytes: number | null): Meter;
+  pages(label: string): PageMeter;
 }
 
 export function progressOn(stream: NodeJS.WriteStream, clock: Clock): Progress {
@@ -26,6 +33,7 @@ export function progressOn(stream: NodeJS.WriteStream, clock: Clock): Progress {
     terminal,
     line,
     start: (label, done, total) => start(stream, new Rate(clock, done, total), label),
+    pages: (label) => (terminal ? pageBar(stream, label) : pageLines(stream, clock, label)),
   };
 }
 
@@ -33,6 +41,7 @@ export const silentProgress: Progress = {
   terminal: false,
   line: () => undefined,
   start: () => ({ at: () => undefined, end: () => undefined }),
+  pages: () => ({ at: () => undefined, end: () => undefined }),
 };
 
 /** How fast a transfer goes and how long it still takes. */
@@ -65,7 +74,7 @@ export class Rate {
 
 function barMeter(stream: NodeJS.WriteStream, rate: Rate, label: string): Meter {
   const format = `${label} [{bar}] {percentage}% {text}`;
-  const bar = new SingleBar({ format, stream, hideCursor: true, barsize: 24, linewrap: null });
+  const bar = new bars.SingleBar({ ...BAR, format, stream });
   bar.start(rate.total ?? 0, rate.done, { text: rate.text() });
   return {
     at(doneBytes) {
@@ -87,6 +96,41 @@ function lineMeter(stream: NodeJS.WriteStream, rate: Rate, label: string): Meter
       if (rate.clock.monotonicMs() - shownMs < limits.progressLineMs) return;
       shownMs = rate.clock.monotonicMs();
       show();
+    },
+    end: () => undefined,
+  };
+}
+
+const BAR = { hideCursor: true, barsize: 24, linewrap: null } as const;
+
+/** There from the beginning: the first page may take a while. */
+function pageBar(stream: NodeJS.WriteStream, label: string): PageMeter {
+  let known: number | null = null;
+  const format = (options: Options, { progress, value }: Params) => {
+    if (known === null) return `${label} ${value === 0 ? 'is opened' : `page ${value}`}`;
+    const bar = bars.Format.BarFormat(progress, options);
+    return `${label} [${bar}] page ${value} of ${known}`;
+  };
+  const bar = new bars.SingleBar({ ...BAR, format, stream });
+  bar.start(1, 0);
+  return {
+    at(page, pages) {
+      known = pages;
+      bar.setTotal(pages ?? page + 1);
+      bar.update(page);
+    },
+    end: () => bar.stop(),
+  };
+}
+
+/** As for a transfer: one line in a while, none for what is short. */
+function pageLines(stream: NodeJS.WriteStream, clock: Clock, label: string): PageMeter {
+  let shownMs = clock.monotonicMs();
+  return {
+    at(page, pages) {
+      if (clock.monotonicMs() - shownMs < limits.progressLineMs) return;
+      shownMs = clock.monotonicMs();
+      stream.write(`${label}: page ${page}${pages === null ? '' : ` of ${pages}`}\n`);
     },
     end: () => undefined,
   };

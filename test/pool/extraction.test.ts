@@ -4,7 +4,7 @@ import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
-import { tmpdir } from 'node:os';
+import { getPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
@@ -114,8 +114,28 @@ t.test('a page that never ends is ended before the document would be', async (t)
   t.teardown(() => pool.close());
   const reason = 'a page of it took longer than 1 s';
   for (const act of ['forever', 'page loop']) {
-    t.same(await extract(pool, act).result, { type: 'refused', reason }, act);
+    t.match(await extract(pool, act).result, { type: 'refused', reason }, act);
   }
+});
+
+t.test('a process whose library broke is replaced, one that refused is not', async (t) => {
+  const pool = open(hostile);
+  t.teardown(() => pool.close());
+  const reasonOf = async (act: string) => (await extract(pool, act).result) as { reason?: string };
+  const reader = async () => (await reasonOf('pid')).reason;
+  for (const [act, isReplaced] of Object.entries({
+    exhausted: true,
+    trapped: true,
+    rejected: false,
+  })) {
+    const before = await reader();
+    t.match(before, /^read by \d+$/);
+    t.match(await reasonOf(act), {
+      reason: /^it (takes too much memory|is too damaged|is no PNG)$/,
+    });
+    t.equal((await reader()) !== before, isReplaced, act);
+  }
+  t.match(await reasonOf('nice'), { reason: `priority ${getPriority() + 5}` }, 'chats go first');
 });
 
 t.test('who gives up frees the lane, and owners take turns', async (t) => {

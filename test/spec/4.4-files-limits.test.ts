@@ -171,6 +171,23 @@ t.test('count and sum are bounds of each owner, also for uploads at once', async
   await upload(service, 'z'.repeat(600));
 });
 
+t.test('a thousand files are the bound unless the settings lower it', async (t) => {
+  const service = await openService(t);
+  const { filesPerOwnerMax } = limits;
+  let left = filesPerOwnerMax;
+  const work = async () => {
+    // Equal bytes are read once, so that nothing waits for a thousand readings.
+    while (left-- > 0) await upload(service, 'the same words');
+  };
+  await Promise.all(Array.from({ length: 8 }, work));
+  const over = await refusal(t, await send(service, form([purpose, ['file', 'x', 'a']])));
+  const message = `The number of files you have uploaded exceeded the max file count ${filesPerOwnerMax}, please delete previous uploaded files`;
+  t.match(over, { ...invalid, message });
+  const [last] = (await listed(service)).data;
+  await service.call('DELETE', `/files/${last?.id}`);
+  await upload(service, 'there is room again');
+});
+
 t.test('while too many documents wait, an upload is told when to come back', async (t) => {
   const { gatedEnv } = await import('../support/file-client.js');
   const service = await openWithSettings(t, {}, gatedEnv);
@@ -187,5 +204,7 @@ t.test('while too many documents wait, an upload is told when to come back', asy
   if (refused) {
     t.match(await refusal(t, refused), { status: 429, type: 'engine_overloaded_error' });
   }
-  await upload(service, '{}', 'of another', asBob);
+  const bobs = await upload(service, '{}', 'of another', asBob);
+  writeFileSync(gate, '');
+  t.match(await contentOf(service, bobs.id, asBob), { content: 'text' }, 'owners take turns');
 });

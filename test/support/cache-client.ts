@@ -18,7 +18,7 @@ export type Headers = Readonly<Record<string, string>>;
 export const asBob: Headers = { authorization: `Bearer ${bobKey}` };
 
 const POLL_MS = 10;
-const POLL_MS_MAX = 15_000;
+const POLL_MS_MAX = 60_000;
 
 const HEADER = 'svc-context-cache-';
 

@@ -7,6 +7,7 @@ import { createSocket } from 'node:dgram';
 import { resolve4 } from 'node:dns/promises';
 import { once } from 'node:events';
 import { connect } from 'node:net';
+import { getPriority } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import type { ExtractorPlugin } from '../../src/plugin/contract.js';
 
@@ -52,6 +53,25 @@ const acts: Readonly<Record<string, (rest: string) => unknown>> = {
   },
   locked: () => {
     throw Object.assign(new Error('it is protected by a password'), { code: 'encrypted' });
+  },
+  exhausted: () => {
+    const cause = new Error('memory allocation failed');
+    throw Object.assign(new Error('it takes too much memory', { cause }), { code: 'bound' });
+  },
+  trapped: () => {
+    const cause = Object.assign(new Error('unreachable'), { name: 'RuntimeError' });
+    throw Object.assign(new Error('it is too damaged', { cause }), { code: 'damaged' });
+  },
+  rejected: () => {
+    throw Object.assign(new Error('it is no PNG', { cause: new Error('bad') }), {
+      code: 'damaged',
+    });
+  },
+  pid: () => {
+    throw Object.assign(new Error(`read by ${process.pid}`), { code: 'damaged' });
+  },
+  nice: () => {
+    throw Object.assign(new Error(`priority ${getPriority()}`), { code: 'damaged' });
   },
   forever: () => new Promise(() => {}),
 };

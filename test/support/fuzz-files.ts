@@ -1,0 +1,192 @@
+/**
+ * Owns the run of damaged documents: the good ones of the tests, changed by chance, go through a running service, whose
+ * other requests are timed with and without them in turn. It must never go on after the service owed an answer.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { CrashService } from './crash-service.js';
+import { mutation } from './damage.js';
+import { form, purpose } from './file-client.js';
+import { type Random, seededRandom, testSeed } from './random-text.js';
+import { aliceKey, bobKey } from './service.js';
+
+export interface FuzzOptions {
+  /** Ends in `/v1`. */
+  readonly url: string;
+  readonly mutations: number;
+  readonly seed: number;
+  /** Uploads at the same time. */
+  readonly lanes: number;
+  readonly log: (line: string) => void;
+}
+
+export interface FuzzResult {
+  readonly read: number;
+  /** How often each reason, digits left out, was given. */
+  readonly refused: Readonly<Record<string, number>>;
+  /** 99th percentile of the other requests, milliseconds: with no document under way, and while they are read. */
+  readonly quietP99Ms: number;
+  readonly busyP99Ms: number;
+  readonly others: number;
+}
+
+interface GoodDocument {
+  readonly name: string;
+  readonly bytes: Uint8Array;
+}
+
+const folder = fileURLToPath(new URL('../../../test/documents', import.meta.url));
+const headers = { authorization: `Bearer ${aliceKey}` };
+/** Documents of one round; after each the service is left alone for as many other requests as there were. */
+const ROUND = 25;
+const ANSWER_MS_MAX = 10 * 60_000;
+const PAUSE_MS = 10;
+
+export function goodDocuments(): GoodDocument[] {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && entry.name !== 'NOTICE')
+    .map(({ name, parentPath }) => ({ name, bytes: readFileSync(join(parentPath, name)) }))
+    .sort((one, other) => (one.name < other.name ? -1 : 1));
+}
+
+/** @throws Error that names seed and number of the document for which there was no proper answer. */
+export async function fuzzFiles(options: FuzzOptions): Promise<FuzzResult> {
+  const { url, mutations, seed, lanes, log } = options;
+  const good = goodDocuments();
+  const random = seededRandom(seed);
+  const outcomes: Outcome[] = [];
+  const quiet: number[] = [];
+  const busy: number[] = [];
+  await timeOthers(url, quiet, () => quiet.length < ROUND);
+  quiet.length = 0;
+  for (let from = 0; from < mutations; from += ROUND) {
+    const count = Math.min(ROUND, mutations - from);
+    const documents = Array.from({ length: count }, (_, at) => damaged(good, random, from + at));
+    const before = busy.length;
+    let going = true;
+    const reading = inLanes(documents, lanes, async (document) => {
+      outcomes.push(await outcomeOf(url, document, seed));
+    }).finally(() => {
+      going = false;
+    });
+    await Promise.all([reading, timeOthers(url, busy, () => going)]);
+    const wanted = quiet.length + busy.length - before;
+    await timeOthers(url, quiet, () => quiet.length < wanted);
+    log(`${from + count} of ${mutations}: p99 ${p99(quiet)} ms quiet, ${p99(busy)} ms busy`);
+  }
+  return {
+    read: outcomes.filter((outcome) => outcome === null).length,
+    refused: counted(outcomes.flatMap((outcome) => outcome ?? [])),
+    quietP99Ms: p99(quiet),
+    busyP99Ms: p99(busy),
+    others: quiet.length + busy.length,
+  };
+}
+
+interface Damaged extends GoodDocument {
+  readonly at: number;
+}
+
+function damaged(good: readonly GoodDocument[], random: Random, at: number): Damaged {
+  const { name = '', bytes = Buffer.alloc(0) } = good[random(good.length)] ?? {};
+  return { name, at, bytes: mutation(bytes, random) };
+}
+
+/** Null: it was read. Else the reason. */
+type Outcome = string | null;
+
+async function outcomeOf(
+  url: string,
+  { name, at, bytes }: Damaged,
+  seed: number,
+): Promise<Outcome> {
+  const fail = (what: string) => new Error(`seed ${seed}, document ${at} (${name}): ${what}`);
+  const made = await answer(`${url}/files`, 'POST', form([purpose, ['file', bytes, name]]));
+  if (bytes.length === 0 && made.status === 400) return 'it is empty';
+  const { id } = JSON.parse(made.text) as { id?: string };
+  if (made.status !== 200 || id === undefined) throw fail(`${made.status} ${made.text}`);
+  const content = await answer(`${url}/files/${id}/content`, 'GET');
+  const { status, status_details: reason } = JSON.parse(
+    (await answer(`${url}/files/${id}`, 'GET')).text,
+  ) as { status: string; status_details: string };
+  await answer(`${url}/files/${id}`, 'DELETE');
+  if (content.status === 200 && status === 'ok') {
+    if (/\S/.test((JSON.parse(content.text) as { content: string }).content)) return null;
+  } else if (content.status === 500 && status === 'error' && reason !== '') {
+    if (content.text.includes('Failed to extract file'))
+      return reason.replace(/[0-9a-f]{2}( |$)|\d+/g, '#');
+  }
+  throw fail(`${content.status} ${status} ${content.text.slice(0, 200)}`);
+}
+
+async function answer(address: string, method: string, body?: FormData) {
+  const signal = AbortSignal.timeout(ANSWER_MS_MAX);
+  const response = await fetch(address, { method, headers, signal, ...(body && { body }) });
+  return { status: response.status, text: await response.text() };
+}
+
+/** A chat, from its first byte sent to its last one read, one after the other. */
+async function timeOthers(url: string, times: number[], more: () => boolean): Promise<void> {
+  const body = JSON.stringify({
+    model: 'svc-v1-8k',
+    messages: [{ role: 'user', content: 'a few words' }],
+  });
+  while (more()) {
+    const beganMs = performance.now();
+    const response = await fetch(`${url}/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${bobKey}`, 'content-type': 'application/json' },
+      body,
+    });
+    await response.text();
+    if (response.status !== 200) throw new Error(`a chat got ${response.status}`);
+    times.push(performance.now() - beganMs);
+    await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+  }
+}
+
+async function inLanes<Item>(
+  items: readonly Item[],
+  lanes: number,
+  act: (item: Item) => Promise<void>,
+): Promise<void> {
+  const waiting = [...items];
+  const work = async () => {
+    for (let item = waiting.shift(); item !== undefined; item = waiting.shift()) await act(item);
+  };
+  await Promise.all(Array.from({ length: lanes }, work));
+}
+
+function p99(times: readonly number[]): number {
+  const sorted = times.toSorted((one, other) => one - other);
+  return Math.round((sorted[Math.floor(sorted.length * 0.99)] ?? 0) * 10) / 10;
+}
+
+function counted(texts: readonly string[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const text of texts) counts[text] = (counts[text] ?? 0) + 1;
+  return counts;
+}
+
+async function main(mutations: number): Promise<void> {
+  const { mkdtempSync, rmSync } = await import('node:fs');
+  const { tmpdir } = await import('node:os');
+  const dataDir = mkdtempSync(join(tmpdir(), 'preface-fuzz-'));
+  const seed = testSeed();
+  console.log(`${mutations} damaged documents, TEST_SEED=${seed}`);
+  const service = new CrashService(dataDir, {});
+  try {
+    const url = await service.url();
+    const result = await fuzzFiles({ url, mutations, seed, lanes: 4, log: console.log });
+    console.log(result);
+    const ratio = result.busyP99Ms / result.quietP99Ms;
+    console.log(`other requests: p99 ${ratio.toFixed(2)} times that of a quiet service`);
+  } finally {
+    await service.kill('group');
+    rmSync(dataDir, { recursive: true, force: true });
+  }
+}
+
+const [, script = '', mutations = '2000'] = process.argv;
+if (import.meta.url === pathToFileURL(script).href) await main(Number(mutations));
