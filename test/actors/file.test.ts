@@ -54,7 +54,7 @@ async function world(t: Test, acts: readonly Act[], max = { count: 10, bytes: 10
     clock,
     newBytes: systemRandom,
     report: (fault) => faults.push(fault),
-    max,
+    max: () => max,
   });
   t.teardown(() => files.close());
   return { files, clock, begun, faults, blobs: () => readdirSync(folder) };
