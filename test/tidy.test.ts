@@ -19,6 +19,7 @@ const leaves = [
   'src/limits/upstream',
   'src/limits/weights',
   'src/limit-relations',
+  'src/limits/extraction',
   'src/limits/review',
   'src/report',
 ];
