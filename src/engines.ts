@@ -15,10 +15,11 @@ import type { Opened } from './opened.js';
 import type { EngineModel } from './plugin/contract.js';
 import { FairEncoding } from './pool/fair-encoding.js';
 import { Host } from './pool/host.js';
-import type { HostStart, TokenizeResult, TokenizeTask } from './pool/messages.js';
+import type { HostStart, TokenizeResult, TokenizerRef, TokenizeTask } from './pool/messages.js';
 import { Pool } from './pool/pool.js';
 import { TokenCounter } from './pool/token-counter.js';
 import { countOnlyModels } from './settings/count-only.js';
+import { pluginFinder } from './settings/plugins.js';
 import { weightsPath } from './weights.js';
 
 type Log = (line: string) => void;
@@ -88,9 +89,24 @@ export function openPrompts(config: Config, counter: TokenCounter): PromptLibrar
   return new PromptLibrary({
     counter,
     models: config.models,
-    vocabularyOf: (model) => weightsOf(config, model),
+    vocabularyOf: (model) => vocabularyOf(config, model),
     counted: countOnlyModels,
   });
+}
+
+const askingTokenizer = pluginFinder.find('tokenizer', 'tokenizer-upstream', '/');
+
+function vocabularyOf(config: Config, model: ModelConfig): Omit<TokenizerRef, 'module'> {
+  const { remote, template } = model;
+  if (remote === null || model.tokenizer !== askingTokenizer) {
+    return { path: weightsOf(config, model) };
+  }
+  // A name for whom is asked, without their keys.
+  const path = JSON.stringify([
+    template,
+    ...remote.upstreams.map(({ url, model }) => [url, model]),
+  ]);
+  return { path, remote: { ...remote, template } };
 }
 
 /** Models whose engine does not offer them, for want of memory say, are left out. */

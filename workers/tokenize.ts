@@ -23,11 +23,11 @@ export default async function tokenize(task: TokenizeTask): Promise<TokenizeResu
   }
 }
 
-async function tokenizerOf({ module, path }: TokenizerRef): Promise<Tokenizer> {
-  const key = JSON.stringify([module, path]);
+async function tokenizerOf({ module, ...options }: TokenizerRef): Promise<Tokenizer> {
+  const key = JSON.stringify([module, options.path]);
   const known = opened.get(key);
   if (known !== undefined) return await known;
-  const opening = loadPlugin(module, 'tokenizer').then((plugin) => plugin.open({ path }));
+  const opening = loadPlugin(module, 'tokenizer').then((plugin) => plugin.open(options));
   opened.set(key, opening);
   // A file that was not there may be there at the next task.
   opening.catch(() => opened.delete(key));
@@ -52,6 +52,10 @@ async function encodeLong(tokenizer: Tokenizer, text: string): Promise<Uint32Arr
 async function encodeAll(tokenizer: Tokenizer, texts: readonly string[]): Promise<TokenizeResult> {
   const parts: Uint32Array[] = [];
   for (const text of texts) {
+    if (tokenizer.encodeLater !== undefined) {
+      parts.push(await tokenizer.encodeLater(text));
+      continue;
+    }
     const isShort = text.length <= limits.encodeChunkLengthMax;
     parts.push(isShort ? tokenizer.encode(text) : await encodeLong(tokenizer, text));
   }

@@ -10,8 +10,8 @@ import { Prompts } from './prompts.js';
 export interface PromptLibraryParts {
   readonly counter: TokenCounter;
   readonly models: readonly ModelConfig[];
-  /** The file a model's vocabulary is in; null where the tokenizer brings its own. */
-  readonly vocabularyOf: (model: ModelConfig) => string | null;
+  /** The file a model's vocabulary is in, or the servers that know it; a path of null where the tokenizer brings its own. */
+  readonly vocabularyOf: (model: ModelConfig) => Omit<TokenizerRef, 'module'>;
   /** Ids that no model answers for. */
   readonly counted: ReadonlyMap<string, TokenizerRef>;
 }
@@ -32,12 +32,12 @@ export class PromptLibrary {
   }
 
   of(model: ModelConfig): Promise<Prompts> {
-    const path = this.parts.vocabularyOf(model);
-    return this.#open({ module: model.tokenizer, path }, model.template);
+    const vocabulary = this.parts.vocabularyOf(model);
+    return this.#open({ module: model.tokenizer, ...vocabulary }, model.template);
   }
 
   #open(tokenizer: TokenizerRef, template: string | null): Promise<Prompts> {
-    const key = JSON.stringify([tokenizer, template]);
+    const key = JSON.stringify([tokenizer.module, tokenizer.path, template]);
     const known = this.#opened.get(key);
     if (known !== undefined) return known;
     const { counter } = this.parts;

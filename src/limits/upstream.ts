@@ -31,6 +31,8 @@ export const upstreamLimits = {
   /** UTF-16 units of the arguments of all tool calls of one answer. */
   upstreamCallsLengthMax: MIB,
   upstreamCallsMax: 128,
+  /** Special tokens that are looked for in a template. */
+  upstreamSpecialsMax: 256,
   /** Of an answer that is no stream: a refusal, a list of models, the ids of a text. */
   upstreamBodyBytesMax: 16 * MIB,
   /** UTF-16 units of what an upstream says of a refusal. */

@@ -2,13 +2,13 @@
  * Owns the contracts between the core and its plugins: plain data in, plain data out.
  * It must import nothing but its own part, so that a plugin needs nothing of the core but these types.
  */
-
 import type { ExtractionBounds } from './contract/bounds.js';
 import type {
   Conversation,
   ConversationEvent,
   ConversationRequest,
   RemoteSpec,
+  RemoteVocabulary,
 } from './contract/conversation.js';
 
 export type * from './contract/bounds.js';
@@ -31,6 +31,8 @@ export interface Plugin<Kind extends PluginKind, Options, Service> {
 export interface TokenizerOptions {
   /** Where the vocabulary is: a GGUF file, a `.tiktoken` ranks file, or null if the plugin brings its own. */
   readonly path: string | null;
+  /** For a tokenizer that asks the model's own servers; then `path` is a name for them. */
+  readonly remote?: RemoteVocabulary;
 }
 
 /** Every token's bytes, end to end: token `i` is `bytes[offsets[i] .. offsets[i + 1]]`. */
@@ -66,6 +68,8 @@ export interface Tokenizer {
   encode(text: string): Uint32Array;
   /** The same ids, with pauses after bounded work: other texts may be encoded in between. Without it, at once. */
   encodeInSteps?(text: string): Generator<void, Uint32Array>;
+  /** In place of `encode`, of a tokenizer that must ask somebody. */
+  encodeLater?(text: string): Promise<Uint32Array>;
   close(): void;
 }
 

@@ -11,6 +11,7 @@ import type {
   ExtractorOptions,
   GenerateTask,
   PrefillTask,
+  RemoteVocabulary,
   TokenizerInfo,
 } from '../plugin/contract.js';
 
@@ -25,6 +26,7 @@ export interface PluginRef<Options> {
 export interface TokenizerRef {
   readonly module: string;
   readonly path: string | null;
+  readonly remote?: RemoteVocabulary;
 }
 
 export type TokenizeTask =

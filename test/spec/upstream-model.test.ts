@@ -106,9 +106,14 @@ t.test('llama-server', { skip }, async (t) => {
     slots: 2,
   });
   t.teardown(() => server.close());
-  const front = await openFront(t, { url: `http://127.0.0.1:${server.port}/v1`, model: 'any' });
+  const url = `http://127.0.0.1:${server.port}/v1`;
+  const front = await openFront(t, { url, model: 'any' });
   await countsAgree(t, front);
   await cacheSaves(t, front);
+  const asking = await openWithSettings(t, {
+    models: { [model]: { engine: 'openai', upstreams: [{ url, model: 'any' }] } },
+  });
+  await countsAgree(t, asking);
   const one = await complete(front, said('Count to ten.', { max_tokens: 12 }));
   t.equal(one.choices[0]?.finish_reason, 'length');
   t.equal(one.usage.completion_tokens, 12);

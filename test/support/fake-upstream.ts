@@ -24,6 +24,9 @@ export class FakeUpstream {
   looks = 0;
   /** Answers `GET /models`. */
   lives = true;
+  /** Texts that were given to `/tokenize`, whose tokens are bytes, and what `/props` says; null has neither. */
+  readonly tokenized: string[] = [];
+  props: Fields | null = null;
   /** What becomes of the next chats, in order; the last stays. */
   acts: Act[] = [answers('hello')];
   readonly #server = createServer((request, response) => void this.#take(request, response));
@@ -56,6 +59,7 @@ export class FakeUpstream {
     const parts: Buffer[] = [];
     const gone = new Promise<void>((resolve) => response.once('close', () => resolve()));
     for await (const part of request) parts.push(part as Buffer);
+    if (this.#tellsVocabulary(request.url ?? '', Buffer.concat(parts).toString(), response)) return;
     if (request.method === 'GET') {
       this.looks += 1;
       response.statusCode = this.lives ? 200 : 503;
@@ -68,7 +72,24 @@ export class FakeUpstream {
     const [act] = this.acts.length > 1 ? this.acts.splice(0, 1) : this.acts;
     await act?.(taken, response);
   }
+
+  #tellsVocabulary(url: string, body: string, response: ServerResponse): boolean {
+    if (!['/tokenize', '/props', '/tokenizer_info'].includes(url)) return false;
+    if (this.props === null || url === '/tokenizer_info') response.writeHead(404).end();
+    else if (url === '/props') response.end(JSON.stringify(this.props));
+    else response.end(JSON.stringify({ tokens: this.#tokens(JSON.parse(body) as Fields) }));
+    return true;
+  }
+
+  #tokens({ content, parse_special }: Fields): number[] {
+    const text = String(content);
+    this.tokenized.push(text);
+    const special = SPECIAL.indexOf(text);
+    return parse_special === true && special >= 0 ? [256 + special] : [...Buffer.from(text)];
+  }
 }
+
+const SPECIAL = ['<|im_start|>', '<|im_end|>'];
 
 const usage = { prompt_tokens: 30, completion_tokens: 5, total_tokens: 35 };
 

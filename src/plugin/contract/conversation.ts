@@ -25,6 +25,12 @@ export interface RemoteSpec {
   readonly healthMs: number;
 }
 
+/** Servers that know the vocabulary of a model. */
+export interface RemoteVocabulary extends RemoteSpec {
+  /** The chat template that counts; null for the servers' own. */
+  readonly template: string | null;
+}
+
 export interface ConversationMessage {
   readonly role: 'system' | 'user' | 'assistant' | 'tool';
   readonly content: string;
