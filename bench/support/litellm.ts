@@ -1,0 +1,56 @@
+/**
+ * Owns LiteLLM's proxy beside ours: found on the path, given the same upstream and one worker.
+ * It must never be required: where it is missing, the bench says so.
+ */
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { MODEL } from './chat.js';
+import { executablePath, freePort } from './llama-server.js';
+import { endProcess, treeOf } from './processes.js';
+import { KEY, type Server } from './servers.js';
+
+const START_MS_MAX = 180_000;
+const POLL_MS = 250;
+
+export const MISSING =
+  "LiteLLM is not on the PATH, so it is left out; `pip install 'litellm[proxy]'` brings it.";
+
+export const litellmPath = (): string | null => executablePath('litellm');
+
+export async function startLitellm({ path, url }: { path: string; url: string }): Promise<Server> {
+  const folder = mkdtempSync(join(tmpdir(), 'preface-litellm-'));
+  const file = join(folder, 'config.yaml');
+  const upstream = { model: `openai/${MODEL}`, api_base: url, api_key: KEY };
+  // JSON is YAML.
+  const models = [{ model_name: MODEL, litellm_params: upstream }];
+  writeFileSync(file, JSON.stringify({ model_list: models }));
+  const port = await freePort();
+  const startedMs = performance.now();
+  const args = ['--config', file, '--host', '127.0.0.1', '--port', String(port)];
+  const env = { ...process.env, LITELLM_TELEMETRY: 'False', LITELLM_LOCAL_MODEL_COST_MAP: 'True' };
+  const child = spawn(path, [...args, '--num_workers', '1'], { stdio: 'ignore', env });
+  const close = () =>
+    endProcess(child).finally(() => rmSync(folder, { recursive: true, force: true }));
+  const pid = child.pid ?? 0;
+  const lives = () => child.exitCode === null && child.signalCode === null;
+  if (!(await answers(port, lives))) {
+    await close();
+    throw new Error('LiteLLM does not become healthy');
+  }
+  return { port, pid, startMs: performance.now() - startedMs, tree: () => treeOf(pid), close };
+}
+
+async function answers(port: number, lives: () => boolean): Promise<boolean> {
+  const endMs = performance.now() + START_MS_MAX;
+  while (lives() && performance.now() < endMs) {
+    const url = `http://127.0.0.1:${port}/health/liveliness`;
+    const response = await fetch(url).catch(() => null);
+    await response?.arrayBuffer();
+    if (response?.status === 200) return true;
+    await delay(POLL_MS);
+  }
+  return false;
+}
