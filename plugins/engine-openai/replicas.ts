@@ -4,6 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { Clock } from '../../src/clock.js';
+import { limits } from '../../src/limits.js';
 import type { RemoteSpec, UpstreamSpec } from '../../src/plugin/contract.js';
 import { Connection } from './connection.js';
 import { type Dialect, dialectOf, plainDialect } from './dialect.js';
@@ -46,7 +47,7 @@ export class Replica {
   async #look(): Promise<void> {
     try {
       const { signal } = this.#closed;
-      const ask = { path: '/models', body: null, signal, firstByteMs: this.remote.healthMs };
+      const ask = { path: '/models', body: null, signal, firstByteMs: limits.upstreamLookMsMax };
       const answer = await this.connection.ask(ask);
       const text = await answer.text();
       if (answer.status >= 500) throw new Error(`it answers ${answer.status}`);

@@ -19,6 +19,8 @@ export const upstreamLimits = {
   upstreamFirstByteMs: 5 * 60_000,
   upstreamSilenceMs: 60_000,
   upstreamHealthMs: 5_000,
+  /** For the list of models, by which an upstream shows that it lives. */
+  upstreamLookMsMax: 5_000,
   /** From the last event of an answer to the end of its body. */
   upstreamEndMsMax: 1_000,
   /** Tries of one request, on the same upstream or on others, all before its first byte. */

@@ -2,7 +2,6 @@
  * Owns the contracts between the core and its plugins: plain data in, plain data out.
  * It must import nothing but its own part, so that a plugin needs nothing of the core but these types.
  */
-import type { ExtractionBounds } from './contract/bounds.js';
 import type {
   Conversation,
   ConversationEvent,
@@ -10,9 +9,10 @@ import type {
   RemoteSpec,
   RemoteVocabulary,
 } from './contract/conversation.js';
+import type { Extractor, ExtractorOptions } from './contract/extractor.js';
 
-export type * from './contract/bounds.js';
 export type * from './contract/conversation.js';
+export type * from './contract/extractor.js';
 
 export const CONTRACT_VERSION = 1;
 
@@ -254,47 +254,6 @@ export interface Engine {
 export type EnginePlugin = Plugin<'engine', EngineOptions, Engine>;
 
 // ---------------------------------------------------------------- extractor
-
-export interface ExtractorOptions {
-  readonly bounds: ExtractionBounds;
-  /** Languages that OCR reads, by the names of tesseract's data: `eng`, `chi_sim`. */
-  readonly languages: readonly string[];
-}
-
-export interface SourceDocument {
-  readonly bytes: Uint8Array;
-  /** As the uploader called it: a hint, never a path. */
-  readonly filename: string;
-}
-
-/** What an extractor takes a document for. */
-export interface DocumentClaim {
-  /** Media type: `application/pdf`. */
-  readonly fileType: string;
-  /** `content`: the bytes say so. `name`: the bytes allow it and the name says so. `text`: it is readable text at least. */
-  readonly ground: 'content' | 'name' | 'text';
-}
-
-export interface DocumentPage {
-  /** In the order in which a person would read it; rows of a table one a line, cells parted by tabs. May be empty. */
-  readonly text: string;
-  /** Pages of the whole document, null where nobody knows yet. */
-  readonly pages: number | null;
-  /** The document's own title, with the first page; absent or empty for none. */
-  readonly title?: string;
-}
-
-export interface Extractor {
-  /** Cheap: looks at magic bytes, a directory of entries, the name. Null: not mine. Never throws. */
-  accepts(document: SourceDocument): DocumentClaim | null;
-  /**
-   * Page by page; pull is the back-pressure. Fetches nothing and reads no other file, whatever the document says.
-   * @throws Error whose message tells the uploader why, with a `code` of `encrypted`, `damaged`, `no_text`,
-   *   `unsupported` or `bound`.
-   */
-  extract(document: SourceDocument, claim: DocumentClaim): AsyncIterable<DocumentPage>;
-  close(): Promise<void>;
-}
 
 export type ExtractorPlugin = Plugin<'extractor', ExtractorOptions, Extractor>;
 

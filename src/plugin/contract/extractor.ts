@@ -1,0 +1,61 @@
+/**
+ * Owns the contract of extractors: what one document may cost, what is claimed of it, what is read in it.
+ * It must stay free of imports, like the contract it belongs to.
+ */
+
+/** What one document may cost. A document that reaches a bound fails with the `code` of `bound`, and says which. */
+export interface ExtractionBounds {
+  readonly pagesMax: number;
+  /** Of one picture, decoded. Known from its header before anything is decoded. */
+  readonly pixelsMax: number;
+  /** UTF-16 units of the text of all pages. */
+  readonly textLengthMax: number;
+  /** Of an archive: all entries unpacked. Known from its directory, and counted while unpacking, which may say otherwise. */
+  readonly unpackedBytesMax: number;
+  /** Unpacked to packed bytes, of an archive as a whole. */
+  readonly unpackRatioMax: number;
+  readonly archiveEntriesMax: number;
+  /** Depth of markup, of page trees, of archives in archives. */
+  readonly nestingMax: number;
+}
+
+export interface ExtractorOptions {
+  readonly bounds: ExtractionBounds;
+  /** Languages that OCR reads, by the names of tesseract's data: `eng`, `chi_sim`. */
+  readonly languages: readonly string[];
+}
+
+export interface SourceDocument {
+  readonly bytes: Uint8Array;
+  /** As the uploader called it: a hint, never a path. */
+  readonly filename: string;
+}
+
+/** What an extractor takes a document for. */
+export interface DocumentClaim {
+  /** Media type: `application/pdf`. */
+  readonly fileType: string;
+  /** `content`: the bytes say so. `name`: the bytes allow it and the name says so. `text`: it is readable text at least. */
+  readonly ground: 'content' | 'name' | 'text';
+}
+
+export interface DocumentPage {
+  /** In the order in which a person would read it; rows of a table one a line, cells parted by tabs. May be empty. */
+  readonly text: string;
+  /** Pages of the whole document, null where nobody knows yet. */
+  readonly pages: number | null;
+  /** The document's own title, with the first page; absent or empty for none. */
+  readonly title?: string;
+}
+
+export interface Extractor {
+  /** Cheap: looks at magic bytes, a directory of entries, the name. Null: not mine. Never throws. */
+  accepts(document: SourceDocument): DocumentClaim | null;
+  /**
+   * Page by page; pull is the back-pressure. Fetches nothing and reads no other file, whatever the document says.
+   * @throws Error whose message tells the uploader why, with a `code` of `encrypted`, `damaged`, `no_text`,
+   *   `unsupported` or `bound`.
+   */
+  extract(document: SourceDocument, claim: DocumentClaim): AsyncIterable<DocumentPage>;
+  close(): Promise<void>;
+}
