@@ -1,0 +1,229 @@
+/**
+ * §7: a client that waits as long as it is told gets in; windows outlive a restart and a kill; nobody overdraws.
+ */
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import OpenAI from 'openai';
+import t from 'tap';
+import { decodeRecord, encodeRecord } from '../../src/codec.js';
+import { newAccount } from '../../src/rules/account.js';
+import { addedTo, emptyWindow } from '../../src/rules/rate-window.js';
+import { LmdbStore } from '../../src/store/lmdb-store.js';
+import type { Store } from '../../src/store/store.js';
+import { openProbe, openWithSettings, post, refusal, said } from '../support/chat-client.js';
+import { aliceKey, openService, type TestService, temporaryFolder } from '../support/service.js';
+import { startServiceProcess } from '../support/service-process.js';
+
+t.setTimeout(180_000);
+
+const adminKey = 'the-key-of-the-operator';
+const record = ['account', 'alice'];
+
+/** A minute in which `count` requests and `tokens` were used, of which `leftMs` are left. */
+async function seed(dataDir: string, leftMs: number, count: number, tokens: number) {
+  const store = LmdbStore.open({ folder: dataDir, name: 'records', exclusive: true });
+  const span = { windowMs: 60_000, bucketMs: 1_000 };
+  const usedMs = Date.now() - 60_000 + leftMs;
+  const requests = addedTo(emptyWindow, span, count, usedMs);
+  const minute = addedTo(emptyWindow, span, tokens, usedMs);
+  const account = newAccount();
+  const value = encodeRecord({ ...account, rates: { ...account.rates, requests, minute } });
+  await store.commit([{ type: 'put', key: record, value }]);
+  await store.flushed();
+  await store.close();
+}
+
+const sdk = (service: { readonly url: string }, maxRetries = 2) =>
+  new OpenAI({ baseURL: service.url, apiKey: aliceKey, maxRetries });
+
+const ask = (client: OpenAI) =>
+  client.chat.completions.create({
+    model: 'svc-v1-8k',
+    messages: [{ role: 'user', content: 'x' }],
+    max_tokens: 10,
+  });
+
+t.test('requests and tokens a minute: raw and by the retry of the SDK', async (t) => {
+  for (const [name, accounts] of [
+    ['requests', { default: { rpm: 3 } }],
+    ['tokens', { default: { tpm: 100 } }],
+  ] as const) {
+    const dataDir = temporaryFolder(t);
+    await seed(dataDir, 8_000, 3, 90);
+    const service = await openWithSettings(t, { accounts }, { PREFACE_DATA_DIR: dataDir });
+    const refused = await post(service, said('x', { max_tokens: 10 }));
+    t.equal(refused.status, 429, name);
+    const waitMs = Number(refused.headers.get('retry-after-ms'));
+    t.ok(waitMs > 0 && waitMs <= 8_000, `${name}: ${waitMs} ms`);
+    const bySdk = ask(sdk(service));
+    await delay(waitMs);
+    t.equal((await post(service, said('x', { max_tokens: 10 }))).status, 200, `${name}: raw`);
+    t.equal((await bySdk).choices.length, 1, `${name}: the SDK`);
+  }
+});
+
+t.test('concurrency: the wait is as long as places are held', async (t) => {
+  const service = await openProbe(t, { accounts: { default: { concurrency: 1 } } });
+  const held = await post(service, said('/hang', { stream: true }));
+  await delay(1_500);
+  const refused = await post(service, said('x'));
+  const waitMs = Number(refused.headers.get('retry-after-ms'));
+  const found = await refusal(t, refused);
+  t.ok(waitMs >= 1_500, `${waitMs} ms`);
+  t.match(found.message, new RegExp(`again after ${Math.ceil(waitMs / 1000)} seconds$`));
+  const bySdk = ask(sdk(service));
+  await held.body?.cancel();
+  t.equal((await bySdk).choices.length, 1);
+});
+
+t.test('more than a whole window is told not to retry, and the SDK obeys', async (t) => {
+  const service = await openWithSettings(t, {
+    accounts: { users: { alice: { tpm: 50 }, bob: { tpd: 50 } } },
+  });
+  for (const key of [aliceKey, 'key-of-bob']) {
+    const headers = { authorization: `Bearer ${key}` };
+    const body = said('x', { max_tokens: 100 });
+    const response = await service.call('POST', '/chat/completions', body, headers);
+    t.equal(response.headers.get('x-should-retry'), 'false');
+    t.equal(response.headers.get('retry-after'), null);
+    t.equal(response.status, 429);
+  }
+});
+
+interface Shown {
+  readonly running: number;
+  readonly balance: Record<'spent' | 'reserved' | 'available', number>;
+  readonly rates: { readonly tokens: { readonly remaining: number } };
+  readonly today: { readonly completion_tokens: number };
+}
+
+async function shown(service: Pick<TestService, 'url'>, body?: object): Promise<Shown> {
+  const response = await fetch(`${service.url.slice(0, -3)}/admin/v1/users/alice`, {
+    method: body ? 'POST' : 'GET',
+    headers: { authorization: `Bearer ${adminKey}` },
+    ...(body && { body: JSON.stringify(body) }),
+  });
+  return (await response.json()) as Shown;
+}
+
+async function idle(service: Pick<TestService, 'url'>): Promise<Shown> {
+  for (let tries = 0; tries < 500; tries += 1) {
+    const user = await shown(service);
+    if (user.running === 0) return user;
+    await delay(20);
+  }
+  throw new Error('something runs on and on');
+}
+
+t.test('a stream that the client left is settled with what it used', async (t) => {
+  const admin = await openProbeWithAdmin(t);
+  await shown(admin, { balance: 100_000, tpm: 50_000 });
+  const answer = await post(admin, said('/endless abcdef', { stream: true, max_tokens: 8_000 }));
+  const reader = answer.body?.getReader();
+  for (let i = 0; i < 5; i += 1) await reader?.read();
+  t.ok((await shown(admin)).balance.reserved >= 8_000);
+  await reader?.cancel();
+  const user = await idle(admin);
+  const used = user.balance.spent;
+  t.equal(user.balance.reserved, 0);
+  t.ok(used > 20 && used < 8_000, `${used} tokens`);
+  t.equal(user.rates.tokens.remaining, 50_000 - used);
+  t.ok(user.today.completion_tokens > 0 && user.today.completion_tokens < used);
+});
+
+function openProbeWithAdmin(t: Parameters<typeof openProbe>[0]): Promise<TestService> {
+  const engine = new URL('../support/engine-probe.js', import.meta.url).pathname;
+  const defaults = { engine, tokenizer: 'bytes', weights: null };
+  return openWithSettings(t, { defaults }, { PREFACE_ADMIN_KEY: adminKey });
+}
+
+t.test('windows outlive a restart, and after kill -9 what ran counts in full', async (t) => {
+  const dataDir = temporaryFolder(t);
+  const engine = new URL('../support/engine-probe.js', import.meta.url).pathname;
+  const settings = {
+    defaults: { engine, tokenizer: 'bytes', weights: null },
+    accounts: { default: { tpm: 1_000, rpm: 100 } },
+  };
+  const env = { PREFACE_DATA_DIR: dataDir, PREFACE_ADMIN_KEY: adminKey };
+  const first = await startServiceProcess(t, settings, env);
+  const chat = (url: string, body: object) =>
+    fetch(`${url}/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${aliceKey}` },
+      body: JSON.stringify(body),
+    });
+  const answered = await chat(first.url, said('x', { max_tokens: 10 }));
+  const { usage } = (await answered.json()) as { usage: { total_tokens: number } };
+  process.kill(first.pid, 'SIGTERM');
+  await first.ended;
+
+  const second = await startServiceProcess(t, settings, env);
+  const used = 1_000 - (await shown(second)).rates.tokens.remaining;
+  t.equal(used, usage.total_tokens, 'after a restart');
+  const running = await chat(second.url, said('/hang', { stream: true, max_tokens: 500 }));
+  t.equal(running.status, 200);
+  const reserved = 1_000 - used - (await shown(second)).rates.tokens.remaining;
+  t.ok(reserved > 500);
+  await saved(dataDir, reserved);
+  process.kill(second.pid, 'SIGKILL');
+  await second.ended;
+
+  const third = await startServiceProcess(t, settings, env);
+  t.equal(1_000 - (await shown(third)).rates.tokens.remaining, used + reserved);
+  const refused = await chat(third.url, said('x', { max_tokens: 480 }));
+  t.equal(refused.status, 429);
+});
+
+/** Looks into the file beside the service, until the record says so. */
+async function saved(dataDir: string, reserved: number): Promise<void> {
+  const store: Store = LmdbStore.open({ folder: dataDir, name: 'records', exclusive: false });
+  try {
+    for (let tries = 0; tries < 500; tries += 1) {
+      const found = store.get(record);
+      const rates = found && decodeRecord<ReturnType<typeof newAccount>>(found.value).rates;
+      if (rates?.reserved === reserved) return;
+      await delay(20);
+    }
+  } finally {
+    await store.close();
+  }
+  throw new Error(`${join(dataDir, 'records')} never held the reservation`);
+}
+
+t.test('500 at once at the end of a balance: nobody overdraws', async (t) => {
+  const service = await openService(t, { PREFACE_ADMIN_KEY: adminKey });
+  await shown(service, { balance: 1_000 });
+  const all = await Promise.all(
+    Array.from({ length: 500 }, () => post(service, said('x', { max_tokens: 10 }))),
+  );
+  const statuses = new Map<number, number>();
+  for (const { status } of all) statuses.set(status, (statuses.get(status) ?? 0) + 1);
+  t.strictSame(
+    [...statuses.keys()].sort((a, b) => a - b),
+    [200, 429],
+  );
+  const user = await idle(service);
+  t.ok(user.balance.spent <= 1_000, `${user.balance.spent} of 1000`);
+  t.equal(user.balance.reserved, 0);
+  t.ok((statuses.get(200) ?? 0) >= 20, `${statuses.get(200)} were let in`);
+});
+
+t.test(
+  'a key that is revoked in mid-stream: the stream ends as it would, nothing begins',
+  async (t) => {
+    const service = await openProbeWithAdmin(t);
+    const keys = `${service.url.slice(0, -3)}/admin/v1/users/alice/keys`;
+    const headers = { authorization: `Bearer ${adminKey}` };
+    const made = await fetch(keys, { method: 'POST', headers });
+    const { id, key } = (await made.json()) as { id: string; key: string };
+    const asKey = { authorization: `Bearer ${key}` };
+    const body = said('/endless ab', { stream: true, max_tokens: 4_000 });
+    const stream = await service.call('POST', '/chat/completions', body, asKey);
+    t.equal((await fetch(`${keys}/${id}`, { method: 'DELETE', headers })).status, 200);
+    const refused = await refusal(t, await service.call('GET', '/models', undefined, asKey));
+    t.match(refused, { status: 401, message: 'Incorrect API key provided' });
+    t.match(await stream.text(), /"finish_reason":"length"[\s\S]*data: \[DONE\]\n\n$/);
+    const user = await idle(service);
+    t.ok(user.today.completion_tokens >= 4_000);
+  },
+);
