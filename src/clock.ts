@@ -43,6 +43,10 @@ export function tenthMs(ms: number): number {
   return Math.round(ms * 10) / 10;
 }
 
+export function wholeUs(ms: number): number {
+  return Math.round(ms * 1000);
+}
+
 export type NewBytes = (length: number) => Buffer;
 
 /** Drawn from the system this many at once: each draw by itself costs more than the id it is for. */

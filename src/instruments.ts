@@ -2,7 +2,7 @@
  * Owns the instruments that figures are made with: what adds up, what is looked at, and how both become samples.
  * It must never know what any figure means.
  */
-import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { Counter, Gauge, type Histogram, Registry } from 'prom-client';
 
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
 const LABELS = [
@@ -37,11 +37,48 @@ export class Tally<Key> {
   }
 }
 
+/** Times by buckets. The library's own histogram takes fifty times as long for one. */
+export class Durations {
+  readonly type = 'histogram';
+  readonly aggregator = 'sum';
+  /** One more for what is longer than all bounds. */
+  readonly #counts = new Float64Array(SECONDS.length + 1);
+  #sum = 0;
+
+  constructor(
+    readonly name: string,
+    readonly help: string,
+  ) {}
+
+  observe(seconds: number): void {
+    let at = 0;
+    while (at < SECONDS.length && seconds > (SECONDS[at] ?? 0)) at += 1;
+    this.#counts[at] = (this.#counts[at] ?? 0) + 1;
+    this.#sum += seconds;
+  }
+
+  get() {
+    const { name, help, type, aggregator } = this;
+    let count = 0;
+    const values = Array.from(this.#counts, (own, at) => {
+      count += own;
+      const labels: Record<string, string | number> = { le: SECONDS[at] ?? '+Inf' };
+      return { metricName: `${name}_bucket`, labels, value: count };
+    });
+    values.push({ metricName: `${name}_sum`, labels: {}, value: this.#sum });
+    values.push({ metricName: `${name}_count`, labels: {}, value: count });
+    return { name, help, type, aggregator, values };
+  }
+}
+
 export class Instruments {
   readonly registry = new Registry();
 
-  histogram(name: string, help: string): Histogram {
-    return new Histogram({ name, help, buckets: SECONDS, registers: [this.registry] });
+  histogram(name: string, help: string): Durations {
+    const durations = new Durations(name, help);
+    // The registry asks a metric for its name and its samples, and its type names one of the library's own.
+    this.registry.registerMetric(durations as unknown as Histogram);
+    return durations;
   }
 
   counter(

@@ -5,8 +5,7 @@
  * A report costs a few additions on plain counters; names, labels and text are made when somebody asks.
  */
 import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks';
-import type { Histogram } from 'prom-client';
-import { Instruments, Tally } from './instruments.js';
+import { type Durations, Instruments, Tally } from './instruments.js';
 import type {
   ChatNote,
   Report,
@@ -49,9 +48,9 @@ export class Metrics {
   readonly #workers = new Tally<WorkerKind>();
   readonly #extractions = new Tally<string>();
   readonly #lag: IntervalHistogram = monitorEventLoopDelay({ resolution: LAG_RESOLUTION_MS });
-  readonly #firstContent: Histogram;
-  readonly #queueTime: Histogram;
-  readonly #extractionTime: Histogram;
+  readonly #firstContent: Durations;
+  readonly #queueTime: Durations;
+  readonly #extractionTime: Durations;
   #streamErrors = 0;
   #faults = 0;
 
@@ -117,7 +116,7 @@ export class Metrics {
   /** One that never began is counted as a request alone. */
   #takeChat({ promptTokens, cachedTokens, completionTokens, times, ...note }: ChatNote): void {
     if (times === null) return;
-    this.#queueTime.observe(times.queueMs / 1000);
+    this.#queueTime.observe(times.queueUs / 1e6);
     this.#tokens.add('prompt', note.model, promptTokens);
     this.#tokens.add('completion', note.model, completionTokens);
     this.#tokens.add('saved', note.model, cachedTokens);

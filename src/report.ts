@@ -17,17 +17,17 @@ export const missClasses = [
 
 export type MissClass = (typeof missClasses)[number];
 
-/** Milliseconds to a tenth; null for what is not over. */
+/** Whole microseconds; null for what is not over. */
 export interface ChatTimes {
   /** Until the engine has a place for it and what it reuses is loaded. */
-  readonly queueMs: number;
-  readonly tokenizeMs: number;
+  readonly queueUs: number;
+  readonly tokenizeUs: number;
   /** Finding and comparing the cache that the chat names. */
-  readonly cacheMs: number;
+  readonly cacheUs: number;
   /** The rest of the prompt, up to the first token. */
-  readonly prefillMs: number | null;
+  readonly prefillUs: number | null;
   /** From the first token to the end. */
-  readonly generateMs: number | null;
+  readonly generateUs: number | null;
 }
 
 /** What a chat did; filled in as it goes, and as true as it is at each moment. */

@@ -2,7 +2,7 @@
  * Owns one running generation: what is asked of the engine, and its events turned into answers, choice by choice.
  * It must never run ahead of its listener by more than the stream's credit, nor know how an answer is sent.
  */
-import { type Clock, tenthMs } from '../clock.js';
+import { type Clock, wholeUs } from '../clock.js';
 import { type ApiError, fromErrorValue } from '../errors.js';
 import { limits } from '../limits.js';
 import type { EngineEvent, GenerateTask, PrefillTask, SnapshotInfo } from '../plugin/contract.js';
@@ -79,6 +79,9 @@ export class Generation implements TokenStreamHandlers, Turn {
   readonly #answers: readonly ChoiceAnswer[];
   /** null while it waits for its turn. */
   #stream: TokenStream | null = null;
+  #waits = false;
+  /** When the events came that are being taken: looking at the clock costs more than most of them. */
+  #eventsMs: number | null = null;
   #openChoices: number;
   #piecesRead = 0;
   #left = false;
@@ -107,6 +110,7 @@ export class Generation implements TokenStreamHandlers, Turn {
     };
     parts.load.waiting += 1;
     parts.turns.enter(this);
+    this.#waits = this.#stream === null;
   }
 
   get owner(): string {
@@ -114,7 +118,8 @@ export class Generation implements TokenStreamHandlers, Turn {
   }
 
   begin(): void {
-    this.times.beganMs = this.parts.clock.monotonicMs();
+    const { times, parts } = this;
+    times.beganMs = this.#waits ? parts.clock.monotonicMs() : times.enteredMs;
     this.#stream = this.parts.inference.generate(this.plan.task, this);
   }
 
@@ -140,12 +145,12 @@ export class Generation implements TokenStreamHandlers, Turn {
   }
 
   /** Where its time went, as far as it has come. */
-  get spans(): Pick<ChatTimes, 'queueMs' | 'prefillMs' | 'generateMs'> {
+  get spans(): Pick<ChatTimes, 'queueUs' | 'prefillUs' | 'generateUs'> {
     const { enteredMs, startedMs, firstPieceMs, endedMs } = this.times;
     return {
-      queueMs: span(enteredMs, startedMs ?? endedMs) ?? 0,
-      prefillMs: span(startedMs, firstPieceMs),
-      generateMs: span(firstPieceMs, endedMs),
+      queueUs: span(enteredMs, startedMs ?? endedMs) ?? 0,
+      prefillUs: span(startedMs, firstPieceMs),
+      generateUs: span(firstPieceMs, endedMs),
     };
   }
 
@@ -167,6 +172,7 @@ export class Generation implements TokenStreamHandlers, Turn {
   }
 
   onEvents(events: readonly EngineEvent[]): void {
+    this.#eventsMs = null;
     for (const event of events) this.#take(event);
     const pause = this.#left ? null : this.listener.batchEnd();
     if (pause === null) this.#grant();
@@ -187,12 +193,17 @@ export class Generation implements TokenStreamHandlers, Turn {
     this.listener.ended(error);
   }
 
+  #nowMs(): number {
+    this.#eventsMs ??= this.parts.clock.monotonicMs();
+    return this.#eventsMs;
+  }
+
   #take(event: EngineEvent): void {
     if (event.type === 'prefilled') return;
     if (event.type === 'started') {
       this.#reusedTokens = event.reusedTokens;
       this.#started = true;
-      this.times.startedMs = this.parts.clock.monotonicMs();
+      this.times.startedMs = this.#nowMs();
       this.parts.load.waiting -= 1;
       this.parts.load.running += 1;
       // Who has left meanwhile takes no answer any more.
@@ -208,7 +219,7 @@ export class Generation implements TokenStreamHandlers, Turn {
     }
     // Also a piece that nobody wants any more has used up credit.
     if (event.type !== 'finished') this.#piecesRead += 1;
-    this.times.firstPieceMs ??= this.parts.clock.monotonicMs();
+    this.times.firstPieceMs ??= this.#nowMs();
     const answer = this.#answers[event.choice];
     if (answer === undefined || answer.finish !== null) return;
     const delta = pushed(answer, event);
@@ -233,7 +244,7 @@ export class Generation implements TokenStreamHandlers, Turn {
 }
 
 function span(fromMs: number | null, toMs: number | null): number | null {
-  return fromMs === null || toMs === null ? null : tenthMs(toMs - fromMs);
+  return fromMs === null || toMs === null ? null : wholeUs(toMs - fromMs);
 }
 
 /** What is not reused, and the longest answers. */

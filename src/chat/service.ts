@@ -3,7 +3,7 @@
  * It must never see HTTP, nor touch a message's text but through the counter.
  */
 import type { Caches, FoundCache } from '../actors/cache.js';
-import { type Clock, type NewBytes, tenthMs, unixS } from '../clock.js';
+import { type Clock, type NewBytes, unixS, wholeUs } from '../clock.js';
 import { type CacheOptions, readCacheHeaders } from '../protocol/cache-options.js';
 import {
   beginsWithCache,
@@ -73,9 +73,9 @@ export class ChatService {
     const cache = options === null ? null : await CacheUse.open({ ...parts, options });
     const id = newCompletionId(newBytes);
     const head = { id, createdS: unixS(clock), model: model.id };
-    const tokenizeMs = tenthMs(countedMs - openedMs);
-    const cacheMs = cache === null ? 0 : tenthMs(foundMs + clock.monotonicMs() - countedMs);
-    const plan = { owner, request, model, ids, maxTokens, head, cache, tokenizeMs, cacheMs };
+    const tokenizeUs = wholeUs(countedMs - openedMs);
+    const cacheUs = cache === null ? 0 : wholeUs(foundMs + clock.monotonicMs() - countedMs);
+    const plan = { owner, request, model, ids, maxTokens, head, cache, tokenizeUs, cacheUs };
     const shared = { newBytes, clock, load: this.load, otherCounts: this.#otherCounts };
     return new PreparedChat({ ...plan, ...shared, review });
   }
@@ -127,8 +127,8 @@ interface Prepared {
   readonly cache: CacheUse | null;
   readonly load: GenerationLoad;
   readonly clock: Clock;
-  readonly tokenizeMs: number;
-  readonly cacheMs: number;
+  readonly tokenizeUs: number;
+  readonly cacheUs: number;
   readonly review: Review | null;
   readonly otherCounts: OtherCounts;
 }
@@ -177,9 +177,9 @@ export class PreparedChat {
 
   /** Where the time of its run went, with what went before it. */
   times(generation: Generation): ChatTimes {
-    const { tokenizeMs, cacheMs } = this.prepared;
-    const { queueMs, prefillMs, generateMs } = generation.spans;
-    return { queueMs, tokenizeMs, cacheMs, prefillMs, generateMs };
+    const { tokenizeUs, cacheUs } = this.prepared;
+    const { queueUs, prefillUs, generateUs } = generation.spans;
+    return { queueUs, tokenizeUs, cacheUs, prefillUs, generateUs };
   }
 
   /** What the prompt says, the part from a cache too. @throws ApiError `contentFilter`, `unavailable`. */

@@ -36,7 +36,7 @@ t.test('a request is a line, and what was said is in none', async (t) => {
     lines.map(({ status }) => status),
     [200, 200, 500, 401, 404],
   );
-  const times = { queueMs: Number, tokenizeMs: Number, prefillMs: Number, generateMs: Number };
+  const times = { queueUs: Number, tokenizeUs: Number, prefillUs: Number, generateUs: Number };
   t.match(lines[0], {
     requestId: good.headers.get('x-request-id'),
     route: 'POST /v1/chat/completions',

@@ -14,6 +14,9 @@ import { type Family, lint, readExposition, type Sample } from '../support/expos
 import { contentOf, gatedEnv, upload } from '../support/file-client.js';
 import { events, openService, type TestService } from '../support/service.js';
 
+// Whole services, one after the other, on a machine that may be busy.
+t.setTimeout(180_000);
+
 const chat = { model: 'svc-v1-8k', messages: [{ role: 'user', content: 'count me' }] };
 
 t.test('figures count what was answered, by route and status', async (t) => {
