@@ -1,13 +1,11 @@
 /**
  * Owns how the characters of a page become lines: spaces, tabs between cells, line ends, words parted by a hyphen.
- * It must keep the order in which it is given them: which column comes first is the page's own business.
+ * It must keep the order in which it is given them, columns and cells included: only heads and feet of pages find their place.
  */
 
 export interface PageChar {
   /** Code point. */
   readonly code: number;
-  /** Put in by the reader for a gap it saw, not written on the page. */
-  readonly isGenerated: boolean;
   /** In points, `top` above `bottom`. */
   readonly left: number;
   readonly right: number;
@@ -22,8 +20,10 @@ const CELL_GAP = 1.6;
 /** Of a line's height: a gap that lines of one paragraph do not have. */
 const PARAGRAPH_GAP = 0.9;
 
+/** Boxes of characters that are not seen are not looked at. */
 export function textOfChars(chars: Iterable<PageChar>): string {
-  const parts: string[] = [];
+  const lines: Line[] = [];
+  let line: Line | null = null;
   let last: PageChar | null = null;
   let between = '';
   for (const char of chars) {
@@ -32,13 +32,80 @@ export function textOfChars(chars: Iterable<PageChar>): string {
     } else if (isSpace(char.code)) {
       if (between !== 'join') between += String.fromCodePoint(char.code);
     } else if (isVisible(char.code)) {
-      if (last !== null) parts.push(between === 'join' ? '' : separator(last, char, between));
-      parts.push(String.fromCodePoint(char.code));
+      const gap: string =
+        last === null ? '' : between === 'join' ? '' : separator(last, char, between);
+      if (line === null || gap.startsWith('\n')) {
+        line = { text: '', opensParagraph: gap === '\n\n', top: char.top, bottom: char.bottom };
+        lines.push(line);
+      } else line.text += gap;
+      line.text += String.fromCodePoint(char.code);
+      line.top = Math.max(line.top, char.top);
+      line.bottom = Math.min(line.bottom, char.bottom);
       last = char;
       between = '';
     }
   }
-  return parts.join('');
+  return joined(withHeadFirst(withFootLast(lines)));
+}
+
+interface Line {
+  text: string;
+  opensParagraph: boolean;
+  top: number;
+  bottom: number;
+}
+
+function joined(lines: readonly Line[]): string {
+  return lines
+    .map(({ text, opensParagraph }, at) => (at === 0 ? '' : opensParagraph ? '\n\n' : '\n') + text)
+    .join('');
+}
+
+/** Of a page's lines, so many at its beginning may be its foot, and so many at its end its head. */
+const EDGE_LINES = 6;
+/** What belongs together of them. */
+const EDGE_GROUP = 3;
+/** Of a line's height: what parts a head or a foot from the text. */
+const EDGE_GAP = 1.5;
+
+/** Writers draw head and foot before the text, or after it; readers find the one above and the other below. */
+function withFootLast(lines: readonly Line[]): readonly Line[] {
+  const foot = footOf(lines);
+  return apart(
+    lines.filter((_, at) => !foot.has(at)),
+    lines.filter((_, at) => foot.has(at)),
+  );
+}
+
+function withHeadFirst(lines: readonly Line[]): readonly Line[] {
+  const mirrored = lines.map(({ top, bottom }) => ({ top: -bottom, bottom: -top })).reverse();
+  const head = new Set([...footOf(mirrored)].map((at) => lines.length - 1 - at));
+  return apart(
+    lines.filter((_, at) => head.has(at)),
+    lines.filter((_, at) => !head.has(at)),
+  );
+}
+
+/** Which lines lie below all others, well apart, though they come among the first. */
+function footOf(lines: readonly Pick<Line, 'top' | 'bottom'>[]): ReadonlySet<number> {
+  const upwards = [...lines.entries()].sort(([, a], [, b]) => a.bottom - b.bottom);
+  const group = new Set<number>();
+  let ceiling = Number.NEGATIVE_INFINITY;
+  for (const [at, { top, bottom }] of upwards.slice(0, EDGE_GROUP)) {
+    if (at >= EDGE_LINES) return new Set();
+    group.add(at);
+    ceiling = Math.max(ceiling, top);
+    const above = upwards[group.size]?.[1];
+    if (above === undefined) return new Set();
+    if (above.bottom - ceiling > EDGE_GAP * (top - bottom)) return group;
+  }
+  return new Set();
+}
+
+function apart(first: readonly Line[], second: readonly Line[]): readonly Line[] {
+  const [head, ...others] = second;
+  if (head === undefined || first.length === 0) return [...first, ...second];
+  return [...first, { ...head, opensParagraph: true }, ...others];
 }
 
 function separator(last: PageChar, next: PageChar, between: string): string {

@@ -15,7 +15,6 @@ interface Unlisted {
   _FPDF_GetFormType(document: number): number;
   _FPDFPage_Flatten(page: number, usage: number): number;
   _FPDFText_GetUnicode(text: number, index: number): number;
-  _FPDFText_IsGenerated(text: number, index: number): number;
   _FPDFText_HasUnicodeMapError(text: number, index: number): number;
   _FPDFText_GetLooseCharBox(text: number, index: number, rect: number): number;
 }
@@ -32,12 +31,13 @@ const SECURITY_ERROR = 5;
 const GREY_BITMAP = 1;
 const IMAGE_OBJECT = 3;
 const WHITE = 0xffffffff;
+const SPACE = 0x20;
 const RENDER_ANNOTATIONS = 0x01;
 const RENDER_GREY = 0x08;
 /** Points are 72 to the inch. Small print is 8 points: 22 pixels, which tesseract likes. */
 const SCALE = 200 / 72;
 
-let program: ArrayBuffer | undefined;
+let program: Promise<object> | undefined;
 
 export class PdfFile {
   readonly pages: number;
@@ -133,13 +133,16 @@ export class PdfFile {
   *#chars(text: number, count: number): Generator<PageChar> {
     const { pdfium } = this;
     const rect = this.#allocate(16);
+    let box: Float32Array = new Float32Array(0);
     for (let i = 0; i < count; i += 1) {
-      pdfium._FPDFText_GetLooseCharBox(text, i, rect);
+      const code = pdfium._FPDFText_GetUnicode(text, i);
+      // Most calls would be for spaces and line ends, whose place nobody asks for.
+      if (code > SPACE) pdfium._FPDFText_GetLooseCharBox(text, i, rect);
       // The heap moves when it grows.
-      const box = new Float32Array(pdfium.HEAPU8.buffer, rect, 4);
+      if (box.buffer !== pdfium.HEAPU8.buffer)
+        box = new Float32Array(pdfium.HEAPU8.buffer, rect, 4);
       const [left = 0, top = 0, right = 0, bottom = 0] = box;
-      const isGenerated = pdfium._FPDFText_IsGenerated(text, i) === 1;
-      yield { code: pdfium._FPDFText_GetUnicode(text, i), isGenerated, left, right, bottom, top };
+      yield { code, left, right, bottom, top };
     }
     pdfium.wasmExports.free(rect);
   }
@@ -214,11 +217,25 @@ export class PdfFile {
 
 const TITLE_BYTES_MAX = 4096;
 
+/** What the types of this language level leave out of the runtime. */
+interface WebAssemblyRuntime {
+  compile(bytes: Uint8Array): Promise<object>;
+  instantiate(program: object, imports: object): Promise<object>;
+}
+const { WebAssembly: wasm } = globalThis as unknown as { WebAssembly: WebAssemblyRuntime };
+
+/** Compiled once: instances share the program, and what the runtime has made of it since, but no memory. */
 async function instantiate(): Promise<Pdfium> {
-  program ??= new Uint8Array(
+  program ??= wasm.compile(
     readFileSync(createRequire(import.meta.url).resolve('@hyzyla/pdfium/pdfium.wasm')),
-  ).buffer;
-  const pdfium = await PDFiumModule({ wasmBinary: program });
+  );
+  const compiled = await program;
+  const pdfium = await PDFiumModule({
+    instantiateWasm: (imports: object, receive: (instance: object) => void) => {
+      void wasm.instantiate(compiled, imports).then(receive);
+      return {};
+    },
+  } as unknown as Parameters<typeof PDFiumModule>[0]);
   pdfium._FPDF_InitLibraryWithConfig({ version: 2 });
   return pdfium as Pdfium;
 }

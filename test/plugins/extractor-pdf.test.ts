@@ -224,10 +224,31 @@ t.test('words parted at a line end are one word again', async (t) => {
   const chars = [...'ab\u0002\r\ncd'].map((char, at) => {
     const place = at < 3 ? { left: at * 5, bottom: 100 } : { left: (at - 5) * 5, bottom: 80 };
     const box = { ...place, right: place.left + 5, top: place.bottom + 10 };
-    return { code: char.codePointAt(0) ?? 0, isGenerated: at > 1 && at < 5, ...box };
+    return { code: char.codePointAt(0) ?? 0, ...box };
   });
   t.equal(textOfChars(chars), 'abcd');
 });
+
+t.test(
+  'a foot that is drawn first comes last, a head that is drawn last comes first',
+  async (t) => {
+    const line = (text: string, bottom: number) =>
+      [...`${text}\n`].map((char, at) => {
+        const box = { left: at * 5, right: at * 5 + 5, bottom, top: bottom + 10 };
+        return { code: char.codePointAt(0) ?? 0, ...box };
+      });
+    const body = [line('one', 700), line('two', 688), line('three', 676)];
+    const foot = [line('foot', 50), line('page 1', 38)];
+    const head = [line('head', 760)];
+    const inOrder = 'head\n\none\ntwo\nthree\n\nfoot\npage 1';
+    t.equal(textOfChars([...foot, ...head, ...body].flat()), inOrder);
+    t.equal(textOfChars([...body, ...foot, ...head].flat()), inOrder);
+    t.equal(textOfChars([...head, ...body, ...foot].flat()), inOrder);
+    // A longer column on the left is no foot.
+    const columns = [...body, line('four', 664), line('five', 700), line('six', 688)];
+    t.equal(textOfChars(columns.flat()), 'one\ntwo\nthree\nfour\nfive\nsix');
+  },
+);
 
 t.test('a language that is not installed is named when the plugin opens', async (t) => {
   const opening = openForTest(plugin, {}, ['eng', 'tlh']);
