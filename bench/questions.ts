@@ -15,9 +15,13 @@ import { question as getModel } from './get-model.js';
 import { question as hostileText } from './hostile-text.js';
 import { question as idleMemory } from './idle-memory.js';
 import { question as proxyOverhead } from './proxy-overhead.js';
+import { question as ocrPages } from './ocr-pages.js';
+import { question as pdfText } from './pdf-text.js';
 import { question as streamChunks } from './stream-chunks.js';
 import type { Question } from './support/question.js';
 import { question as tokenCount } from './token-count.js';
+import { question as upload } from './upload.js';
+import { question as wordsFound } from './words-found.js';
 
 export const questions: readonly Question[] = [
   engineTokens,
@@ -34,5 +38,9 @@ export const questions: readonly Question[] = [
   cacheCreate,
   cacheMany,
   acknowledgedWrites,
+  pdfText,
+  ocrPages,
+  wordsFound,
+  upload,
   idleMemory,
 ];

@@ -45,14 +45,21 @@ const opening =
   /^\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->)[\s\S])*-->\s*)*<(?:!doctype\s+html|html|head|body)[\s>]/i;
 
 function accepts({ bytes, filename }: SourceDocument): DocumentClaim | null {
+  const named = typeByEnding.get(endingOf(filename));
+  if (named === undefined && !mayOpen(bytes)) return null;
   const encoding = encodingOf(bytes, declaredIn(bytes));
   if (encoding === null) return null;
-  const named = typeByEnding.get(endingOf(filename));
   const fileType = named ?? 'text/html';
   // A template of PHP or Vue begins like a page, and is source code.
   const other = textTypeOf(filename) !== undefined && endingOf(filename) !== 'xml';
   if (!other && opening.test(headOf(bytes, encoding))) return { fileType, ground: 'content' };
   return named === undefined ? null : { fileType, ground: 'name' };
+}
+
+/** Whatever the encoding, the first thing to be seen is an angle: most documents are told from pages by that alone. */
+function mayOpen(bytes: Uint8Array): boolean {
+  const head = Buffer.from(bytes.subarray(0, HEAD_BYTES)).toString('latin1');
+  return /^[\s\0\xef\xbb\xbf\xfe\xff]*</.test(head);
 }
 
 function* pages({ bytes }: SourceDocument, bounds: ExtractionBounds): Generator<DocumentPage> {

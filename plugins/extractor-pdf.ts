@@ -58,11 +58,19 @@ class PdfExtractor implements Extractor {
   }
 
   async *extract({ bytes }: SourceDocument): AsyncGenerator<DocumentPage> {
-    const { bounds } = this.options;
-    const file = await PdfFile.open(bytes, bounds);
+    const file = await PdfFile.open(bytes, this.options.bounds);
+    try {
+      yield* this.#pages(file, bytes);
+    } finally {
+      file.close();
+    }
+  }
+
+  async *#pages(file: PdfFile, bytes: Uint8Array): AsyncGenerator<DocumentPage> {
+    const { pagesMax } = this.options.bounds;
     if (file.pages < 1) throw coded('damaged', 'no page of it can be found');
-    if (file.pages > bounds.pagesMax) {
-      throw coded('bound', `it has ${file.pages} pages, at most ${bounds.pagesMax} are read`);
+    if (file.pages > pagesMax) {
+      throw coded('bound', `it has ${file.pages} pages, at most ${pagesMax} are read`);
     }
     const reading = new PdfReading(file, bytes, this.recognizer);
     let found = false;

@@ -2,13 +2,17 @@
  * Owns the floor of every HTTP figure: the bare library, which reads the request and answers bytes it was given.
  * It must never do more than that, and never less: bodies are received, streams are written chunk by chunk.
  */
+
 import uws, { type HttpResponse, type TemplatedApp } from 'uWebSockets.js';
+import { closeSync, fsyncSync, openSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
 import type { RawMode } from './servers.js';
 
 const mode = JSON.parse(process.argv[2] ?? '') as RawMode;
 const app = uws.App();
 
 if (mode.type === 'answer') serveAnswer(app, Buffer.from(mode.body));
+else if (mode.type === 'sink') serveSink(app, mode.folder);
 else serveStreams(app, Buffer.from(mode.chunk), mode.paceMs);
 
 app.listen('127.0.0.1', 0, (socket) => {
@@ -25,6 +29,23 @@ function serveAnswer(app: TemplatedApp, body: Buffer): void {
     res.onAborted(() => {});
     res.onData((_chunk, last) => {
       if (last) res.cork(() => answer(res));
+    });
+  });
+}
+
+function serveSink(app: TemplatedApp, folder: string | null): void {
+  app.post('/*', (res) => {
+    const path = folder === null ? null : join(folder, 'sink');
+    const file = path === null ? null : openSync(path, 'w');
+    res.onAborted(() => {});
+    res.onData((chunk, last) => {
+      if (file !== null) writeSync(file, new Uint8Array(chunk));
+      if (!last) return;
+      if (file !== null) {
+        fsyncSync(file);
+        closeSync(file);
+      }
+      res.cork(() => res.end('{}'));
     });
   });
 }

@@ -65,7 +65,9 @@ export async function startService({ core, env, config }: ServiceOptions): Promi
 /** What the bare library answers: always these bytes, or chunks of a stream for ever. */
 export type RawMode =
   | { readonly type: 'answer'; readonly body: string }
-  | { readonly type: 'stream'; readonly chunk: string; readonly paceMs: number };
+  | { readonly type: 'stream'; readonly chunk: string; readonly paceMs: number }
+  /** Takes a body and answers; null: the bytes go nowhere, else into a file there that is flushed before the answer. */
+  | { readonly type: 'sink'; readonly folder: string | null };
 
 export async function startRaw(core: Core, mode: RawMode): Promise<Server> {
   const args = [builtFile('bench/support/raw-server.js'), JSON.stringify(mode)];

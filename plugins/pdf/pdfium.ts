@@ -1,24 +1,11 @@
 /**
  * Owns pdfium: opens documents, tells pages, titles and sizes, reads text and renders.
- * It must never share memory between two documents: each has its own instance, and leaves nothing behind.
+ * It must never let a document find anything of another: each finds the memory as it was when the library had started.
  */
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { PDFiumModule } from '@hyzyla/pdfium';
 import type { ExtractionBounds } from '../../src/plugin/contract.js';
 import { type GreyPicture, shrinkOf } from '../ocr/picture.js';
+import { type Instance, type Pdfium, putBack, takeInstance } from './instance.js';
 import { type PageChar, textOfChars } from './layout.js';
-
-/** What the package's types leave out of what its module has. */
-interface Unlisted {
-  _FPDF_GetMetaText(document: number, tag: number, buffer: number, bytes: number): number;
-  _FPDF_GetFormType(document: number): number;
-  _FPDFPage_Flatten(page: number, usage: number): number;
-  _FPDFText_GetUnicode(text: number, index: number): number;
-  _FPDFText_HasUnicodeMapError(text: number, index: number): number;
-  _FPDFText_GetLooseCharBox(text: number, index: number, rect: number): number;
-}
-type Pdfium = Awaited<ReturnType<typeof PDFiumModule>> & Unlisted;
 
 export interface PdfText {
   readonly text: string;
@@ -37,22 +24,27 @@ const RENDER_GREY = 0x08;
 /** Points are 72 to the inch. Small print is 8 points: 22 pixels, which tesseract likes. */
 const SCALE = 200 / 72;
 
-let program: Promise<object> | undefined;
-
 export class PdfFile {
   readonly pages: number;
+  /** Nothing went wrong so far. */
+  #sound = true;
 
   private constructor(
-    private readonly pdfium: Pdfium,
+    private readonly instance: Instance,
     private readonly document: number,
     private readonly bounds: ExtractionBounds,
   ) {
-    this.pages = pdfium._FPDF_GetPageCount(document);
+    this.pages = instance.pdfium._FPDF_GetPageCount(document);
+  }
+
+  get pdfium(): Pdfium {
+    return this.instance.pdfium;
   }
 
   /** @throws Error with a `code` of `encrypted` or `damaged`. */
   static async open(bytes: Uint8Array, bounds: ExtractionBounds): Promise<PdfFile> {
-    const pdfium = await instantiate();
+    const instance = await takeInstance();
+    const { pdfium } = instance;
     return guarded(() => {
       const at = pdfium.wasmExports.malloc(bytes.length);
       // The heap is an array: written at 0 the document would overwrite the program's own data.
@@ -60,12 +52,17 @@ export class PdfFile {
       pdfium.HEAPU8.set(bytes, at);
       const document = pdfium._FPDF_LoadMemDocument(at, bytes.length, 0);
       if (document === 0) throw openingError(pdfium._FPDF_GetLastError());
-      return new PdfFile(pdfium, document, bounds);
+      return new PdfFile(instance, document, bounds);
     });
   }
 
+  /** To be called once, after the last of the others. */
+  close(): void {
+    if (this.#sound) putBack(this.instance);
+  }
+
   title(): string {
-    return guarded(() => {
+    return this.#guarded(() => {
       const { pdfium } = this;
       const tag = this.#allocate(6);
       pdfium.HEAPU8.set(Buffer.from('Title\0', 'latin1'), tag);
@@ -80,12 +77,12 @@ export class PdfFile {
   }
 
   hasForm(): boolean {
-    return guarded(() => this.pdfium._FPDF_GetFormType(this.document) > 0);
+    return this.#guarded(() => this.pdfium._FPDF_GetFormType(this.document) > 0);
   }
 
   /** @param flat with what is written into form fields. Null for a page that cannot be opened. */
   text(index: number, flat: boolean): PdfText | null {
-    return guarded(() => {
+    return this.#guarded(() => {
       if (flat) this.#withPage(index, (page) => this.pdfium._FPDFPage_Flatten(page, 0));
       return this.#withPage(index, (page) => this.#text(page));
     });
@@ -93,7 +90,7 @@ export class PdfFile {
 
   /** @throws Error with a `code` of `bound` for a page that holds too large a picture. */
   render(index: number): GreyPicture | null {
-    return guarded(() =>
+    return this.#guarded(() =>
       this.#withPage(index, (page) => {
         this.#countPictures(page, index);
         return this.#render(page);
@@ -149,7 +146,7 @@ export class PdfFile {
 
   /** True for a page that shows pictures. @throws as `render` */
   hasPictures(index: number): boolean {
-    return guarded(
+    return this.#guarded(
       () => (this.#withPage(index, (page) => this.#countPictures(page, index)) ?? 0) > 0,
     );
   }
@@ -208,6 +205,15 @@ export class PdfFile {
     return pixels;
   }
 
+  #guarded<Result>(work: () => Result): Result {
+    try {
+      return guarded(work);
+    } catch (cause) {
+      this.#sound = false;
+      throw cause;
+    }
+  }
+
   #allocate(bytes: number): number {
     const at = this.pdfium.wasmExports.malloc(bytes);
     if (at === 0) throw coded('bound', 'the document takes more memory than its reader has');
@@ -216,29 +222,6 @@ export class PdfFile {
 }
 
 const TITLE_BYTES_MAX = 4096;
-
-/** What the types of this language level leave out of the runtime. */
-interface WebAssemblyRuntime {
-  compile(bytes: Uint8Array): Promise<object>;
-  instantiate(program: object, imports: object): Promise<object>;
-}
-const { WebAssembly: wasm } = globalThis as unknown as { WebAssembly: WebAssemblyRuntime };
-
-/** Compiled once: instances share the program, and what the runtime has made of it since, but no memory. */
-async function instantiate(): Promise<Pdfium> {
-  program ??= wasm.compile(
-    readFileSync(createRequire(import.meta.url).resolve('@hyzyla/pdfium/pdfium.wasm')),
-  );
-  const compiled = await program;
-  const pdfium = await PDFiumModule({
-    instantiateWasm: (imports: object, receive: (instance: object) => void) => {
-      void wasm.instantiate(compiled, imports).then(receive);
-      return {};
-    },
-  } as unknown as Parameters<typeof PDFiumModule>[0]);
-  pdfium._FPDF_InitLibraryWithConfig({ version: 2 });
-  return pdfium as Pdfium;
-}
 
 function openingError(code: number): Error {
   if (code === PASSWORD_ERROR) return coded('encrypted', 'it opens with a password only');

@@ -1,5 +1,6 @@
 import t from 'tap';
 import plugin from '../../plugins/extractor-pdf.js';
+import { putBack, takeInstance } from '../../plugins/pdf/instance.js';
 import { textOfChars } from '../../plugins/pdf/layout.js';
 import { DOUBT_MAX, doubtOf } from '../../plugins/pdf/quality.js';
 import { rereadPdf } from '../../plugins/pdf/reread.js';
@@ -101,6 +102,22 @@ t.test('a document in a larger buffer is read alone', async (t) => {
   larger.set(bytes, 32);
   const pages = await readAll(extractor, larger.subarray(32, 32 + bytes.length));
   t.equal(pages.length, 2);
+});
+
+t.test('what was read leaves nothing behind for the next document', async (t) => {
+  const bytes = documentBytes('text.pdf');
+  const once = await readAll(extractor, bytes);
+  const { pdfium, start } = await takeInstance();
+  const memory = Buffer.from(pdfium.HEAPU8);
+  t.notOk(memory.includes(Buffer.from(bytes.subarray(0, 64))), 'its bytes');
+  t.ok(memory.subarray(0, start.length).equals(start), 'the memory is as it was at the start');
+  t.ok(
+    memory.subarray(start.length).every((byte) => byte === 0),
+    'and empty behind that',
+  );
+  putBack({ pdfium, start });
+  await t.rejects(readAll(extractor, bytes.subarray(0, 9000)));
+  t.same(await readAll(extractor, bytes), once, 'the same text, also after one that was damaged');
 });
 
 t.test('an outline that bites its tail ends', async (t) => {

@@ -1,0 +1,113 @@
+/**
+ * Owns the question how fast pictures of text are recognised on two cores, beside two tesseract programs of one thread each.
+ * It must never give one of them another picture than the other.
+ */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { PdfFile } from '../plugins/pdf/pdfium.js';
+import { documentBounds } from '../src/pool/extraction.js';
+import { bmpOf } from './support/bmp.js';
+import { documentPath, hasProgram, shellCpuSeconds } from './support/documents.js';
+import { hasProc } from './support/processes.js';
+import type { OpenQuestion, Question, Sample, Side } from './support/question.js';
+import { ReadingProcess } from './support/reading.js';
+import { compareWords } from './support/words.js';
+
+/** Pages of known text, rendered at 200 dpi, as many for each of two processes. */
+const PAGES_EACH = 2;
+const PROCESSES = 2;
+
+export const question: Question = {
+  name: 'ocr-pages',
+  title: 'OCR of rendered pages, two processes',
+  async open({ tiny }): Promise<OpenQuestion | { skipped: string }> {
+    if (!hasProc) return { skipped: 'it needs /proc' };
+    if (!hasProgram('tesseract') || !hasProgram('bash')) {
+      return { skipped: 'the program tesseract is not installed' };
+    }
+    const folder = mkdtempSync(join(tmpdir(), 'preface-bench-'));
+    const pages = await renderPages(folder, tiny ? 1 : PROCESSES * PAGES_EACH);
+    const service = await ReadingProcess.start({ reader: 'service', processes: PROCESSES });
+    return {
+      sides: [
+        { name: 'preface', measure: () => measureService(service, pages) },
+        { name: 'tesseract', measure: () => measureProgram(folder, pages) },
+      ] satisfies Side[],
+      lines: [
+        {
+          ...{ label: 'OCR', subject: 'preface', unit: 'pages / CPU s', floors: ['tesseract'] },
+          ...{ judged: 'ratio', better: 'more', must: null, goal: 0.7 },
+        },
+      ],
+      notes: [
+        'Pages at 200 dpi; the model of both is its own best one, which for preface is the integer form of the larger model.',
+        'preface has its model in memory, as it has after the first picture; the program loads its own each time.',
+      ],
+      close: async () => {
+        await service.close();
+        rmSync(folder, { recursive: true, force: true });
+      },
+    };
+  },
+};
+
+interface RenderedPage {
+  readonly path: string;
+  readonly text: string;
+}
+
+async function renderPages(folder: string, count: number): Promise<RenderedPage[]> {
+  const bytes = new Uint8Array(readFileSync(documentPath('publication15.pdf')));
+  const file = await PdfFile.open(bytes, documentBounds);
+  return Array.from({ length: count }, (_, at) => {
+    const picture = file.render(FIRST_PAGE + at);
+    if (picture === null) throw new Error(`page ${FIRST_PAGE + at} cannot be rendered`);
+    const path = join(folder, `${at}.bmp`);
+    writeFileSync(path, bmpOf(picture));
+    return { path, text: file.text(FIRST_PAGE + at, false)?.text ?? '' };
+  });
+}
+
+/** After the cover and the contents. */
+const FIRST_PAGE = 6;
+
+async function measureService(
+  service: ReadingProcess,
+  pages: readonly RenderedPage[],
+): Promise<Sample> {
+  const paths = pages.map(({ path }) => path);
+  const done = await service.read({ paths, languages: ['eng'] });
+  return {
+    value: done.pages / done.cpuS,
+    errors: done.failures.length,
+    check: 'its pages',
+    beside: {
+      'pages/s by the clock': done.pages / (done.ms / 1000),
+      '% of words found': 100 * foundIn(done.texts, pages),
+    },
+  };
+}
+
+function measureProgram(folder: string, pages: readonly RenderedPage[]): Promise<Sample> {
+  const startedMs = performance.now();
+  const each =
+    'for f in "$@"; do tesseract "$f" "$f" -l eng 2>/dev/null & [ $((n=n+1)) = 2 ] && wait && n=0; done; wait';
+  const cpuS = shellCpuSeconds(
+    each,
+    pages.map(({ path }) => path),
+  );
+  const ms = performance.now() - startedMs;
+  const texts = pages.map((_, at) => readFileSync(join(folder, `${at}.bmp.txt`), 'utf8'));
+  return Promise.resolve({
+    ...{ value: pages.length / cpuS, errors: 0, check: 'its pages' },
+    beside: {
+      'pages/s by the clock': pages.length / (ms / 1000),
+      '% of words found': 100 * foundIn(texts, pages),
+    },
+  });
+}
+
+function foundIn(texts: readonly string[], pages: readonly RenderedPage[]): number {
+  return compareWords(texts.join(' '), pages.map(({ text }) => text).join(' ')).found;
+}

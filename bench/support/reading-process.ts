@@ -1,0 +1,93 @@
+/**
+ * Owns a process that reads documents on demand: as the service does, or by the library alone that is the floor.
+ * It must never do for one of them what it does not do for the other, but what the service does on top.
+ */
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { systemClock } from '../../src/clock.js';
+import { type Extraction, ExtractionPool } from '../../src/pool/extraction.js';
+import { pluginFinder } from '../../src/settings/plugins.js';
+import type { ReadDone, ReadMode, ReadTask } from './reading.js';
+
+const mode = JSON.parse(process.argv[2] ?? '') as ReadMode;
+const folder = mkdtempSync(join(tmpdir(), 'preface-bench-'));
+let pool: { readonly key: string; readonly extraction: Extraction } | null = null;
+
+process.on('message', (task: ReadTask) => {
+  const reading = mode.reader === 'pdf2json' ? readWithLibrary(task) : readWithService(task);
+  void reading.then((done) => process.send?.(done));
+});
+process.on('disconnect', () => process.exit());
+process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
+process.send?.('ready');
+
+async function readWithService({ paths, languages }: ReadTask): Promise<ReadDone> {
+  const { extraction } = await poolOf(languages);
+  const read = paths.map(async (source, at) => {
+    const target = join(folder, `${at}.json`);
+    rmSync(target, { force: true });
+    const task = { source, filename: basename(source), target, owner: 'bench' };
+    const result = await extraction.extract(task);
+    if (result.type === 'refused') return { pages: 0, text: '', failure: result.reason };
+    const text = JSON.parse(readFileSync(target, 'utf8')) as string;
+    return { pages: result.document.pages, text, failure: null };
+  });
+  return doneOf(await Promise.all(read));
+}
+
+async function poolOf(languages: readonly string[]): Promise<{ readonly extraction: Extraction }> {
+  const key = languages.join('+');
+  if (pool?.key === key) return pool;
+  await pool?.extraction.close();
+  const extraction = new ExtractionPool({
+    processes: mode.processes,
+    extractors: pluginFinder.builtIns('extractor'),
+    languages,
+    clock: systemClock,
+    log: (line) => console.error(line),
+  });
+  pool = { key, extraction };
+  return pool;
+}
+
+/** Its text is put together too: pages alone are of no use to anybody. */
+async function readWithLibrary({ paths }: ReadTask): Promise<ReadDone> {
+  process.env.PDF2JSON_DISABLE_LOGS = '1';
+  const { default: PDFParser } = await import('pdf2json');
+  const read = [];
+  for (const path of paths) {
+    const bytes = new Uint8Array(readFileSync(path));
+    const parser = new PDFParser();
+    read.push(
+      await new Promise<Read>((resolve) => {
+        const fail = (cause: unknown) => resolve({ pages: 0, text: '', failure: String(cause) });
+        parser.on('pdfParser_dataError', fail);
+        parser.on('pdfParser_dataReady', ({ Pages }) => {
+          const runs = Pages.map(({ Texts }) =>
+            Texts.flatMap(({ R }) => R.map(({ T }) => T)).join(' '),
+          );
+          resolve({ pages: Pages.length, text: runs.join('\f'), failure: null });
+        });
+        parser.parseBuffer(Buffer.from(bytes.buffer), 0);
+      }),
+    );
+    parser.removeAllListeners();
+    parser.destroy();
+  }
+  return doneOf(read);
+}
+
+interface Read {
+  readonly pages: number;
+  readonly text: string;
+  readonly failure: string | null;
+}
+
+function doneOf(read: readonly Read[]): ReadDone {
+  return {
+    pages: read.reduce((sum, { pages }) => sum + pages, 0),
+    texts: read.map(({ text }) => text),
+    failures: read.flatMap(({ failure }) => (failure === null ? [] : [failure])),
+  };
+}

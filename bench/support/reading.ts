@@ -1,0 +1,53 @@
+/**
+ * Owns what crosses between a bench and the process that reads documents for it.
+ * It must never read a document itself.
+ */
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { builtFile, cpuSeconds, endProcess, startNode, treeOf } from './processes.js';
+
+export interface ReadTask {
+  /** Documents, read one after another by each of the lanes. */
+  readonly paths: readonly string[];
+  readonly languages: readonly string[];
+}
+
+export interface ReadDone {
+  readonly pages: number;
+  /** Text of all documents, in their order. */
+  readonly texts: readonly string[];
+  /** Reasons of documents that could not be read. */
+  readonly failures: readonly string[];
+}
+
+/** `service`: the extraction pool of the service. `pdf2json`: that library alone. */
+export interface ReadMode {
+  readonly reader: 'service' | 'pdf2json';
+  readonly processes: number;
+}
+
+export class ReadingProcess {
+  private constructor(private readonly child: ChildProcess) {}
+
+  static async start(mode: ReadMode): Promise<ReadingProcess> {
+    const args = [builtFile('bench/support/reading-process.js'), JSON.stringify(mode)];
+    const stdio = ['ignore', 'ignore', 'inherit', 'ipc'] as const;
+    const child = startNode('any', args, { stdio: [...stdio] });
+    await once(child, 'message');
+    return new ReadingProcess(child);
+  }
+
+  async read(task: ReadTask): Promise<ReadDone & { cpuS: number; ms: number }> {
+    const before = cpuSeconds(treeOf(this.child.pid ?? 0));
+    const startedMs = performance.now();
+    const answer = once(this.child, 'message');
+    this.child.send(task);
+    const [done] = (await answer) as [ReadDone];
+    const ms = performance.now() - startedMs;
+    return { ...done, ms, cpuS: cpuSeconds(treeOf(this.child.pid ?? 0)) - before };
+  }
+
+  async close(): Promise<void> {
+    await endProcess(this.child);
+  }
+}

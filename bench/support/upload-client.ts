@@ -1,0 +1,61 @@
+/**
+ * Owns the sending of a form with one large file, in pieces, as fast as the other side takes them.
+ * It must never hold the whole form in memory.
+ */
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { type IncomingMessage, request } from 'node:http';
+import { text } from 'node:stream/consumers';
+
+export interface Sent {
+  readonly status: number;
+  readonly body: string;
+  readonly ms: number;
+}
+
+const BOUNDARY = 'a-boundary-of-the-bench';
+const head = Buffer.from(
+  `--${BOUNDARY}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nfile-extract\r\n` +
+    `--${BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="large.bin"\r\n` +
+    'Content-Type: application/octet-stream\r\n\r\n',
+);
+const tail = Buffer.from(`\r\n--${BOUNDARY}--\r\n`);
+
+export async function sendForm(
+  port: number,
+  pieces: number,
+  piece: Buffer,
+  headers: Readonly<Record<string, string>>,
+): Promise<Sent> {
+  const startedMs = performance.now();
+  const sending = request({
+    ...{ host: '127.0.0.1', port, method: 'POST', path: '/v1/files', agent: false },
+    headers: {
+      ...headers,
+      'content-type': `multipart/form-data; boundary=${BOUNDARY}`,
+      'content-length': head.length + pieces * piece.length + tail.length,
+    },
+  });
+  const answered = once(sending, 'response');
+  sending.write(head);
+  for (let at = 0; at < pieces; at += 1) {
+    if (!sending.write(piece)) await once(sending, 'drain');
+  }
+  sending.end(tail);
+  const [response] = (await answered) as [IncomingMessage];
+  const body = await text(response);
+  return { status: response.statusCode ?? 0, body, ms: performance.now() - startedMs };
+}
+
+/** Begins to watch a process's resident size: the kernel keeps the highest one. */
+export function peakOf(pid: number): { moreMegabytes(): number } {
+  // Sets the highest back to the present one.
+  writeFileSync(`/proc/${pid}/clear_refs`, '5');
+  const before = statusKilobytes(pid, 'VmRSS');
+  return { moreMegabytes: () => ((statusKilobytes(pid, 'VmHWM') - before) * 1024) / 1e6 };
+}
+
+function statusKilobytes(pid: number, name: string): number {
+  const status = readFileSync(`/proc/${pid}/status`, 'latin1');
+  return Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? Number.NaN);
+}

@@ -1,0 +1,72 @@
+/**
+ * Owns how two readings of one document are compared: how many words of the one are in the other, and in whose order.
+ * It must never look at what is no word: blanks, rules and marks are each reader's own.
+ */
+
+export interface WordsCompared {
+  /** Of the words wanted, each as often as it stands there. */
+  readonly found: number;
+  /** Of the phrases that stand once in both, those that follow each other as they should. */
+  readonly ordered: number;
+}
+
+/** Shorter texts have few phrases: their words are looked at one by one. */
+const PHRASE_TEXT_WORDS = 40;
+const PHRASE_WORDS = 3;
+
+export function compareWords(got: string, wanted: string): WordsCompared {
+  const [own, other] = [wordsOf(got), wordsOf(wanted)];
+  const length = other.length > PHRASE_TEXT_WORDS ? PHRASE_WORDS : 1;
+  const places = phrasesOf(own, length);
+  const met = [...phrasesOf(other, length)]
+    .map(([phrase, at]) => (at === null ? null : places.get(phrase)))
+    .filter((at) => typeof at === 'number');
+  return {
+    found: foundCount(own, other) / other.length,
+    ordered: met.length === 0 ? 0 : longestRise(met) / met.length,
+  };
+}
+
+function wordsOf(text: string): string[] {
+  return (
+    text
+      .normalize('NFKC')
+      .replaceAll('\u00ad', '')
+      .match(/[\p{L}\p{N}]+/gu) ?? []
+  );
+}
+
+function foundCount(own: readonly string[], other: readonly string[]): number {
+  const left = new Map<string, number>();
+  for (const word of own) left.set(word, (left.get(word) ?? 0) + 1);
+  return other.filter((word) => {
+    const count = left.get(word) ?? 0;
+    left.set(word, count - 1);
+    return count > 0;
+  }).length;
+}
+
+/** Where each stands; null for one that stands in several places. */
+function phrasesOf(words: readonly string[], length: number): Map<string, number | null> {
+  const phrases = new Map<string, number | null>();
+  for (let at = 0; at + length <= words.length; at += 1) {
+    const phrase = words.slice(at, at + length).join(' ');
+    phrases.set(phrase, phrases.has(phrase) ? null : at);
+  }
+  return phrases;
+}
+
+/** Length of the longest series of them that only rises. */
+function longestRise(places: readonly number[]): number {
+  const ends: number[] = [];
+  for (const place of places) {
+    let [low, high] = [0, ends.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((ends[middle] ?? 0) < place) low = middle + 1;
+      else high = middle;
+    }
+    ends[low] = place;
+  }
+  return ends.length;
+}

@@ -1,0 +1,75 @@
+/**
+ * Owns the door to pdfium's program: compiled once, and an instance whose memory is set back after each document.
+ * It must never hand on an instance that something went wrong in, nor one whose memory is not as it was at its start.
+ */
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { PDFiumModule } from '@hyzyla/pdfium';
+
+/** What the package's types leave out of what its module has. */
+interface Unlisted {
+  _FPDF_GetMetaText(document: number, tag: number, buffer: number, bytes: number): number;
+  _FPDF_GetFormType(document: number): number;
+  _FPDFPage_Flatten(page: number, usage: number): number;
+  _FPDFText_GetUnicode(text: number, index: number): number;
+  _FPDFText_HasUnicodeMapError(text: number, index: number): number;
+  _FPDFText_GetLooseCharBox(text: number, index: number, rect: number): number;
+}
+export type Pdfium = Awaited<ReturnType<typeof PDFiumModule>> & Unlisted;
+
+/** What the types of this language level leave out of the runtime. */
+interface WebAssemblyRuntime {
+  compile(bytes: Uint8Array): Promise<object>;
+  instantiate(program: object, imports: object): Promise<object>;
+}
+const { WebAssembly: wasm } = globalThis as unknown as { WebAssembly: WebAssemblyRuntime };
+
+export interface Instance {
+  readonly pdfium: Pdfium;
+  /** Its memory after the library has started, up to the last byte that is not zero. */
+  readonly start: Uint8Array;
+}
+
+/** Setting back more than this takes longer than a new instance, and memory that has grown never shrinks. */
+const KEPT_BYTES_MAX = 64 * 1024 * 1024;
+
+let program: Promise<object> | undefined;
+/** A process reads one document at a time. */
+let idle: Instance | null = null;
+
+export async function takeInstance(): Promise<Instance> {
+  const kept = idle;
+  idle = null;
+  return kept ?? (await newInstance());
+}
+
+/** To be called for an instance in which every call has returned. */
+export function putBack(instance: Instance): void {
+  const { pdfium, start } = instance;
+  const memory = pdfium.HEAPU8;
+  if (idle !== null || memory.length > KEPT_BYTES_MAX) return;
+  memory.set(start);
+  memory.fill(0, start.length);
+  idle = instance;
+}
+
+async function newInstance(): Promise<Instance> {
+  program ??= wasm.compile(
+    readFileSync(createRequire(import.meta.url).resolve('@hyzyla/pdfium/pdfium.wasm')),
+  );
+  const compiled = await program;
+  const pdfium = (await PDFiumModule({
+    instantiateWasm: (imports: object, receive: (instance: object) => void) => {
+      void wasm.instantiate(compiled, imports).then(receive);
+      return {};
+    },
+  } as unknown as Parameters<typeof PDFiumModule>[0])) as Pdfium;
+  pdfium._FPDF_InitLibraryWithConfig({ version: 2 });
+  return { pdfium, start: usedOf(pdfium.HEAPU8) };
+}
+
+function usedOf(memory: Uint8Array): Uint8Array {
+  let end = memory.length;
+  while (end > 0 && memory[end - 1] === 0) end -= 1;
+  return memory.slice(0, end);
+}
