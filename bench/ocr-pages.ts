@@ -27,7 +27,9 @@ export const question: Question = {
       return { skipped: 'the program tesseract is not installed' };
     }
     const folder = mkdtempSync(join(tmpdir(), 'preface-bench-'));
-    const pages = await renderPages(folder, tiny ? 1 : PROCESSES * PAGES_EACH);
+    const pages = tiny
+      ? await renderPages(folder, { name: 'text.pdf', first: 0, count: 1 })
+      : await renderPages(folder, manual);
     const service = await ReadingProcess.start({ reader: 'service', processes: PROCESSES });
     return {
       sides: [
@@ -57,20 +59,29 @@ interface RenderedPage {
   readonly text: string;
 }
 
-async function renderPages(folder: string, count: number): Promise<RenderedPage[]> {
-  const bytes = new Uint8Array(readFileSync(documentPath('publication15.pdf')));
-  const file = await PdfFile.open(bytes, documentBounds);
-  return Array.from({ length: count }, (_, at) => {
-    const picture = file.render(FIRST_PAGE + at);
-    if (picture === null) throw new Error(`page ${FIRST_PAGE + at} cannot be rendered`);
-    const path = join(folder, `${at}.bmp`);
-    writeFileSync(path, bmpOf(picture));
-    return { path, text: file.text(FIRST_PAGE + at, false)?.text ?? '' };
-  });
+interface PageRange {
+  readonly name: string;
+  readonly first: number;
+  readonly count: number;
 }
 
 /** After the cover and the contents. */
-const FIRST_PAGE = 6;
+const manual: PageRange = { name: 'publication15.pdf', first: 6, count: PROCESSES * PAGES_EACH };
+
+async function renderPages(
+  folder: string,
+  { name, first, count }: PageRange,
+): Promise<RenderedPage[]> {
+  const bytes = new Uint8Array(readFileSync(documentPath(name)));
+  const file = await PdfFile.open(bytes, documentBounds);
+  return Array.from({ length: count }, (_, at) => {
+    const picture = file.render(first + at);
+    if (picture === null) throw new Error(`page ${first + at} cannot be rendered`);
+    const path = join(folder, `${at}.bmp`);
+    writeFileSync(path, bmpOf(picture));
+    return { path, text: file.text(first + at, false)?.text ?? '' };
+  });
+}
 
 async function measureService(
   service: ReadingProcess,

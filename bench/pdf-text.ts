@@ -42,7 +42,7 @@ export const question: Question = {
       ...(read.length > 1 && { curves: curvesOf(['preface', 'pdf2json', ...programs]) }),
       notes: [
         'preface: the whole way of a document, from its file to the file of its text, in its own process.',
-        'A short document pays most for a memory of its own, which no other document has touched.',
+        'Its first document has compiled the program by then, as pdf2json has its own.',
       ],
       close: async () => {
         await Promise.all([service.close(), library.close()]);
