@@ -6,6 +6,7 @@
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { addBackup } from './cli-backup.js';
+import { addMove } from './cli-move.js';
 import { note, print, printRows } from './cli-print.js';
 import { addCaches, addFiles } from './cli-resources.js';
 import { command, configOf, type Flags, rightly, serveHelp, UsageError } from './cli-settings.js';
@@ -73,6 +74,7 @@ function addUsers(users: Command): void {
     .option('--json', 'print JSON')
     .action((flags: Flags) => listUsers(flags));
   one('show', 'print an account as JSON').action(showUser);
+  addMove(users);
   one('suspend', 'refuse every request of an account').action((user: string, flags: Flags) =>
     changeUser(user, { ...flags, state: 'suspended' }),
   );

@@ -235,6 +235,10 @@ export const limits = {
   usageDaysMax: 62,
   ...reviewLimits,
 
+  /** Between two looks at a user who is moved: nothing of his may change. */
+  moveQuietMs: 2_000,
+  moveWaitMsMax: 60_000,
+
   // Quotas
   /** Owners whose sums are in memory; others are counted again when they come back. */
   quotaOwnersMax: 10_000,

@@ -94,7 +94,8 @@ export class Tags {
 
 const EMPTY = new Uint8Array(0);
 
-const tagKeys = {
+export const tagKeys = {
+  owned: (owner: string): StoreKey => ['tag', owner],
   tag: (owner: string, tag: string): StoreKey => ['tag', owner, tag],
   byTime: (owner: string): StoreKey => ['tag-by-time', owner],
 };
@@ -134,11 +135,12 @@ function moved(
     const createdS = find(store, state.owner, tag)?.createdS ?? Math.floor(nowMs / 1000);
     return { tag, cacheId, owner: state.owner, createdS };
   });
-  const all = [...records.flatMap(putTag), ...changes];
+  const all = [...records.flatMap(tagChanges), ...changes];
   return { next: state, reply: records, save: 'now', effects: [], changes: all };
 }
 
-function putTag(record: TagRecord): readonly StoreChange[] {
+/** Everything that a tag writes. */
+export function tagChanges(record: TagRecord): readonly StoreChange[] {
   const { owner, tag, createdS } = record;
   return [
     { type: 'put', key: tagKeys.tag(owner, tag), value: encodeRecord(record) },

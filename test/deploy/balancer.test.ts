@@ -1,0 +1,247 @@
+/**
+ * Three nodes behind the HAProxy that `bench/deploy` ships: owners stay with their node, streams pass as they come, and
+ * a node that is killed under load costs its own owners their answers, only them, and only until it is back.
+ */
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import t, { type Test } from 'tap';
+import { said } from '../support/chat-client.js';
+import { temporaryFolder } from '../support/service.js';
+import { type ServiceProcess, startServiceProcess } from '../support/service-process.js';
+
+const config = fileURLToPath(new URL('../../../bench/deploy/haproxy.cfg', import.meta.url));
+const OWNERS = 24;
+const WAIT_MS_MAX = 60_000;
+const missing = spawnSync('haproxy', ['-v']).status === 0 ? false : 'haproxy is not installed';
+
+t.setTimeout(300_000);
+
+interface Owner {
+  readonly name: string;
+  readonly key: string;
+}
+
+/** As preface makes keys; names with hyphens too. */
+const owners: readonly Owner[] = Array.from({ length: OWNERS }, (_, at) => {
+  const name = `team-${at}`;
+  return { name, key: `sk-${name}-${at.toString(16).padStart(56, '0')}` };
+});
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+interface Node {
+  readonly port: number;
+  readonly env: Readonly<Record<string, string>>;
+  process: ServiceProcess;
+}
+
+/** Every node knows every key, so that only what an owner keeps tells where he is. */
+async function startNode(t: Test): Promise<Node> {
+  const port = await freePort();
+  const env = {
+    PREFACE_PORT: String(port),
+    PREFACE_DATA_DIR: join(temporaryFolder(t), 'data'),
+    PREFACE_API_KEYS: owners.map(({ name, key }) => `${name}:${key}`).join(','),
+    PREFACE_TOKENIZE_THREADS: '1',
+  };
+  return { port, env, process: await startServiceProcess(t, {}, env) };
+}
+
+async function startBalancer(t: Test, nodes: readonly Node[], pinned: string): Promise<string> {
+  const map = join(temporaryFolder(t), 'owners.map');
+  writeFileSync(map, pinned);
+  const port = await freePort();
+  const addresses = nodes.map((node, at) => [`PREFACE_N${at + 1}`, `127.0.0.1:${node.port}`]);
+  // The names of its inner sockets are the machine's: another test run must not meet them.
+  const text = `s/abns@preface-/abns@preface-${process.pid}-/`;
+  const own = join(temporaryFolder(t), 'haproxy.cfg');
+  writeFileSync(own, spawnSync('sed', [text, config]).stdout);
+  const child = spawn('haproxy', ['-db', '-f', own], {
+    env: {
+      PATH: process.env.PATH,
+      PREFACE_BIND: `127.0.0.1:${port}`,
+      PREFACE_OWNERS: map,
+      ...Object.fromEntries(addresses),
+    },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  let errors = '';
+  child.stderr.on('data', (chunk: Buffer) => (errors += chunk.toString()));
+  t.teardown(async () => {
+    child.kill('SIGKILL');
+    if (child.exitCode === null && child.signalCode === null) await once(child, 'close');
+  });
+  const url = `http://127.0.0.1:${port}`;
+  const up = await until(async () => (await fetch(`${url}/balancer/health`)).ok);
+  if (!up) throw new Error(`haproxy does not answer: ${errors}`);
+  return url;
+}
+
+async function until(holds: () => Promise<boolean>): Promise<boolean> {
+  const endMs = performance.now() + WAIT_MS_MAX;
+  while (performance.now() < endMs) {
+    if (await holds().catch(() => false)) return true;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  return false;
+}
+
+function call(url: string, { key }: Owner, method: string, path: string, body?: unknown) {
+  return fetch(`${url}${path}`, {
+    method,
+    headers: { authorization: `Bearer ${key}`, connection: 'close' },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+}
+
+/** A cache for each owner, made through the balancer; where it lies is where he is. */
+async function settle(url: string, nodes: readonly Node[]): Promise<Map<string, number>> {
+  const places = new Map<string, number>();
+  for (const owner of owners) {
+    const messages = [{ role: 'system', content: `of ${owner.name}` }];
+    const made = await call(url, owner, 'POST', '/v1/caching', { model: 'svc-v1', messages });
+    if (made.status !== 200) throw new Error(`${made.status} ${await made.text()}`);
+    await made.text();
+    for (const [at, node] of nodes.entries()) {
+      const list = await call(`http://127.0.0.1:${node.port}`, owner, 'GET', '/v1/caching');
+      const { data } = (await list.json()) as { data: unknown[] };
+      if (data.length > 0) places.set(owner.name, at);
+    }
+  }
+  return places;
+}
+
+t.test('three nodes behind HAProxy', { skip: missing }, async (t) => {
+  const nodes = await Promise.all([startNode(t), startNode(t), startNode(t)]);
+  const url = await startBalancer(t, nodes, 'team-0 n3\nteam-1 n1\n');
+  const ready = () => Promise.all(owners.map((owner) => call(url, owner, 'GET', '/v1/models')));
+  t.ok(await until(async () => (await ready()).every(({ ok }) => ok)), 'all owners are served');
+  const places = await settle(url, nodes);
+
+  t.test('each owner is on one node, and every node has owners', async (t) => {
+    t.equal(places.size, OWNERS);
+    for (const at of nodes.keys()) {
+      const count = [...places.values()].filter((place) => place === at).length;
+      t.ok(count > 0, `node ${at + 1} has ${count} of ${OWNERS}`);
+    }
+    t.same(
+      [places.get('team-0'), places.get('team-1')],
+      [2, 0],
+      'pinned owners are where they are pinned',
+    );
+    for (const owner of owners) {
+      for (let again = 0; again < 3; again += 1) {
+        const list = await call(url, owner, 'GET', '/v1/caching');
+        const { data } = (await list.json()) as { data: unknown[] };
+        if (data.length !== 1) t.fail(`${owner.name} is elsewhere`);
+      }
+    }
+  });
+
+  t.test('a stream passes piece by piece, and a client that leaves is noticed', async (t) => {
+    const [owner] = owners as [Owner];
+    const body = said('/wait', { stream: true });
+    const response = await call(url, owner, 'POST', '/v1/chat/completions', body);
+    const reader = response.body?.getReader();
+    const first = await reader?.read();
+    t.match(new TextDecoder().decode(first?.value), /"role":"assistant"/, 'before its end');
+    await reader?.cancel();
+    const node = nodes[places.get(owner.name) ?? 0] as Node;
+    const figures = async () => {
+      const text = await (await fetch(`http://127.0.0.1:${node.port}/metrics`)).text();
+      return /^preface_chats_running 0$/m.test(text);
+    };
+    t.ok(await until(figures), 'the generation ends with its reader');
+  });
+
+  t.test('figures and administration are not forwarded', async (t) => {
+    for (const path of ['/metrics', '/admin/v1/users', '/console']) {
+      t.equal((await fetch(url + path)).status, 404, path);
+    }
+  });
+
+  await t.test(
+    'a node killed under load: only its owners, and only until it is back',
+    async (t) => {
+      await killUnderLoad(t, url, nodes, places);
+    },
+  );
+});
+
+interface Outcome {
+  readonly owner: string;
+  readonly ok: boolean;
+  readonly status: number | null;
+}
+
+async function killUnderLoad(
+  t: Test,
+  url: string,
+  nodes: readonly Node[],
+  places: ReadonlyMap<string, number>,
+): Promise<void> {
+  const outcomes: Outcome[] = [];
+  let ended = false;
+  const chat = async (owner: Owner): Promise<Outcome> => {
+    try {
+      const body = said(`words of ${owner.name}`, { stream: true });
+      const response = await call(url, owner, 'POST', '/v1/chat/completions', body);
+      const text = await response.text();
+      const { status } = response;
+      return { owner: owner.name, ok: status === 200 && text.endsWith('data: [DONE]\n\n'), status };
+    } catch {
+      return { owner: owner.name, ok: false, status: null };
+    }
+  };
+  const load = owners.map(async (owner) => {
+    while (!ended) {
+      outcomes.push(await chat(owner));
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  });
+  const victim = nodes[1] as Node;
+  const isHit = (name: string) => places.get(name) === 1;
+  const counted = (hit: boolean, ok: boolean) =>
+    outcomes.filter((each) => isHit(each.owner) === hit && each.ok === ok).length;
+  await until(async () => owners.every(({ name }) => outcomes.some((each) => each.owner === name)));
+  t.equal(counted(true, false) + counted(false, false), 0, 'no error before');
+  process.kill(victim.process.pid, 'SIGKILL');
+  await victim.process.ended;
+  t.ok(await until(async () => counted(true, false) > 20), 'its owners see errors');
+  const others = counted(false, true);
+  t.ok(await until(async () => counted(false, true) > others + 50), 'all others go on');
+  victim.process = await startServiceProcess(t, {}, victim.env);
+  const back = await until(async () =>
+    owners.every(({ name }) => outcomes.findLast((each) => each.owner === name)?.ok),
+  );
+  t.ok(back, 'its owners are served again');
+  const since = outcomes.length;
+  await until(async () => outcomes.length > since + 5 * OWNERS);
+  ended = true;
+  await Promise.all(load);
+  t.equal(outcomes.slice(since).filter(({ ok }) => !ok).length, 0, 'no error after');
+  t.equal(counted(false, false), 0, 'none of the others ever saw one');
+  const codes = new Set(outcomes.filter(({ ok }) => !ok).map(({ status }) => status));
+  // A stream that was running is cut; what comes later is told to come back.
+  t.ok(
+    [...codes].every(
+      (status) => status === 503 || status === 200 || status === 502 || status === null,
+    ),
+  );
+  t.ok(codes.has(503), `errors: ${[...codes].join(', ')}`);
+  for (const owner of owners.filter(({ name }) => isHit(name))) {
+    const list = await call(url, owner, 'GET', '/v1/caching');
+    t.equal(((await list.json()) as { data: unknown[] }).data.length, 1, 'with what was kept');
+  }
+}
