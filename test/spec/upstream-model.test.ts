@@ -143,16 +143,4 @@ t.test('llama-server', { skip }, async (t) => {
   ];
   const more = await complete(front, { model, messages, max_tokens: 6 });
   t.notMatch(more.choices[0]?.message.content, 'one, two, three,');
-  const tool = {
-    type: 'function',
-    function: {
-      name: 'f',
-      parameters: { type: 'object', properties: { a: { type: 'integer' } }, required: ['a'] },
-    },
-  };
-  const called = await complete(
-    front,
-    said('Call f with 3.', { tools: [tool], tool_choice: 'required', max_tokens: 200 }),
-  );
-  t.match(called.choices[0], { finish_reason: 'tool_calls' });
 });
