@@ -112,3 +112,20 @@ t.test('a run that breaks off leaves its reservations as used', async (t) => {
   await parts.clock.advance(limits.actorSaveMs);
   t.match(stored(parts.store, 'alice')?.rates, { reserved: 0, minute: { used: 75 } });
 });
+
+t.test('a wall clock that is set, on or back, lets nobody in and keeps nobody out', async (t) => {
+  const parts = world();
+  const accounts = new Accounts(parts);
+  const once = { ...defaultPolicy, rpm: 1 };
+  const enter = async () => (await accounts.admit('alice', 'ak-1', once)).settle(USAGE);
+  await enter();
+  for (const jumpMs of [3_600_000, -7_200_000, 86_400_000]) {
+    parts.clock.jump(jumpMs);
+    await t.rejects(enter(), apiError('requestLimit'), `${jumpMs}`);
+    await parts.clock.advance(60_000);
+    await enter();
+  }
+  await accounts.close();
+  const day = Math.floor(parts.clock.nowMs() / 86_400_000);
+  t.equal(stored(parts.store, 'alice')?.today.day, day, 'days are those of the wall');
+});

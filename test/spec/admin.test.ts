@@ -179,6 +179,15 @@ t.test('a change that is not allowed says what is', async (t) => {
     t.equal(found.status, 400);
     t.ok(found.message.startsWith(`Invalid request: ${text}`), `${found.message} | ${text}`);
   }
+  for (const body of ['{"__proto__":{"rpm":5}}', '{"constructor":{"prototype":{"rpm":5}}}']) {
+    const response = await fetch(origin + user('alice'), {
+      method: 'POST',
+      headers: bearer(adminKey),
+      body,
+    });
+    t.match(await refusal(t, response), { status: 400, message: /is not known here/ });
+  }
+  t.equal(({} as Fields).rpm, undefined);
   const large = await ask('POST', user('alice'), { models: ['x'.repeat(300_000)] });
   t.equal((await refusal(t, large)).status, 413);
   await told(user('alice'), 'POST', { balance: 10 ** 14 });
