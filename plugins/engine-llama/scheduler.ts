@@ -17,7 +17,10 @@ export class Scheduler {
   /** Small things to do while nothing is evaluated. */
   #between: (() => void)[] = [];
 
-  constructor(private readonly stations: Stations) {
+  constructor(
+    private readonly stations: Stations,
+    private readonly nowMs: () => number = () => performance.now(),
+  ) {
     stations.onChange = () => this.wake();
   }
 
@@ -50,18 +53,18 @@ export class Scheduler {
     const streaming = lanes.filter((lane) => lane.ready().length > 0);
     const prompts = lanes.filter((lane) => lane.hasPrefill);
     if (streaming.length === 0) this.#owedMs = 0;
-    const startedAt = performance.now();
+    const startedAt = this.nowMs();
     if (prompts.length > 0 && this.#owedMs <= 0) {
       const lane = prompts[this.#prefillTurn++ % prompts.length];
       if (lane) await this.stations.guard(lane, () => lane.prefill());
       const share = limits.prefillShareMax;
-      this.#owedMs = ((performance.now() - startedAt) * (1 - share)) / share;
+      this.#owedMs = ((this.nowMs() - startedAt) * (1 - share)) / share;
       return true;
     }
     for (const lane of streaming) {
       await this.stations.guard(lane, () => lane.decode(lane.ready()));
     }
-    this.#owedMs -= performance.now() - startedAt;
+    this.#owedMs -= this.nowMs() - startedAt;
     return streaming.length > 0;
   }
 

@@ -7,7 +7,7 @@ import { decodeRecord, encodeRecord } from '../codec.js';
 import type { CacheCreation } from '../protocol/caching.js';
 import { type CacheRecord, type CacheState, dueMs, holdsSnapshot } from '../rules/cache-state.js';
 import type { CanonicalPrefix, PrefixHash } from '../rules/prefix.js';
-import type { StoreChange, StoreEntry, StoreKey } from '../store/store.js';
+import type { Store, StoreChange, StoreEntry, StoreKey } from '../store/store.js';
 
 /** All that a new cache is made of. */
 export interface NewCacheParts {
@@ -55,6 +55,11 @@ export function idOf({ key }: StoreEntry): string {
 
 export function encodeBody({ messages, tools }: CanonicalPrefix): Uint8Array {
   return encodeRecord({ messages, tools });
+}
+
+export function bodyOf(store: Pick<Store, 'get'>, id: string): CanonicalPrefix | null {
+  const body = store.get(cacheKeys.body(id));
+  return body === null ? null : decodeBody(body.value);
 }
 
 export function decodeBody(bytes: Uint8Array): CanonicalPrefix {

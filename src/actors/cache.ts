@@ -34,9 +34,9 @@ import { cacheLogic } from './cache-logic.js';
 import { type CachesParts, type FoundCache, found } from './cache-parts.js';
 import { cacheQuota, cacheQuotaMax } from './cache-quota.js';
 import {
+  bodyOf,
   cacheKeys,
   creationChanges,
-  decodeBody,
   encodeBody,
   idOf,
   type NewCacheParts,
@@ -153,7 +153,11 @@ export class Caches {
   /** Ends early where the bodies are large, but never without an item where there is one. */
   async list(owner: string, query: PageQuery): Promise<FoundCache[]> {
     const records = await this.records(owner, query, limits.pageBytesMax);
-    return records.map((record) => found(record, () => this.#texts(record.id)));
+    // One that is deleted meanwhile is not on the page, and must not fail it.
+    return records.flatMap((record) => {
+      const texts = bodyOf(this.#parts.store, record.id);
+      return texts === null ? [] : [found(record, () => texts)];
+    });
   }
 
   /** For who reads no body. */
@@ -263,9 +267,9 @@ export class Caches {
   }
 
   #texts(id: string): CanonicalPrefix {
-    const body = this.#parts.store.get(cacheKeys.body(id));
-    if (body === null) throw notFound(id);
-    return decodeBody(body.value);
+    const texts = bodyOf(this.#parts.store, id);
+    if (texts === null) throw notFound(id);
+    return texts;
   }
 
   #prefillTask(id: string): PrefillTask {

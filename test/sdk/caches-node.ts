@@ -15,6 +15,8 @@ interface Cache {
   readonly status: string;
   readonly tokens: number;
   readonly expired_at: number;
+  readonly messages: Message[];
+  readonly error?: { readonly type: string; readonly message: string };
 }
 interface CachedUsage {
   readonly cached_tokens?: number;
@@ -39,7 +41,7 @@ const cached = (content: string) => ({ role: 'cache', content }) as unknown as M
 
 class Session {
   readonly client: Client;
-  cache: Cache = { id: '', status: '', tokens: 0, expired_at: 0 };
+  cache: Cache = { id: '', status: '', tokens: 0, expired_at: 0, messages: [] };
 
   constructor(readonly baseURL: string) {
     this.client = new sdk({ baseURL, apiKey, timeout: 60_000 });
@@ -48,19 +50,35 @@ class Session {
   async create(content: string, more: object): Promise<Cache> {
     const messages = [{ role: 'system', content }];
     const body = { model: 'svc-v1', messages, ttl: 600, ...more };
-    let cache = await this.client.post<Cache>('/caching', { body });
+    const cache = await this.client.post<Cache>('/caching', { body });
     assert.equal(cache.status, 'pending');
     assert.ok(cache.tokens > 0);
-    for (const endMs = Date.now() + 60_000; cache.status === 'pending' && Date.now() < endMs; ) {
+    return await this.until(cache.id, 'ready');
+  }
+
+  async until(id: string, status: string): Promise<Cache> {
+    const get = () => this.client.get<Cache>(`/caching/${id}`);
+    let cache = await get();
+    for (const endMs = Date.now() + 60_000; cache.status !== status && Date.now() < endMs; ) {
       await delay(20);
-      cache = await this.client.get<Cache>(`/caching/${cache.id}`);
+      cache = await get();
     }
-    assert.equal(cache.status, 'ready');
+    assert.equal(cache.status, status);
     return cache;
   }
 
-  async ask(messages: Message[], headers: Headers = {}, client = this.client) {
-    const body = { model, messages, max_tokens: 8 };
+  /** The answer's error, as the SDK gives it. */
+  async refused(kind: new (...args: never[]) => Error, asked: PromiseLike<unknown>) {
+    const error = await Promise.resolve(asked).then(
+      () => assert.fail('it was let in'),
+      (cause: unknown) => cause as Error,
+    );
+    assert.ok(error instanceof kind, String(error));
+    return error.message;
+  }
+
+  async ask(messages: Message[], headers: Headers = {}, client = this.client, more: object = {}) {
+    const body = { model, messages, max_tokens: 8, ...more };
     const { data, response } = await client.chat.completions
       .create(body, { headers })
       .withResponse();
@@ -173,6 +191,97 @@ class Session {
     const { answer, told } = await this.ask([cached('tag=handbook'), user(`${questions[3]}`)]);
     this.checkHit(told, answer.usage, newer);
     await this.client.delete(`/caching/${newer.id}`);
+  }
+
+  async 'an expired cache is a miss that comes back'() {
+    const { id, messages } = await this.create('Brief words. '.repeat(20), {});
+    await this.client.put(`/caching/${id}`, { body: { ttl: 1 } });
+    await this.until(id, 'inactive');
+    const missed = await this.ask([cached(`cache_id=${id}`), user('Who?')]);
+    assert.equal(missed.told('status'), 'expired');
+    const after = await this.client.get<Cache>(`/caching/${id}`);
+    assert.equal(after.status, 'inactive');
+    const headers = { 'X-Svc-Context-Cache': id, 'X-Svc-Context-Cache-Reset-TTL': '300' };
+    const late = await this.ask([...messages, user('Who?')], headers);
+    assert.deepEqual([late.told('status'), late.told('id')], ['expired', null]);
+    const back = await this.until(id, 'ready');
+    assert.ok(back.expired_at > Date.now() / 1000 + 200);
+    const hit = await this.ask([...messages, user('And who else?')], headers);
+    this.checkHit(hit.told, hit.answer.usage, back);
+    await this.client.delete(`/caching/${id}`);
+  }
+
+  async 'a cache that cannot be made says why'() {
+    const messages = [{ role: 'tool', tool_call_id: 'c1', content: 'found' }];
+    const body = { model: 'svc-v1', messages };
+    const { id } = await this.client.post<Cache>('/caching', { body });
+    const { error } = await this.until(id, 'error');
+    assert.equal(error?.type, 'invalid_request_error');
+    const asked = this.ask([cached(`cache_id=${id}`), user('Who?')]);
+    assert.ok((await this.refused(sdk.BadRequestError, asked)).includes(`${error?.message}`));
+    const { told, reply } = await this.ask([user('Who?')], { 'X-Svc-Context-Cache': id });
+    assert.equal(told('status'), 'error');
+    assert.ok(reply);
+    await this.client.put(`/caching/${id}`, { body: { ttl: 60 } });
+    assert.deepEqual((await this.until(id, 'error')).error, error);
+    await this.client.delete(`/caching/${id}`);
+  }
+
+  async 'tools, n and the count of saved tokens'() {
+    const parameters = { type: 'object', properties: { room: { type: 'integer' } } };
+    const tools = [{ type: 'function', function: { name: 'key_of', parameters } }];
+    const cache = await this.create('You look up keys. '.repeat(20), { tools });
+    const headers = { 'X-Svc-Context-Cache': cache.id };
+    const messages = [...cache.messages, user('Which key opens room 3?')];
+    const more = { tools, n: 2, temperature: 0.8 };
+    const { answer, told } = await this.ask(messages, headers, this.client, more);
+    assert.equal(answer.choices.length, 2);
+    this.checkHit(told, answer.usage, cache);
+    assert.ok(Number(told('token-saved')) < (answer.usage?.prompt_tokens ?? 0), 'once, not twice');
+    const missed = await this.ask(messages, headers);
+    assert.equal(missed.told('miss-reason'), 'tools has 0 items, the cache has 1 item');
+    await this.client.delete(`/caching/${cache.id}`);
+  }
+
+  async 'tags and pages'() {
+    const refs = '/caching/refs/tags';
+    const second = await this.create('A second one.', { tags: ['second', 'other'] });
+    const body = { tag: 'other', cache_id: this.cache.id };
+    const bound = await this.client.post<Record<string, unknown>>(refs, { body });
+    assert.equal(bound.cache_id, this.cache.id);
+    const { data: tags } = await this.client.get<{ data: { tag: string }[] }>(refs);
+    assert.deepEqual(new Set(tags.map(({ tag }) => tag)), new Set(['handbook', 'other', 'second']));
+    const content = await this.client.get<Cache>(`${refs}/second/content`);
+    assert.equal(content.id, second.id);
+    const list = (query: object) => this.client.get<{ data: Cache[] }>('/caching', { query });
+    const { data: newest } = await list({ limit: 1 });
+    const { data: rest } = await list({ after: newest[0]?.id });
+    const listed = new Set([...newest, ...rest].map(({ id }) => id));
+    assert.deepEqual(listed, new Set([second.id, this.cache.id]));
+    await this.client.delete(`/caching/${second.id}`);
+    const asked = this.ask([cached('tag=second'), user('Who?')]);
+    assert.ok((await this.refused(sdk.NotFoundError, asked)).includes(second.id));
+    for (const tag of ['second', 'other', 'never-bound']) {
+      const deleted = await this.client.delete<{ deleted: boolean }>(`${refs}/${tag}`);
+      assert.equal(deleted.deleted, true);
+    }
+  }
+
+  async 'another user is let see nothing'() {
+    const { baseURL, cache } = this;
+    const other = new sdk({ baseURL, apiKey: `${process.env.OTHER_KEY}`, timeout: 60_000 });
+    const headers = { 'X-Svc-Context-Cache': cache.id };
+    for (const ask of [
+      () => other.get(`/caching/${cache.id}`),
+      () => this.ask([handbook, user('Who?')], headers, other),
+      () => this.ask([cached(`cache_id=${cache.id}`)], {}, other),
+    ]) {
+      assert.match(await this.refused(sdk.PermissionDeniedError, ask()), /other user/);
+    }
+    assert.deepEqual((await other.get<{ data: Cache[] }>('/caching')).data, []);
+    const { answer } = await this.ask([handbook, user(`${questions[9]}`)], {}, other);
+    const usage: CachedUsage | undefined = answer.usage;
+    assert.equal(usage?.cached_tokens ?? usage?.prompt_tokens_details, undefined);
   }
 
   async 'what is refused'() {

@@ -37,11 +37,15 @@ class Session:
         body = {"model": "svc-v1", "messages": [{"role": "system", "content": text}], "ttl": 600, **more}
         cache = self.client.post("/caching", cast_to=Json, body=body)
         assert cache["status"] == "pending" and cache["tokens"] > 0, cache
+        return self.until(cache["id"], "ready")
+
+    def until(self, cache_id, status):
         deadline = time.monotonic() + 60
-        while cache["status"] == "pending" and time.monotonic() < deadline:
+        cache = self.get(f"/caching/{cache_id}")
+        while cache["status"] != status and time.monotonic() < deadline:
             time.sleep(0.02)
-            cache = self.get(f"/caching/{cache['id']}")
-        assert cache["status"] == "ready", cache
+            cache = self.get(f"/caching/{cache_id}")
+        assert cache["status"] == status, cache
         return cache
 
     def ask(self, messages, client=None, **more):
@@ -127,6 +131,93 @@ class Session:
         headers, answer = self.ask([{"role": "cache", "content": "tag=handbook"}, question(QUESTIONS[3])])
         self.check_hit(headers, answer.usage, newer)
         self.client.delete(f"/caching/{newer['id']}", cast_to=Json)
+
+    def an_expired_cache_is_a_miss_that_comes_back(self):
+        brief = self.create("Brief words. " * 20)
+        prefix = brief["messages"]
+        self.client.put(f"/caching/{brief['id']}", cast_to=Json, body={"ttl": 1})
+        self.until(brief["id"], "inactive")
+        headers, answer = self.ask([{"role": "cache", "content": f"cache_id={brief['id']}"}, question("Who?")])
+        assert headers["svc-context-cache-status"] == "expired" and answer.choices[0].message.content
+        assert self.get(f"/caching/{brief['id']}")["status"] == "inactive"
+        extra = {"X-Svc-Context-Cache": brief["id"], "X-Svc-Context-Cache-Reset-TTL": "300"}
+        headers, _ = self.ask(prefix + [question("Who?")], extra_headers=extra)
+        assert headers["svc-context-cache-status"] == "expired", dict(headers)
+        assert "svc-context-cache-id" not in headers
+        back = self.until(brief["id"], "ready")
+        assert back["expired_at"] > time.time() + 200, back
+        headers, answer = self.ask(prefix + [question("And who else?")], extra_headers=extra)
+        self.check_hit(headers, answer.usage, back)
+        self.client.delete(f"/caching/{brief['id']}", cast_to=Json)
+
+    def a_cache_that_cannot_be_made_says_why(self):
+        result = [{"role": "tool", "tool_call_id": "c1", "content": "found"}]
+        made = self.client.post("/caching", cast_to=Json, body={"model": "svc-v1", "messages": result})
+        failed = self.until(made["id"], "error")
+        assert failed["error"]["type"] == "invalid_request_error" and "tool" in failed["error"]["message"]
+        try:
+            self.ask([{"role": "cache", "content": f"cache_id={made['id']}"}, question("Who?")])
+            raise AssertionError("a failed cache by message")
+        except openai.BadRequestError as error:
+            assert failed["error"]["message"] in error.response.json()["error"]["message"], error
+        headers, answer = self.ask([question("Who?")], extra_headers={"X-Svc-Context-Cache": made["id"]})
+        assert headers["svc-context-cache-status"] == "error" and answer.choices[0].message.content
+        self.client.put(f"/caching/{made['id']}", cast_to=Json, body={"ttl": 60})
+        assert self.until(made["id"], "error")["error"] == failed["error"]
+        self.client.delete(f"/caching/{made['id']}", cast_to=Json)
+
+    def tools_n_and_the_count_of_saved_tokens(self):
+        parameters = {"type": "object", "properties": {"room": {"type": "integer"}}}
+        tools = [{"type": "function", "function": {"name": "key_of", "parameters": parameters}}]
+        cache = self.create("You look up keys. " * 20, tools=tools)
+        extra = {"X-Svc-Context-Cache": cache["id"]}
+        asked = cache["messages"] + [question("Which key opens room 3?")]
+        headers, answer = self.ask(asked, extra_headers=extra, tools=tools, n=2, temperature=0.8)
+        assert len(answer.choices) == 2
+        self.check_hit(headers, answer.usage, cache)
+        assert answer.usage.prompt_tokens > int(headers["svc-context-cache-token-saved"]), "once, not twice"
+        headers, _ = self.ask(asked, extra_headers=extra)
+        assert headers["svc-context-cache-miss-reason"] == "tools has 0 items, the cache has 1 item", dict(headers)
+        self.client.delete(f"/caching/{cache['id']}", cast_to=Json)
+
+    def tags_and_pages(self):
+        second = self.create("A second one.", tags=["second", "other"])
+        bound = self.client.post(
+            "/caching/refs/tags", cast_to=Json, body={"tag": "other", "cache_id": self.cache["id"]}
+        )
+        assert bound["object"] == "cache_object.tag" and bound["cache_id"] == self.cache["id"], bound
+        tags = [tag["tag"] for tag in self.get("/caching/refs/tags?order=asc")["data"]]
+        assert sorted(tags) == ["handbook", "other", "second"], tags
+        assert self.get("/caching/refs/tags/second/content")["id"] == second["id"]
+        newest = self.get("/caching?limit=1")["data"]
+        rest = self.get(f"/caching?after={newest[0]['id']}")["data"]
+        assert sorted(cache["id"] for cache in newest + rest) == sorted([second["id"], self.cache["id"]])
+        self.client.delete(f"/caching/{second['id']}", cast_to=Json)
+        try:
+            self.ask([{"role": "cache", "content": "tag=second"}, question("Who?")])
+            raise AssertionError("a tag whose cache is gone")
+        except openai.NotFoundError as error:
+            assert second["id"] in error.response.json()["error"]["message"], error
+        for tag in ("second", "other", "never-bound"):
+            assert self.client.delete(f"/caching/refs/tags/{tag}", cast_to=Json)["deleted"] is True
+
+    def another_user_is_let_see_nothing(self):
+        other = OpenAI(base_url=self.url, api_key=os.environ["OTHER_KEY"], timeout=60)
+        extra = {"X-Svc-Context-Cache": self.cache["id"]}
+        for ask in (
+            lambda: other.get(f"/caching/{self.cache['id']}", cast_to=Json),
+            lambda: self.ask(HANDBOOK + [question("Who?")], client=other, extra_headers=extra),
+            lambda: self.ask([{"role": "cache", "content": f"cache_id={self.cache['id']}"}], client=other),
+        ):
+            try:
+                ask()
+                raise AssertionError("let in")
+            except openai.PermissionDeniedError as error:
+                assert "other user" in error.response.json()["error"]["message"], error
+        assert other.get("/caching", cast_to=Json)["data"] == []
+        headers, answer = self.ask(HANDBOOK + [question(QUESTIONS[9])], client=other)
+        usage = answer.usage.model_dump()
+        assert not usage.get("cached_tokens") and not usage.get("prompt_tokens_details"), usage
 
     def what_is_refused(self):
         for options, kind, message in (

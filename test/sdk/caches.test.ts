@@ -10,7 +10,7 @@ import { runScenario, startSdkServices } from './services.js';
 const nodeSession = fileURLToPath(new URL('./caches-node.js', import.meta.url));
 const pythonSession = fileURLToPath(new URL('../../../test/sdk/caches.py', import.meta.url));
 
-t.setTimeout(600_000);
+t.setTimeout(1_200_000);
 
 t.test('a session with a cache', { skip: skipWithoutWeights }, async (t) => {
   const services = await startSdkServices(t);

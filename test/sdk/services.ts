@@ -6,9 +6,10 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import type { Test } from 'tap';
+import { bobKey } from '../support/service.js';
 import { startServiceProcess } from '../support/service-process.js';
 
-const SCENARIO_MS_MAX = 150_000;
+const SCENARIO_MS_MAX = 300_000;
 
 export interface SdkServices {
   readonly env: Readonly<Record<string, string>>;
@@ -22,7 +23,8 @@ export async function startSdkServices(t: Test): Promise<SdkServices> {
     startServiceProcess(t, {}, llama),
     startServiceProcess(t, { limits: { accountConcurrency: 1 } }),
   ]);
-  return { env: { REAL_URL: real.url, ECHO_URL: echo.url, API_KEY: real.key } };
+  const keys = { API_KEY: real.key, OTHER_KEY: bobKey };
+  return { env: { REAL_URL: real.url, ECHO_URL: echo.url, ...keys } };
 }
 
 interface Step {

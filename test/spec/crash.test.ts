@@ -6,7 +6,7 @@ import t from 'tap';
 import { crashRun } from '../support/crash-run.js';
 import { skipWithoutWeights } from '../support/weights.js';
 
-t.setTimeout(300_000);
+t.setTimeout(600_000);
 
 t.test('ten kills under load', async (t) => {
   const seed = Date.now() % 1_000_000;
@@ -21,6 +21,7 @@ t.test('two kills of a service with a real model', { skip: skipWithoutWeights },
   const seed = Date.now() % 1_000_000;
   t.comment(`seed ${seed}`);
   const log = (line: string) => t.comment(line);
-  const { acknowledged } = await crashRun({ kills: 2, seed, engine: 'llama', log });
+  const { acknowledged, doubts } = await crashRun({ kills: 2, seed, engine: 'llama', log });
   t.ok(acknowledged > 0, `${acknowledged} requests were acknowledged`);
+  t.ok(doubts['snapshot write'], `kills came in ${JSON.stringify(doubts)}`);
 });

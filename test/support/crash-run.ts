@@ -2,16 +2,17 @@
  * Owns the run of kills: a service under load dies at a random moment, comes back, and is compared with what it had
  * acknowledged, again and again on the same data. It must never go on after the first difference.
  */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, rmSync, watch } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import { checkAfterCrash } from './crash-check.js';
 import { CrashClient } from './crash-client.js';
-import { CrashService } from './crash-service.js';
+import { CrashService, type Victim } from './crash-service.js';
 import { type Random, seededRandom } from './seeded-random.js';
 import { aliceKey, bobKey } from './service.js';
+import { skipWithoutWeights } from './weights.js';
 
 export interface CrashRunOptions {
   readonly kills: number;
@@ -22,7 +23,7 @@ export interface CrashRunOptions {
 
 export interface CrashRunResult {
   readonly acknowledged: number;
-  /** Requests that were under way at a kill, by kind. */
+  /** Requests that were under way at a kill, by kind, and snapshots that were being written. */
   readonly doubts: Readonly<Record<string, number>>;
   /** The longest an engine outlived its service. */
   readonly orphanMsMax: number;
@@ -35,10 +36,13 @@ interface Load {
   readonly maxTokens: number;
   /** A kill comes within so many milliseconds of load. */
   readonly killMsMax: number;
+  /** Snapshots take long enough to be written that every other kill can wait for one. */
+  readonly writes: boolean;
 }
 
 const ONE_IN = 8;
 const START_KILL_MS_MAX = 600;
+const WRITE_MS_MAX = 20_000;
 
 export async function crashRun({
   kills,
@@ -54,22 +58,28 @@ export async function crashRun({
     return new CrashClient({ name, key: at % 2 ? bobKey : aliceKey, random, texts, maxTokens });
   });
   const doubts: Record<string, number> = {};
+  const count = (what: string): void => {
+    doubts[what] = (doubts[what] ?? 0) + 1;
+  };
   let orphanMsMax = 0;
   let service = new CrashService(dataDir, load.env);
-  const kill = async () => {
-    const outlivedMs = await service.kill(random(2) ? 'service' : 'group');
+  const kill = async (victim: Victim = random(2) ? 'service' : 'group') => {
+    const outlivedMs = await service.kill(victim);
     orphanMsMax = Math.max(orphanMsMax, outlivedMs);
     service = new CrashService(dataDir, load.env);
   };
   try {
     for (let at = 0; at < kills; at++) {
-      await underLoad(clients, await service.url(), random(load.killMsMax), kill);
-      for (const { doubt } of clients) {
-        if (doubt !== null) doubts[doubt.type] = (doubts[doubt.type] ?? 0) + 1;
-      }
-      if (random(ONE_IN) === 0) await whileItStarts(random, kill);
       const url = await service.url();
-      await Promise.all(clients.map((client) => checkAfterCrash(client, url)));
+      const randomMoment = () => delay(random(load.killMsMax));
+      const atWrite = load.writes && at % 2 === 0;
+      if (atWrite) await underLoad(clients, url, snapshotWrite(dataDir), () => kill('group'));
+      else await underLoad(clients, url, randomMoment(), kill);
+      for (const { doubt } of clients) if (doubt !== null) count(doubt.type);
+      for (const _ of halfWritten(dataDir)) count('snapshot write');
+      if (random(ONE_IN) === 0) await whileItStarts(random, kill);
+      const next = await service.url();
+      await Promise.all(clients.map((client) => checkAfterCrash(client, next)));
       log(`kill ${at + 1} of ${kills}: ${clients.map(({ known }) => known.size)} caches`);
     }
   } finally {
@@ -83,14 +93,34 @@ export async function crashRun({
 async function underLoad(
   clients: readonly CrashClient[],
   url: string,
-  killMs: number,
+  moment: Promise<void>,
   kill: () => Promise<void>,
 ): Promise<void> {
   const work = Promise.all(clients.map((client) => client.work(url)));
   // A refusal is the end of the run; without one, work lasts longer than the service.
-  await Promise.race([work, delay(killMs)]);
+  await Promise.race([work, moment]);
   await kill();
   await work;
+}
+
+const snapshotsOf = (dataDir: string) => join(dataDir, 'engine', 'snapshots');
+
+/** Resolves when one begins to be written, or when none did for long. */
+async function snapshotWrite(dataDir: string): Promise<void> {
+  const stop = new AbortController();
+  const begun = new Promise<void>((resolve) => {
+    watch(snapshotsOf(dataDir), { signal: stop.signal }, (event, file) => {
+      // The file is there before its prefix is evaluated; what changes it is the state.
+      if (event === 'change' && file?.endsWith('.tmp')) resolve();
+    });
+  });
+  await Promise.race([begun, delay(WRITE_MS_MAX, undefined, { signal: stop.signal })]);
+  stop.abort();
+}
+
+function halfWritten(dataDir: string): string[] {
+  const folder = snapshotsOf(dataDir);
+  return existsSync(folder) ? readdirSync(folder).filter((file) => file.endsWith('.tmp')) : [];
 }
 
 /** The next life dies before it has said a word, in the middle of taking up what the last one left. */
@@ -110,20 +140,30 @@ const loads: Readonly<Record<CrashRunOptions['engine'], Load>> = {
     texts: Array.from({ length: 6 }, (_, at) => textOf(20 + 100 * at, at)),
     maxTokens: 50,
     killMsMax: 250,
+    writes: false,
   },
   llama: {
     env: { PREFACE_ENGINE: 'llama', PREFACE_THREADS: '1,1', PREFACE_SLOTS: '2' },
     clients: ['ann', 'bo'],
-    texts: [textOf(15, 1), textOf(30, 2)],
+    texts: [textOf(15, 1), textOf(30, 2), textOf(45, 3)],
     maxTokens: 8,
     killMsMax: 3_000,
+    writes: true,
   },
 };
 
-const [, script = '', kills = '200', seed = String(Date.now() % 1_000_000), engine = 'echo'] =
-  process.argv;
-if (import.meta.url === pathToFileURL(script).href) {
-  console.log(`${kills} kills of the ${engine} engine's service, seed ${seed}`);
-  const options = { kills: Number(kills), seed: Number(seed), log: console.log };
-  console.log(await crashRun({ ...options, engine: engine === 'llama' ? 'llama' : 'echo' }));
+/** One kill in so many is of a service with the real model, whose snapshots take time to be written. */
+const REAL_ONE_IN = 20;
+
+async function main(kills: number, seed: number, only: string | undefined): Promise<void> {
+  const real = skipWithoutWeights === false ? Math.ceil(kills / REAL_ONE_IN) : 0;
+  const shares = { echo: only ? kills : kills - real, llama: only ? kills : real } as const;
+  for (const engine of ['echo', 'llama'] as const) {
+    if ((only ?? engine) !== engine) continue;
+    console.log(`${shares[engine]} kills of the ${engine} engine's service, seed ${seed}`);
+    console.log(await crashRun({ engine, kills: shares[engine], seed, log: console.log }));
+  }
 }
+
+const [, script = '', kills = '200', seed = String(Date.now() % 1_000_000), only] = process.argv;
+if (import.meta.url === pathToFileURL(script).href) await main(Number(kills), Number(seed), only);
