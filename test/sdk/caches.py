@@ -14,7 +14,10 @@ from openai import OpenAI
 
 MODEL = "svc-v1-8k"
 KEY = os.environ["API_KEY"]
-DOCUMENT = "\n".join(f"Article {n}: the keeper of room {n} holds key number {n * 7 % 50}." for n in range(1, 26))
+# Another one in each run, so that no run finds what the one before it left.
+EDITION = f"Edition {int(time.time() * 1000) % 1000000:06d}\n"
+ARTICLES = [f"Article {n}: the keeper of room {n} holds key number {n * 7 % 50}." for n in range(1, 26)]
+DOCUMENT = EDITION + "\n".join(ARTICLES)
 QUESTIONS = [f"Which key does the keeper of room {n} hold?" for n in range(1, 11)]
 HANDBOOK = [{"role": "system", "content": DOCUMENT}]
 Json = Dict[str, object]
@@ -115,11 +118,11 @@ class Session:
         self.check_hit(headers, answer.usage, self.cache)
 
     def a_miss_says_why(self):
-        changed = [{"role": "system", "content": "Article 1: the keeper of room 2"}]
+        changed = [{"role": "system", "content": EDITION + "Article 1: the keeper of room 2"}]
         extra = {"X-Svc-Context-Cache": self.cache["id"]}
         headers, answer = self.ask(changed + [question("Who?")], extra_headers=extra)
         reason = headers["svc-context-cache-miss-reason"]
-        assert (headers["svc-context-cache-status"], reason) == ("miss", "messages[0].content differs at character 30")
+        assert (headers["svc-context-cache-status"], reason) == ("miss", "messages[0].content differs at character 45")
         assert answer.choices[0].message.content and "svc-context-cache-id" not in headers
         extra["X-Svc-Context-Cache-DryRun"] = "1"
         headers, answer = self.ask(HANDBOOK + [question("Who?")], extra_headers=extra)
