@@ -175,7 +175,9 @@ class Session:
         cache = self.create("You look up keys. " * 20, tools=tools)
         extra = {"X-Svc-Context-Cache": cache["id"]}
         asked = cache["messages"] + [question("Which key opens room 3?")]
-        headers, answer = self.ask(asked, extra_headers=extra, tools=tools, n=2, temperature=0.8)
+        # The oldest version knows no tools.
+        more = {"extra_body": {"tools": tools}, "n": 2, "temperature": 0.8}
+        headers, answer = self.ask(asked, extra_headers=extra, **more)
         assert len(answer.choices) == 2
         self.check_hit(headers, answer.usage, cache)
         assert answer.usage.prompt_tokens > int(headers["svc-context-cache-token-saved"]), "once, not twice"

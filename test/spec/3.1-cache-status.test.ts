@@ -8,6 +8,8 @@ import { loadConfig } from '../../src/config.js';
 import { serve } from '../../src/main.js';
 import { aliceKey, serviceEnv, temporaryFolder } from '../support/service.js';
 
+t.setTimeout(120_000);
+
 interface Cache {
   readonly id: string;
   readonly status: string;

@@ -17,6 +17,8 @@ import { type Fields, model, refusal } from '../support/chat-client.js';
 import { letGo } from '../support/engine-gated.js';
 import type { TestService } from '../support/service.js';
 
+t.setTimeout(120_000);
+
 const service = await openGated(t);
 const unknownId = `cache-${'b'.repeat(20)}`;
 

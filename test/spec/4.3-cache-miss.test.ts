@@ -16,6 +16,8 @@ import {
 import { model, openWithSettings, refusal } from '../support/chat-client.js';
 import { letGo } from '../support/engine-gated.js';
 
+t.setTimeout(120_000);
+
 const service = await openGated(t);
 const unknownId = `cache-${'a'.repeat(20)}`;
 

@@ -17,6 +17,8 @@ import {
 import type { Fields } from '../support/chat-client.js';
 import { openService } from '../support/service.js';
 
+t.setTimeout(120_000);
+
 const service = await openService(t);
 const gated = await openGated(t);
 

@@ -25,6 +25,8 @@ import { letGo } from '../support/engine-gated.js';
 import { notes } from '../support/engine-probe.js';
 import { aliceKey, serviceEnv, temporaryFolder } from '../support/service.js';
 
+t.setTimeout(120_000);
+
 const service = await openGated(t);
 const dryHeader = { 'x-svc-context-cache-dryrun': '1' };
 const dry = { headers: dryHeader };

@@ -21,6 +21,8 @@ import { type Fields, model } from '../support/chat-client.js';
 import { letGo } from '../support/engine-gated.js';
 import { aliceKey } from '../support/service.js';
 
+t.setTimeout(120_000);
+
 const service = await openGated(t);
 const resetHeader = (seconds: number) => ({ 'x-svc-context-cache-reset-ttl': String(seconds) });
 let made = 0;

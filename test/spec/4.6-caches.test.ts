@@ -8,6 +8,8 @@ import { cacheListSchema, cacheSchema } from '../../src/protocol/caching.js';
 import { compile } from '../../src/protocol/schema.js';
 import { bobKey, openService, type TestService } from '../support/service.js';
 
+t.setTimeout(120_000);
+
 interface Answer {
   readonly status: number;
   // biome-ignore lint/suspicious/noExplicitAny: what came is what is looked at
@@ -167,12 +169,20 @@ const refused: readonly [fields: object, text: RegExp, param?: string][] = [
   [{ name: 7 }, /name must be a string, got 7/, 'name'],
   [{ description: 'x'.repeat(513) }, /description must have at most 512/, 'description'],
   [{ metadata: entries(17) }, /metadata must have at most 16 entries, got 17/, 'metadata'],
-  [{ metadata: { ['k'.repeat(65)]: 'v' } }, /at most 64 characters in each key/, 'metadata'],
+  [
+    { metadata: { ['k'.repeat(65)]: 'v' } },
+    /metadata must have at most 64 characters in each key, got 'k+…'/,
+    'metadata',
+  ],
   [{ metadata: { k: 'v'.repeat(513) } }, /metadata.k must have at most 512/, 'metadata.k'],
   [{ metadata: { k: 1 } }, /metadata.k must be a string, got 1/, 'metadata.k'],
   [{ metadata: { k: null } }, /metadata.k must be a string/, 'metadata.k'],
   [{ metadata: [] }, /metadata must be an object/, 'metadata'],
-  [{ tags: ['1st'] }, /tags\[0\] must have 1 to 128 characters/, 'tags[0]'],
+  [
+    { tags: ['ok', '1st'] },
+    /tags\[1\] must have 1 to 128 characters: an ASCII letter, then letters, .*, got '1st'/,
+    'tags[1]',
+  ],
   [{ tags: ['a/b'] }, /tags\[0\] must/, 'tags[0]'],
   [{ tags: 'a' }, /tags must be an array/, 'tags'],
 ];
@@ -203,7 +213,10 @@ t.test('what makes a creation fail is told by the status', async (t) => {
     [{ messages: [message, call('f'), { ...result, tool_call_id: 'c2' }], tools: [tool] }, /'c2'/],
     [{ messages: [message, call('g'), result], tools: [tool] }, /one of the tools, got 'g'/],
     [{ messages: [message, call('f'), result] }, /one of the tools, got 'f'/],
-    [{ messages: [{ role: 'user', content: 'x y '.repeat(70_000) }] }, /at most 131072 tokens/],
+    [
+      { messages: [{ role: 'user', content: 'x'.repeat(129 * 1024) }] },
+      /messages and tools must have at most 131072 tokens, got 1321\d\d$/,
+    ],
   ];
   for (const [fields, text] of failing) {
     const { status, body } = await client.call('POST', '/caching', { ...plain, ...fields });
@@ -258,21 +271,26 @@ t.test('a list is ordered, cut, and filtered', async (t) => {
 t.test('a list refuses what it cannot mean', async (t) => {
   const client = await open(t);
   const theirs = await client.create({}, asBob);
-  const limits = ['0', '-1', '1e9', 'x', '101', '', '1.5', '%00'].map((text) => `limit=${text}`);
-  const unknown = 'after=cache-00000000000000000000';
+  const limits = ['0', '-1', '1e9', 'x', '101', '', '1.5', '%00'].map(
+    (text) => [`limit=${text}`, 'limit', 'limit must be an integer in [1, 100], got '] as const,
+  );
+  const unknown = 'cache-00000000000000000000';
   const others = [
-    'order=up',
-    unknown,
-    'before=x',
-    'after=',
-    'limit=1&limit=2',
-    'order=asc&order=asc',
-  ];
-  for (const query of [...limits, ...others]) {
+    ['order=up', 'order', "order must be one of 'asc', 'desc', got 'up'"],
+    [`after=${unknown}`, 'after', `after must name an item of the list, got '${unknown}'`],
+    ['before=x', 'before', "before must name an item of the list, got 'x'"],
+    ['after=', 'after', 'after must not be empty'],
+    ['limit=1&limit=2', 'limit', "'limit' must be given once"],
+    ['order=asc&order=asc', 'order', "'order' must be given once"],
+  ] as const;
+  for (const [query, param, words] of [...limits, ...others]) {
     const { status, body } = await client.call('GET', `/caching?${query}`);
     t.equal(status, 400, query);
-    t.equal(body.error?.type, 'invalid_request_error');
+    t.match(body.error, { type: 'invalid_request_error', param }, query);
+    t.ok(body.error?.message.startsWith(`Invalid request: ${words}`), body.error?.message);
   }
+  const { body: huge } = await client.call('GET', '/caching?limit=1e9');
+  t.match(huge.error?.message, /got '1e9'$/, 'what came is told');
   t.equal((await client.call('GET', `/caching?after=${theirs}`)).status, 403);
 });
 

@@ -5,6 +5,8 @@ import t from 'tap';
 import { asBob, ask, askWith, hitHeaders, readyCache, said } from '../support/cache-client.js';
 import { openWithSettings } from '../support/chat-client.js';
 
+t.setTimeout(120_000);
+
 const service = await openWithSettings(t, {
   accounts: { users: { alice: { models: ['svc-v1-32k'] }, bob: { models: ['other'] } } },
 });

@@ -22,6 +22,8 @@ import { holdUp, letGo, prefillWas } from '../support/engine-gated.js';
 import { enginePid } from '../support/engine-pid.js';
 import { aliceKey } from '../support/service.js';
 
+t.setTimeout(120_000);
+
 const service = await openGated(t, { cachesPerOwner: 20 });
 const { dataDir } = service;
 

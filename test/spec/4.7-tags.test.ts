@@ -5,6 +5,8 @@
 import t, { type Test } from 'tap';
 import { aliceKey, bobKey, openService } from '../support/service.js';
 
+t.setTimeout(120_000);
+
 interface Answer {
   readonly status: number;
   // biome-ignore lint/suspicious/noExplicitAny: what came is what is looked at
@@ -102,6 +104,12 @@ t.test('names', async (t) => {
     const { status, body } = await call('POST', REFS, { tag, cache_id });
     t.equal(status, 400, JSON.stringify(tag));
     t.equal(body.error.param, 'tag');
+    t.equal(body.error.type, 'invalid_request_error');
+  }
+  for (const tag of ['1a', 'a/b']) {
+    const { body } = await call('POST', REFS, { tag, cache_id });
+    t.match(body.error.message, `tag must have 1 to 128 characters: an ASCII letter, then letters`);
+    t.match(body.error.message, `got '${tag}'`);
   }
   for (const path of ['1a', 'a%2Fb', 'a'.repeat(3_000)]) {
     t.equal((await call('GET', `${REFS}/${path}`)).status, 404, 'what can be no tag is not found');
