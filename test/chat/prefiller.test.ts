@@ -20,7 +20,8 @@ function world(open: readonly string[] | null) {
         return { tokens: 100 };
       },
     };
-    return { id, family: 'm', window, prompts, inference } as unknown as ServedModel;
+    const engine = { conversation: false };
+    return { id, family: 'm', window, prompts, inference, engine } as unknown as ServedModel;
   };
   const models = [model('m-large', 400), model('m-small', 100), model('m-middle', 200)];
   const policy = { ...defaultPolicy, models: open };
