@@ -52,6 +52,10 @@ export function assertRelations(limits: Limits, windows: typeof modelWindows): v
     'the largest chat must be able to wait beside others',
   );
   assert(limits.queueRetryMsMin < limits.queueRetryMsMax);
+  assertCacheRelations(limits);
+}
+
+function assertCacheRelations(limits: Limits): void {
   assert(limits.cacheTtlSDefault <= limits.cacheTtlSMax);
   assert(limits.pageLengthDefault <= limits.pageLengthMax);
   assert(limits.pageLengthMax <= limits.storePageMax);
