@@ -31,7 +31,7 @@ const outwards = `http://127.0.0.1:${(server.address() as AddressInfo).port}/sec
 
 const { extraction } = loadConfig({ flags: {}, env: { HOME: folder } });
 /** What a bound costs to reach is smaller here: the suite has no two minutes a document. */
-const impatient = open({ pageMsMax: 8_000, memoryBytesMax: 1024 * MIB });
+const impatient = open({ pageMsMax: 15_000, memoryBytesMax: 1024 * MIB });
 const usual = open({});
 
 function open(bounds: Partial<PoolBounds>): ExtractionPool {

@@ -7,7 +7,7 @@ import type { WireFile } from '../../src/protocol/files.js';
 import { refusal } from '../support/chat-client.js';
 import { blobs, contentOf, openGatedFiles, send, upload } from '../support/file-client.js';
 import { eventually, RawClient, request } from '../support/raw-client.js';
-import { aliceKey, openService, temporaryFolder } from '../support/service.js';
+import { aliceKey, bobKey, openService, temporaryFolder } from '../support/service.js';
 
 const invalid = { status: 400, type: 'invalid_request_error' };
 const usual = { 'content-type': 'multipart/form-data; boundary=xx' };
@@ -207,6 +207,34 @@ t.test(
     );
   },
 );
+
+t.test('uploads at once have a bound of each owner, and are told when to come back', async (t) => {
+  const service = await openService(t);
+  const { uploadsRunningOwnerMax: max } = limits;
+  const half = `${purpose}--xx\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\nha`;
+  const clients = Array.from({ length: max }, () => {
+    const client = new RawClient(Number(new URL(service.url).port));
+    t.teardown(() => client.destroy());
+    const headers = [`Authorization: Bearer ${aliceKey}`, `Content-Type: ${usual['content-type']}`];
+    return client.send(request('POST /v1/files', [...headers, 'Content-Length: 9999'], half));
+  });
+  t.ok(await eventually(() => blobs(service).length === max, 8_000));
+  const form = bytes(purpose + file('filename="a.txt"') + end);
+  const refused = await send(service, form, usual);
+  t.equal(refused.headers.get('retry-after'), '1');
+  t.match(await refusal(t, refused), { status: 429, type: 'engine_overloaded_error' });
+  const asBob = { ...usual, authorization: `Bearer ${bobKey}` };
+  t.equal((await send(service, form, asBob)).status, 200, 'another has places of his own');
+  for (const client of clients) client.destroy();
+  const parts = () => blobs(service).filter((name) => name.endsWith('.source.part'));
+  t.ok(await eventually(() => parts().length === 0, 10_000), 'nothing of them is left');
+  // Its bytes go before its place does.
+  let status = 429;
+  for (let left = 50; left > 0 && status === 429; left -= 1) {
+    status = (await send(service, form, usual)).status;
+  }
+  t.equal(status, 200, 'and their places are free');
+});
 
 t.test(
   'two hundred readers who leave cost nothing, before the text and in the middle of it',

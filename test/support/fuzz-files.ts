@@ -31,7 +31,7 @@ export interface FuzzResult {
   readonly others: number;
 }
 
-interface GoodDocument {
+export interface GoodDocument {
   readonly name: string;
   readonly bytes: Uint8Array;
 }
@@ -176,6 +176,10 @@ async function main(mutations: number): Promise<void> {
   const seed = testSeed();
   console.log(`${mutations} damaged documents, TEST_SEED=${seed}`);
   const service = new CrashService(dataDir, {});
+  // Its group is its own: what ends this process does not reach it.
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => void service.kill('group').finally(() => process.exit(1)));
+  }
   try {
     const url = await service.url();
     const result = await fuzzFiles({ url, mutations, seed, lanes: 4, log: console.log });

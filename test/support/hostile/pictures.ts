@@ -185,6 +185,22 @@ export function hostileDrawings(url: string): HostileDocument[] {
       ),
       text: /words of its own/,
     })),
+    ...outwards.map((to) => ({
+      name: `a drawing without words that shows ${to}`,
+      bytes: drawing(
+        `<style>@font-face { font-family: f; src: url("${to}") } path { fill: url("${to}#x"); filter: url("${to}") }</style>` +
+          `<image href="${to}" xlink:href="${to}" width="90" height="90"/><use href="${to}#x" xlink:href="${to}#x"/>` +
+          `<image href="data:image/svg+xml;base64,${Buffer.from(drawing(`<image href="${to}" width="9" height="9"/>`)).toString('base64')}" width="9" height="9"/>` +
+          '<path d="M0 0h90v90z"/>',
+        `<!DOCTYPE svg SYSTEM "${to}">`,
+      ),
+    })),
+    {
+      name: 'a drawing of 10 ** 9 pixels a side that draws itself',
+      bytes: Buffer.from(
+        '<svg xmlns="http://www.w3.org/2000/svg" width="1000000000" height="1000000000"><g id="a"><use href="#b"/><use href="#b"/></g><g id="b"><use href="#a"/><rect width="9" height="9"/></g></svg>',
+      ),
+    },
     { name: 'a drawing 100 000 deep', bytes: drawing('<g>'.repeat(100_000)), reason: /deep/ },
     {
       name: 'a packed drawing of 300 MB',

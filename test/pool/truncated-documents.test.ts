@@ -1,0 +1,58 @@
+/** Owns the proof that a document of any format may be cut off anywhere: it is read, or refused for a reason, and the next is read. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { extname, join } from 'node:path';
+import t from 'tap';
+import { systemClock } from '../../src/clock.js';
+import { loadConfig } from '../../src/config.js';
+import { ExtractionPool } from '../../src/pool/extraction.js';
+import { truncations } from '../support/damage.js';
+import { type GoodDocument, goodDocuments } from '../support/fuzz-files.js';
+
+t.setTimeout(600_000);
+
+const CUTS = 10;
+const folder = mkdtempSync(join(tmpdir(), 'preface-cut-'));
+t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+
+const { extraction } = loadConfig({ flags: {}, env: { HOME: folder } });
+const faults: string[] = [];
+const pool = new ExtractionPool({
+  ...extraction,
+  processes: 2,
+  languages: ['eng'],
+  clock: systemClock,
+  log: (line) => faults.push(line),
+});
+t.teardown(() => pool.close());
+
+/** The smallest document of each kind of name. */
+const documents = new Map<string, GoodDocument>();
+for (const document of goodDocuments()) {
+  const kind = extname(document.name);
+  const known = documents.get(kind);
+  if (known === undefined || document.bytes.length < known.bytes.length) {
+    documents.set(kind, document);
+  }
+}
+
+t.test('every format cut at ten points', async (t) => {
+  const waiting = [...documents.values()].flatMap(({ name, bytes }) =>
+    truncations(bytes, CUTS).map((cut, at) => ({ name, at, bytes: cut })),
+  );
+  t.ok(documents.size > 40, `${documents.size} formats`);
+  const work = async () => {
+    for (let cut = waiting.shift(); cut; cut = waiting.shift()) {
+      const source = join(folder, `${cut.at}${cut.name}`);
+      writeFileSync(source, cut.bytes);
+      const target = `${source}.json`;
+      const result = await pool.extract({ owner: 'u', source, filename: cut.name, target });
+      const label = `${cut.name} cut at ${cut.bytes.length}`;
+      if (result.type === 'refused') t.match(result.reason, /^.{5,500}$/, label);
+      else t.match(JSON.parse(readFileSync(target, 'utf8')), /\S/, label);
+    }
+  };
+  await Promise.all([work(), work()]);
+  // What broke on a document is a fault of its extractor: it has to say itself what is wrong with it.
+  t.same(faults, []);
+});
