@@ -13,6 +13,9 @@ import { LmdbStore } from '../../src/store/lmdb-store.js';
 import type { StoreChange } from '../../src/store/store.js';
 import { testStore } from '../contract/store.js';
 
+// Many processes, one after the other, on a machine that may be busy.
+t.setTimeout(180_000);
+
 testStore('the LMDB store', (t) => LmdbStore.open({ folder: t.testdir() }));
 
 const HOLDER = fileURLToPath(new URL('../support/hold-store.js', import.meta.url));
@@ -164,4 +167,26 @@ t.test('a shared file is written by several openers by turns', async (t) => {
   t.equal(await one.commit([{ ...put('a', 'late'), expected: version }]), false);
   await one.close();
   await two.close();
+});
+
+t.test('what a killed reader saw does not stay on the disk for ever', async (t) => {
+  const folder = t.testdir();
+  const store = LmdbStore.open({ folder });
+  const reader = fileURLToPath(new URL('../support/lmdb-reader.js', import.meta.url));
+  const child = spawn(process.execPath, [reader, folder], { stdio: ['pipe', 'pipe', 'inherit'] });
+  t.teardown(() => child.kill('SIGKILL'));
+  await once(child.stdout, 'data');
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+  const value = Buffer.alloc(4_000);
+  const keys = Array.from({ length: 50 }, (_, i) => ['same', i]);
+  const write = async (rounds: number) => {
+    for (let round = 0; round < rounds; round += 1) {
+      await Promise.all(keys.map((key) => store.commit([{ type: 'put', key, value }])));
+    }
+    return statSync(join(folder, 'records.mdb')).size;
+  };
+  const grown = await write(30);
+  t.equal(await write(30), grown);
+  await store.close();
 });
