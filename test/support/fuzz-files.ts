@@ -115,7 +115,7 @@ async function outcomeOf(
     if (/\S/.test((JSON.parse(content.text) as { content: string }).content)) return null;
   } else if (content.status === 500 && status === 'error' && reason !== '') {
     if (content.text.includes('Failed to extract file'))
-      return reason.replace(/[0-9a-f]{2}( |$)|\d+/g, '#');
+      return reason.replace(/([0-9a-f]{2} ){3,}[0-9a-f]{2}|\d+/g, '#');
   }
   throw fail(`${content.status} ${status} ${content.text.slice(0, 200)}`);
 }
