@@ -77,6 +77,8 @@ export function openCounter(
     tasksPerThread: limits.encodeTasksPerThread,
     queueMax: limits.tokenizeQueueMax,
     sleepsBetweenTasks: true,
+    stuckMsMax: limits.encodeStuckMsMax,
+    heapBytesMax: limits.encodeHeapBytesMax,
     onThreadError: (error) => {
       metrics.take({ type: 'worker-ended', worker: 'tokenize', reason: error.message });
       log(`tokenization thread: ${error.message}`);

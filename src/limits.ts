@@ -119,6 +119,10 @@ export const limits = {
   /** Tasks a thread may have begun; the long ones among them are fewer, so that short ones get in. */
   encodeTasksPerThread: 8,
   encodeLongTasksMax: 2,
+  /** A thread that goes on with one step for this long will not come back: it is ended, and another takes its place. */
+  encodeStuckMsMax: 30_000,
+  /** Of the JavaScript heap of one tokenization thread; vocabularies lie outside of it. */
+  encodeHeapBytesMax: 1024 * MIB,
   /** UTF-16 units of all long texts that wait or run; one more is `overloaded`. */
   encodeLongLengthMax: 64 * MIB,
   /** Texts of different requests that are encoded in one task; larger ones (UTF-16 units) go alone, beside each other. */
@@ -174,6 +178,9 @@ export const limits = {
   frameBytesMax: 32 * MIB,
   /** Messages of one turn share a frame up to this size. */
   frameBytesUsual: MIB,
+  /** How often an inference process is asked whether it still answers, and how often in vain before it is ended. */
+  hostPingMs: 5_000,
+  hostPingsMax: 6,
   hostRestartDelayMs: 100,
   hostRestartDelayMsMax: 5_000,
 

@@ -135,7 +135,8 @@ function routes(parts: Omit<Parts, 'records' | 'review'>): Route[] {
     (policy, id) => catalog.isOpen(policy, id),
   );
   const ids = catalog.list().map(({ id }) => id);
-  const document = openApiDocument(version, resources(ids));
+  const families = new Set(catalog.models.map(({ family }) => family));
+  const document = openApiDocument(version, resources(ids, [...families]));
   return [
     ...chatRoutes(gate, chats, { clock, keepAliveMs: config.limits.keepAliveMs }),
     ...estimateRoutes(gate, estimates),

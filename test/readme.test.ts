@@ -50,7 +50,7 @@ for (const [name, expected] of Object.entries(tables)) {
 
 t.test('each route is named, and each linked file exists', async (t) => {
   const text = readFileSync(path, 'utf8');
-  for (const { operations } of resources([])) {
+  for (const { operations } of resources([], [])) {
     for (const { method, path: route } of operations) {
       t.ok(text.includes(route), `${method} ${route}`);
     }

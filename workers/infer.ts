@@ -40,7 +40,10 @@ async function serve(engine: Engine, transport: Asker): Promise<void> {
     runStream(stream, control, eventsOf(engine, control), send, engineError),
   );
   transport.receive((messages) => {
-    for (const message of messages) controls.receive(message);
+    for (const message of messages) {
+      if (message.type === 'ping') send({ type: 'pong' });
+      else controls.receive(message);
+    }
   });
   send({ type: 'ready', models: engine.models() });
   await new Promise<void>((resolve) => transport.onClose(resolve));

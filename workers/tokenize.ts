@@ -8,6 +8,7 @@ import { limits } from '../src/limits.js';
 import type { Tokenizer } from '../src/plugin/contract.js';
 import { loadPlugin } from '../src/plugin/load.js';
 import type { TokenizeResult, TokenizerRef, TokenizeTask } from '../src/pool/messages.js';
+import { step } from '../src/pool/thread-watch.js';
 
 /** One per vocabulary for the life of the thread: building one takes a third of a second. */
 const opened = new Map<string, Promise<Tokenizer>>();
@@ -37,11 +38,11 @@ async function tokenizerOf({ module, ...options }: TokenizerRef): Promise<Tokeni
 /** Between its steps the thread takes what has come in: a long text must not hold up short ones. */
 async function encodeLong(tokenizer: Tokenizer, text: string): Promise<Uint32Array> {
   const steps = tokenizer.encodeInSteps?.(text);
-  if (steps === undefined) return tokenizer.encode(text);
+  if (steps === undefined) return step(() => tokenizer.encode(text));
   let pauseMs = performance.now() + limits.encodeStepMs;
   for (;;) {
-    const step = steps.next();
-    if (step.done === true) return step.value;
+    const next = step(() => steps.next());
+    if (next.done === true) return next.value;
     if (performance.now() < pauseMs) continue;
     await setImmediate();
     pauseMs = performance.now() + limits.encodeStepMs;
@@ -57,7 +58,7 @@ async function encodeAll(tokenizer: Tokenizer, texts: readonly string[]): Promis
       continue;
     }
     const isShort = text.length <= limits.encodeChunkLengthMax;
-    parts.push(isShort ? tokenizer.encode(text) : await encodeLong(tokenizer, text));
+    parts.push(isShort ? step(() => tokenizer.encode(text)) : await encodeLong(tokenizer, text));
   }
   const lengths = Uint32Array.from(parts, (part) => part.length);
   const ids = new Uint32Array(lengths.reduce((sum, length) => sum + length, 0));

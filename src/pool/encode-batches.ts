@@ -5,6 +5,7 @@
 import { ApiError, fromErrorValue } from '../errors.js';
 import { limits } from '../limits.js';
 import type { TokenizeResult, TokenizerRef, TokenizeTask } from './messages.js';
+import { ThreadEndedError } from './pool.js';
 
 export interface TokenizePool {
   /** @param owner whose turn a long text takes; a batch of short ones is nobody's. */
@@ -33,6 +34,9 @@ interface Batch {
 export class EncodeBatches {
   /** Those that leave at the end of this turn, by the name of their tokenizer. */
   readonly #waiting = new Map<string, Batch>();
+
+  /** Whose thread ended are tried again one after the other: then only the one at fault is there when it ends again. */
+  #again: Promise<void> = Promise.resolve();
 
   constructor(readonly pool: TokenizePool) {}
 
@@ -76,15 +80,22 @@ export class EncodeBatches {
   }
 
   /** Never rejects. After a failure each order is tried alone, so that the one at fault is alone with it. */
-  async #run(tokenizer: TokenizerRef, orders: readonly Order[]): Promise<void> {
+  async #run(tokenizer: TokenizerRef, orders: readonly Order[], again = false): Promise<void> {
     const texts = orders.flatMap((order) => order.texts);
     const owner = orders.length === 1 ? orders[0]?.owner : undefined;
     try {
       const result = await this.pool.run({ type: 'encode', tokenizer, texts }, owner);
       deliver(orders, idsOf(result, texts.length));
     } catch (cause) {
-      if (orders.length === 1) orders[0]?.reject(cause);
+      if (cause instanceof ThreadEndedError && !again) this.#retry(tokenizer, orders);
+      else if (orders.length === 1) orders[0]?.reject(cause);
       else for (const order of orders) void this.#run(tokenizer, [order]);
+    }
+  }
+
+  #retry(tokenizer: TokenizerRef, orders: readonly Order[]): void {
+    for (const order of orders) {
+      this.#again = this.#again.then(() => this.#run(tokenizer, [order], true));
     }
   }
 }

@@ -29,6 +29,9 @@ export interface HostOptions {
   readonly streamsMax: number;
   readonly clock: Clock;
   readonly log: (line: string) => void;
+  /** `limits.hostPingMs` and `hostPingsMax` if absent. */
+  readonly pingMs?: number;
+  readonly pingsMax?: number;
   /** The process ended by itself; another is on its way. */
   readonly onEnded?: (reason: string) => void;
 }
@@ -176,7 +179,28 @@ export class Host {
   #ready(): void {
     this.#delayMs = limits.hostRestartDelayMs;
     this.#opened = true;
+    this.#watch();
     for (const watcher of this.#watchers) watcher.back();
+  }
+
+  /**
+   * An engine that never lets its thread go would keep its streams waiting for ever. Pings are counted, not time: a
+   * machine that slept, or a clock that jumped, is no fault of the engine.
+   */
+  #watch(): void {
+    const [child, client] = [this.#child, this.#client];
+    if (child === null || client === null) return;
+    const { clock, log, pingMs = limits.hostPingMs, pingsMax = limits.hostPingsMax } = this.options;
+    clock.after(pingMs, () => {
+      if (this.#closed || this.#child !== child) return;
+      if (client.pingsUnanswered >= pingsMax) {
+        log(`inference process: no sign of life for ${(pingMs * pingsMax) / 1000} s, it is ended`);
+        child.kill('SIGKILL');
+        return;
+      }
+      client.ping();
+      this.#watch();
+    });
   }
 
   #died(child: ChildProcess | null, how: string): void {

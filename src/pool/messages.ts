@@ -60,7 +60,9 @@ export type ToEngine =
   /** The reader can take this many more pieces. */
   | { readonly type: 'credit'; readonly stream: number; readonly pieces: number }
   /** `choice` null ends the whole stream; nothing follows it but `end`. */
-  | { readonly type: 'cancel'; readonly stream: number; readonly choice: number | null };
+  | { readonly type: 'cancel'; readonly stream: number; readonly choice: number | null }
+  /** Answered by the thread that runs the engine, as soon as it comes to it. */
+  | { readonly type: 'ping' };
 
 export type FromEngine =
   | { readonly type: 'ready'; readonly models: readonly EngineModel[] }
@@ -69,7 +71,8 @@ export type FromEngine =
   /** What happened to one stream within one turn, in order. */
   | { readonly type: 'events'; readonly stream: number; readonly events: EngineEvent[] }
   | { readonly type: 'end'; readonly stream: number }
-  | { readonly type: 'error'; readonly stream: number; readonly error: ErrorValue };
+  | { readonly type: 'error'; readonly stream: number; readonly error: ErrorValue }
+  | { readonly type: 'pong' };
 
 export type EngineRef = PluginRef<EngineOptions>;
 

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import type { TransferListItem } from 'node:worker_threads';
 import { Piscina } from 'piscina';
 import { ApiError } from '../errors.js';
+import { ThreadWatch } from './thread-watch.js';
 
 export interface PoolOptions {
   /** Built worker file; its default export takes one task and resolves to one result. */
@@ -19,14 +20,31 @@ export interface PoolOptions {
    * False where a worker has something to do while no task runs: ports, timers, saves.
    */
   readonly sleepsBetweenTasks: boolean;
+  /** Of the JavaScript heap of one thread, which ends when it needs more; absent: Node's own bound. */
+  readonly heapBytesMax?: number;
+  /** A thread whose task makes one step for longer is ended; absent: none is. */
+  readonly stuckMsMax?: number;
   /** Called when a thread died by itself; its running tasks have been rejected. */
   readonly onThreadError: (error: Error) => void;
 }
 
+/** The thread ended under its tasks; which of them it ended of is not known. */
+export class ThreadEndedError extends ApiError {
+  constructor(reason: string) {
+    super('server', { error: `a worker thread ended: ${reason}` });
+  }
+}
+
 export class Pool<Task, Result> {
   readonly #piscina: Piscina<Task, Result>;
+  readonly #watch: ThreadWatch | null;
+  readonly #onThreadError: (error: Error) => void;
+  #closed = false;
 
   constructor(options: PoolOptions) {
+    const { stuckMsMax, heapBytesMax, onThreadError } = options;
+    this.#watch = stuckMsMax === undefined ? null : new ThreadWatch(stuckMsMax);
+    this.#onThreadError = onThreadError;
     this.#piscina = new Piscina<Task, Result>({
       filename: fileURLToPath(options.worker),
       minThreads: options.threads,
@@ -35,22 +53,37 @@ export class Pool<Task, Result> {
       maxQueue: options.queueMax,
       atomics: options.sleepsBetweenTasks ? 'sync' : 'disabled',
       recordTiming: false,
+      ...(heapBytesMax === undefined ? {} : { resourceLimits: heapLimits(heapBytesMax) }),
+      ...(this.#watch === null ? {} : { workerData: this.#watch.shared }),
     });
-    this.#piscina.on('error', options.onThreadError);
+    this.#piscina.on('error', onThreadError);
   }
 
   async run(task: Task, transferList: TransferListItem[] = []): Promise<Result> {
+    const release = this.#watch?.hold(() => this.#piscina.threads);
     try {
       return await this.#piscina.run(task, { transferList });
     } catch (cause) {
-      throw isQueueFull(cause) ? new ApiError('overloaded', {}, { retryAfterMs: 1000 }) : cause;
+      if (isQueueFull(cause)) throw new ApiError('overloaded', {}, { retryAfterMs: 1000 });
+      // Workers answer with values, errors included: what rejects is their thread.
+      const ended = new ThreadEndedError(cause instanceof Error ? cause.message : String(cause));
+      if (!this.#closed) this.#onThreadError(ended);
+      throw ended;
+    } finally {
+      release?.();
     }
   }
 
   /** Ends the threads at once; tasks under way are rejected. */
   close(): Promise<void> {
+    this.#closed = true;
+    this.#watch?.close();
     return this.#piscina.destroy();
   }
+}
+
+function heapLimits(bytesMax: number): { maxOldGenerationSizeMb: number } {
+  return { maxOldGenerationSizeMb: Math.ceil(bytesMax / 2 ** 20) };
 }
 
 /** Piscina tells its queue errors apart by text only. */

@@ -23,6 +23,9 @@ export interface TokenStream {
   cancel(choice: number | null): void;
 }
 
+/** What is about one stream. */
+export type StreamMessage = Exclude<ToEngine, { readonly type: 'ping' }>;
+
 export type EngineState = Extract<FromEngine, { readonly type: 'ready' | 'failed' }>;
 
 export const ENGINE_GONE: ErrorValue = {
@@ -45,6 +48,7 @@ export class TokenStreamClient {
   readonly #streams = new Map<number, TokenStreamHandlers>();
   #next = 1;
   #closed = false;
+  #pings = 0;
 
   constructor(
     readonly transport: Transport<ToEngine, FromEngine>,
@@ -62,6 +66,17 @@ export class TokenStreamClient {
     return this.#closed;
   }
 
+  /** Asks the engine's thread for a sign of life. */
+  ping(): void {
+    this.#pings += 1;
+    this.transport.send({ type: 'ping' });
+  }
+
+  /** Pings since anything came from there. */
+  get pingsUnanswered(): number {
+    return this.#pings;
+  }
+
   start(work: EngineWork, handlers: TokenStreamHandlers): TokenStream {
     if (this.#closed) return refused(handlers, ENGINE_GONE);
     if (this.#streams.size >= this.streamsMax) return refused(handlers, OVERLOADED);
@@ -75,16 +90,17 @@ export class TokenStreamClient {
     };
   }
 
-  #sendIfLive(message: ToEngine): void {
+  #sendIfLive(message: StreamMessage): void {
     if (this.#streams.has(message.stream)) this.transport.send(message);
   }
 
   #dispatch(messages: readonly FromEngine[]): void {
+    this.#pings = 0;
     for (const message of messages) {
       if (message.type === 'events') this.#tell(message.stream, message.events);
       else if (message.type === 'end') this.#end(message.stream, null);
       else if (message.type === 'error') this.#end(message.stream, message.error);
-      else this.onState(message);
+      else if (message.type !== 'pong') this.onState(message);
     }
   }
 
@@ -206,7 +222,7 @@ export class StreamControls {
 
   constructor(readonly run: (stream: number, control: StreamControl) => Promise<void>) {}
 
-  receive(message: ToEngine): void {
+  receive(message: StreamMessage): void {
     if (message.type === 'start') this.#start(message.stream, new StreamControl(message.work));
     else if (message.type === 'credit') this.#controls.get(message.stream)?.grant(message.pieces);
     else this.#controls.get(message.stream)?.cancel(message.choice);

@@ -3,7 +3,7 @@
  * It must never know a path or a schema of a resource; those are in the tables beside it.
  */
 import type { ErrorName } from '../errors.js';
-import type { TSchema } from './schema.js';
+import { type TSchema, Type } from './schema.js';
 
 export interface Media {
   /** Name of a component schema, or null for plain text. */
@@ -45,4 +45,17 @@ export interface Resource {
   readonly description: string;
   readonly schemas: Readonly<Record<string, TSchema>>;
   readonly operations: readonly Operation[];
+}
+
+/** A segment of the path. Control characters are refused before any resource sees them. */
+export function pathParameter(name: string, description: string): Parameter {
+  const schema = Type.String({ minLength: 1, pattern: '^[^\\x00-\\x1f\\x7f]+$' });
+  return { name, in: 'path', required: true, description, schema };
+}
+
+/** The ids that are served become the allowed values of `model`. */
+export function withModels(schema: TSchema, ids: readonly string[], description: string): TSchema {
+  const { properties } = schema as { properties?: Readonly<Record<string, unknown>> };
+  const model = { type: 'string', enum: ids, description };
+  return { ...schema, properties: { ...properties, model } } as TSchema;
 }

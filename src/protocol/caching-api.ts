@@ -2,7 +2,7 @@
  * Owns the description of the cache and tag operations.
  * It must never say of a field what its schema does not say.
  */
-import type { Operation, Parameter, Resource } from './api.js';
+import { type Operation, type Parameter, pathParameter, type Resource, withModels } from './api.js';
 import {
   cacheCreateSchema,
   cacheDeletedSchema,
@@ -16,16 +16,8 @@ import { tagBindSchema, tagDeletedSchema, tagListSchema, tagSchema } from './tag
 
 const JSON_TYPE = 'application/json';
 
-const inPath = (name: string, description: string): Parameter => ({
-  name,
-  in: 'path',
-  required: true,
-  description,
-  schema: Type.String(),
-});
-
-const cacheId = inPath('id', 'Id of the cache.');
-const tagName = inPath('tag', 'Name of the tag.');
+const cacheId = pathParameter('id', 'Id of the cache.');
+const tagName = pathParameter('tag', 'Name of the tag.');
 const request = (schema: string, example: unknown) => ({
   type: JSON_TYPE,
   schema,
@@ -176,18 +168,20 @@ const tagRows: readonly Row[] = [
   },
 ];
 
-export const cacheResource: Resource = {
-  tag: 'Caches',
-  description: 'Messages and tools whose prefill later chats skip.',
-  schemas: {
-    CacheCreate: cacheCreateSchema,
-    CacheUpdate: cacheUpdateSchema,
-    Cache: cacheSchema,
-    CacheList: cacheListSchema,
-    CacheDeleted: cacheDeletedSchema,
-  },
-  operations: cacheRows.map((row) => operation('Caches', row)),
-};
+export function cacheResource(families: readonly string[]): Resource {
+  return {
+    tag: 'Caches',
+    description: 'Messages and tools whose prefill later chats skip.',
+    schemas: {
+      CacheCreate: withModels(cacheCreateSchema, families, 'A model family.'),
+      CacheUpdate: cacheUpdateSchema,
+      Cache: cacheSchema,
+      CacheList: cacheListSchema,
+      CacheDeleted: cacheDeletedSchema,
+    },
+    operations: cacheRows.map((row) => operation('Caches', row)),
+  };
+}
 
 export const tagResource: Resource = {
   tag: 'Tags',

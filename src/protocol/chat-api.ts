@@ -5,16 +5,17 @@
 import type { ErrorName } from '../errors.js';
 import { accountResource } from './account-api.js';
 import { adminResource } from './admin-api.js';
-import type { Resource } from './api.js';
+import { pathParameter, type Resource, withModels } from './api.js';
 import { cacheResource, tagResource } from './caching-api.js';
 import { chatRequestSchema } from './chat-schema.js';
-import { chunkSchema, completionSchema } from './completion.js';
+import { chunkSchema, completionSchema, eventSchema } from './completion.js';
 import { estimateModelIds, estimateRequestSchema, estimateSchema } from './estimate.js';
 import { fileResource } from './files-api.js';
 import { modelListSchema, modelSchema } from './models.js';
-import { type TSchema, Type } from './schema.js';
+import { Type } from './schema.js';
 
 const JSON_TYPE = 'application/json';
+const MODEL = 'An id of the model list.';
 
 const chatErrors: readonly ErrorName[] = [
   'contentFilter',
@@ -35,21 +36,15 @@ const hello = {
   ],
 };
 
-/** The ids that are served become the allowed values of `model`. */
-function withModels(schema: TSchema, ids: readonly string[]): TSchema {
-  const { properties } = schema as { properties?: Readonly<Record<string, unknown>> };
-  const model = { type: 'string', enum: ids, description: 'An id of the model list.' };
-  return { ...schema, properties: { ...properties, model } } as TSchema;
-}
-
 export function chatResource(modelIds: readonly string[]): Resource {
   return {
     tag: 'Chat',
     description: 'Answers to a conversation, in one piece or as a stream.',
     schemas: {
-      ChatRequest: withModels(chatRequestSchema, modelIds),
+      ChatRequest: withModels(chatRequestSchema, modelIds, MODEL),
       ChatCompletion: completionSchema,
       ChatCompletionChunk: chunkSchema,
+      ChatCompletionEvent: eventSchema,
     },
     operations: [
       {
@@ -70,9 +65,9 @@ export function chatResource(modelIds: readonly string[]): Resource {
             { type: JSON_TYPE, schema: 'ChatCompletion' },
             {
               type: 'text/event-stream',
-              schema: null,
+              schema: 'ChatCompletionEvent',
               description:
-                'Lines `data: <ChatCompletionChunk>` with blank lines between them, and `data: [DONE]` last. A failure in between is `data: {"error": …}`, and then the end.',
+                'Each event. Lines `data: <ChatCompletionChunk>` with blank lines between them, and `data: [DONE]` last. A failure in between is `data: {"error": …}`, and then the end.',
             },
           ],
         },
@@ -104,9 +99,7 @@ export const modelResource: Resource = {
       tag: 'Models',
       summary: 'Get a model',
       secured: true,
-      parameters: [
-        { name: 'id', in: 'path', required: true, description: 'Its id.', schema: Type.String() },
-      ],
+      parameters: [pathParameter('id', 'Its id.')],
       response: { description: 'The model.', media: [{ type: JSON_TYPE, schema: 'Model' }] },
       errors: ['modelNotFound'],
     },
@@ -117,7 +110,7 @@ export const estimateResource: Resource = {
   tag: 'Tokens',
   description: 'Counts before a request is paid for.',
   schemas: {
-    EstimateRequest: withModels(estimateRequestSchema, estimateModelIds),
+    EstimateRequest: withModels(estimateRequestSchema, estimateModelIds, MODEL),
     Estimate: estimateSchema,
   },
   operations: [
@@ -178,10 +171,13 @@ export const serverResource: Resource = {
 };
 
 /** Later resources are further rows here. */
-export function resources(modelIds: readonly string[]): readonly Resource[] {
+export function resources(
+  modelIds: readonly string[],
+  families: readonly string[],
+): readonly Resource[] {
   return [
     chatResource(modelIds),
-    cacheResource,
+    cacheResource(families),
     tagResource,
     fileResource,
     modelResource,

@@ -130,6 +130,22 @@ export const chunkSchema = Type.Object({
   usage: Type.Optional(usageSchema),
 });
 
+/** One event of a stream, as a reader of event streams hands it over. */
+export const eventSchema = Type.Object({
+  data: Type.Union([
+    Type.Literal('[DONE]', { description: 'The last one.' }),
+    Type.String({
+      contentMediaType: 'application/json',
+      contentSchema: {
+        anyOf: [
+          { $ref: '#/components/schemas/ChatCompletionChunk' },
+          { $ref: '#/components/schemas/Error' },
+        ],
+      },
+    }),
+  ]),
+});
+
 export type WireCompletion = Static<typeof completionSchema>;
 export type WireUsage = Static<typeof usageSchema>;
 export type WireLogprobs = Static<typeof logprobs>;

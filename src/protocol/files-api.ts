@@ -2,7 +2,7 @@
  * Owns the description of the file operations.
  * It must never say of a field what its schema does not say.
  */
-import type { Operation, Parameter, Resource } from './api.js';
+import { type Operation, type Parameter, pathParameter, type Resource } from './api.js';
 import { fileDeletedSchema, fileListSchema, fileSchema, fileUploadSchema } from './files.js';
 import { pageParameters } from './page-query.js';
 import { Type } from './schema.js';
@@ -14,13 +14,7 @@ const answer = (description: string, schema: string): Operation['response'] => (
 });
 const common = { tag: 'Files', secured: true } as const;
 
-const fileId: Parameter = {
-  name: 'id',
-  in: 'path',
-  required: true,
-  description: 'Id of the file.',
-  schema: Type.String(),
-};
+const fileId = pathParameter('id', 'Id of the file.');
 
 const purpose: Parameter = {
   name: 'purpose',

@@ -13,7 +13,8 @@ const PURPOSE = 'file-extract';
 export const fileUploadSchema = Type.Object({
   file: Type.Unsafe<string>({
     type: 'string',
-    contentEncoding: 'binary',
+    contentMediaType: 'application/octet-stream',
+    minLength: 1,
     description: `The file, with its name. 1 to ${limits.fileBytesMax} bytes.`,
   }),
   purpose: Type.Literal(PURPOSE),

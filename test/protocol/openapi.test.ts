@@ -25,7 +25,7 @@ interface Document {
 
 const modelIds = ['svc-v1-8k', 'svc-v1-auto'];
 const document = JSON.parse(
-  JSON.stringify(openApiDocument('1.2.3', resources(modelIds))),
+  JSON.stringify(openApiDocument('1.2.3', resources(modelIds, ['svc-v1']))),
 ) as Document;
 const operations = Object.values(document.paths).flatMap((item) => Object.values(item));
 const ajv = new Ajv2020({ strict: false, allErrors: false });

@@ -44,6 +44,7 @@ const acts: Readonly<Record<string, (rest: string) => unknown>> = {
     for (;;) kept.push(Buffer.alloc(8 * 2 ** 20, 1));
   },
   abort: () => process.kill(process.pid, 'SIGABRT'),
+  kill: () => process.kill(process.pid, 'SIGKILL'),
   exit: () => process.exit(0),
   junk: () => {
     throw { secret: '/etc/passwd' };

@@ -1,0 +1,27 @@
+/**
+ * Owns a tokenizer that does to its thread what a text says; all else is the one of bytes.
+ * It must never be opened outside a test.
+ */
+import bytes from '../../plugins/tokenizer-bytes.js';
+import type { Tokenizer, TokenizerPlugin } from '../../src/plugin/contract.js';
+import { endThread } from './end-thread.js';
+
+const plugin: TokenizerPlugin = {
+  kind: 'tokenizer',
+  name: 'hostile',
+  contract: 1,
+  async open(options) {
+    const inner = await bytes.open(options);
+    const tokenizer: Tokenizer = {
+      info: () => inner.info(),
+      encode(text) {
+        endThread(/\/tokenize-(\w+)/.exec(text)?.[1]);
+        return inner.encode(text);
+      },
+      close: () => inner.close(),
+    };
+    return tokenizer;
+  },
+};
+
+export default plugin;
