@@ -1,0 +1,95 @@
+/**
+ * What is installed is what was looked at: every package has its version and checksum in the lock file, none needs a script
+ * to be installed, and each licence allows the use.
+ */
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+const read = <Shape>(name: string) => JSON.parse(readFileSync(`${root}${name}`, 'utf8')) as Shape;
+
+interface Locked {
+  readonly version?: string;
+  readonly integrity?: string;
+  readonly resolved?: string;
+  readonly license?: string;
+  readonly hasInstallScript?: boolean;
+  readonly dev?: boolean;
+  readonly link?: boolean;
+  readonly inBundle?: boolean;
+}
+
+const lock = read<{ packages: Record<string, Locked> }>('package-lock.json');
+const manifest = read<{
+  dependencies: Record<string, string>;
+  devDependencies: Record<string, string>;
+  scripts: Record<string, string>;
+}>('package.json');
+const packages = Object.entries(lock.packages).filter(([path]) => path !== '');
+
+t.test('every package is locked by its checksum, and comes from a registry', async (t) => {
+  t.ok(packages.length > 100);
+  for (const [path, { version, integrity, resolved, link, inBundle }] of packages) {
+    t.notOk(link, `${path} is a package`);
+    t.match(version, /^\d+\.\d+\.\d+/, path);
+    // What comes inside another package is under that one's checksum.
+    if (inBundle !== true) t.match(integrity, /^sha512-/, `${path} has a checksum`);
+    if (resolved !== undefined) t.notMatch(resolved, /^(git|http:|file:)|github/, path);
+  }
+});
+
+t.test('what is asked for is one version, not a range', async (t) => {
+  const asked = { ...manifest.dependencies, ...manifest.devDependencies };
+  for (const [name, version] of Object.entries(asked)) {
+    t.match(version, /^(npm:[\w./@-]+@)?\d+\.\d+\.\d+$/, `${name} ${version}`);
+  }
+});
+
+t.test('no script has to run to install, and there is none of ours', async (t) => {
+  const hooks = ['preinstall', 'install', 'postinstall', 'prepare', 'prepublish'];
+  for (const hook of hooks) t.notOk(hook in manifest.scripts, hook);
+  const withScript = packages.filter(([, { hasInstallScript }]) => hasInstallScript);
+  const known = [
+    // Each brings what it would build, as a package of its own for each platform.
+    'lmdb',
+    'msgpackr-extract',
+    'node-llama-cpp',
+    // Asks for money on a terminal.
+    'tesseract.js',
+    // Of tests alone, for macOS.
+    'fsevents',
+    'esbuild',
+  ];
+  for (const [path] of withScript) {
+    const name = path.split('node_modules/').at(-1) ?? '';
+    t.ok(known.includes(name), `${name} has an install script that nobody looked at`);
+  }
+});
+
+t.test('licences of what is shipped allow it', async (t) => {
+  const allowed = /\b(MIT|ISC|BSD|Apache|0BSD|MPL|CC0|Unlicense|BlueOak|Python-2\.0|Zlib|WTFPL)/i;
+  for (const [path, { dev, license }] of packages) {
+    if (dev !== true) t.match(license ?? 'none', allowed, path);
+  }
+});
+
+t.test('the list of parts names all that is shipped', async (t) => {
+  const text = execFileSync(
+    'npm',
+    ['sbom', '--sbom-format=cyclonedx', '--package-lock-only', '--omit=dev'],
+    { cwd: root, maxBuffer: 64 * 2 ** 20, stdio: ['ignore', 'pipe', 'ignore'] },
+  );
+  const sbom = JSON.parse(text.toString()) as {
+    bomFormat: string;
+    components: { name: string; group?: string; hashes?: unknown[] }[];
+  };
+  t.equal(sbom.bomFormat, 'CycloneDX');
+  const names = new Set(
+    sbom.components.map(({ name, group }) => (group === undefined ? name : `${group}/${name}`)),
+  );
+  for (const name of Object.keys(manifest.dependencies)) {
+    t.ok([...names].some((each) => each.endsWith(name) || name === 'uWebSockets.js'), name);
+  }
+});
