@@ -119,9 +119,8 @@ export const limits = {
   /** Tasks a thread may have begun; the long ones among them are fewer, so that short ones get in. */
   encodeTasksPerThread: 8,
   encodeLongTasksMax: 2,
-  /** A thread that goes on with one step for this long will not come back: it is ended, and another takes its place. */
+  /** A thread is ended that goes on with one step for this long, or has more on its JavaScript heap. */
   encodeStuckMsMax: 30_000,
-  /** Of the JavaScript heap of one tokenization thread; vocabularies lie outside of it. */
   encodeHeapBytesMax: 1024 * MIB,
   /** UTF-16 units of all long texts that wait or run; one more is `overloaded`. */
   encodeLongLengthMax: 64 * MIB,
@@ -178,7 +177,7 @@ export const limits = {
   frameBytesMax: 32 * MIB,
   /** Messages of one turn share a frame up to this size. */
   frameBytesUsual: MIB,
-  /** How often an inference process is asked whether it still answers, and how often in vain before it is ended. */
+  /** How often an inference process is asked for an answer, and how often in vain before it is ended. */
   hostPingMs: 5_000,
   hostPingsMax: 6,
   hostRestartDelayMs: 100,
@@ -275,7 +274,5 @@ export const limits = {
 } as const;
 
 export const modelWindows = { '8k': 8_192, '32k': 32_768, '128k': 131_072 } as const;
-
 export type Limits = typeof limits;
-
 assertRelations(limits, modelWindows);

@@ -4,18 +4,12 @@
  */
 import { limits } from '../limits.js';
 import { balanceSchema, dayUsageSchema, usageListSchema } from './account.js';
-import type { Operation, Parameter, Resource } from './api.js';
+import { type Operation, type Parameter, pathParameter, type Resource } from './api.js';
 import { Type } from './schema.js';
 
 const common = { method: 'get', tag: 'Account', secured: true } as const;
 
-const user: Parameter = {
-  name: 'user',
-  in: 'path',
-  required: true,
-  description: '`me`, or the own name.',
-  schema: Type.String(),
-};
+const user = pathParameter('user', '`me`, or the own name.');
 
 export const usageDays: Parameter = {
   name: 'days',

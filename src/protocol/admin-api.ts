@@ -15,22 +15,13 @@ import {
   userSchema,
 } from './admin.js';
 import { serviceStatusSchema } from './admin-status.js';
-import type { Operation, Parameter, Resource } from './api.js';
+import { type Operation, type Parameter, pathParameter, type Resource } from './api.js';
 import { pageParameters } from './page-query.js';
-import { Type } from './schema.js';
 
 const JSON_TYPE = 'application/json';
 const TAG = 'Admin';
 
-const inPath = (name: string, description: string): Parameter => ({
-  name,
-  in: 'path',
-  required: true,
-  description,
-  schema: Type.String(),
-});
-
-const user = inPath('user', 'Name of the user.');
+const user = pathParameter('user', 'Name of the user.');
 
 interface Row {
   readonly method: Operation['method'];
@@ -155,7 +146,7 @@ const rows: readonly Row[] = [
     path: `${USER}/keys/{id}`,
     id: 'revokeKey',
     summary: 'Revoke an API key at once',
-    parameters: [user, inPath('id', 'Id of the key: `ak-…`.')],
+    parameters: [user, pathParameter('id', 'Id of the key: `ak-…`.')],
     answer: ['It is revoked.', 'KeyDeleted'],
     errors: ['userNotFound', 'notFound'],
   },

@@ -35,8 +35,8 @@ t.test(`${EXAMPLES} examples`, { skip: 'missing' in venv ? venv.missing : false 
       url: new URL('/', service.url).href,
       seed,
       phases: [...phases, 'stateful'],
-      // What is still wanted is spread over about twenty operations and both phases.
-      perOperation: Math.min(50, Math.max(4, Math.ceil((EXAMPLES - examples) / 30))),
+      // What is still wanted is spread over some forty operations and both phases.
+      perOperation: Math.min(50, Math.max(4, Math.ceil((EXAMPLES - examples) / 45))),
     };
     t.comment(`SEED=${seed}`);
     const { count, failures, output } = await runSchemathesis(asked);

@@ -36,7 +36,7 @@ interface Report {
   readonly errors: readonly unknown[];
 }
 
-const ROUND_MS_MAX = 9 * 60_000;
+const ROUND_MS_MAX = 8 * 60_000;
 const OUTPUT_LENGTH_MAX = 4 * 1024 * 1024;
 const LINE_LENGTH_MAX = 400;
 
@@ -80,7 +80,7 @@ function flags({ url, seed, phases, perOperation }: ApiRound, report: string): s
     '--no-shrink',
     ...['--seed', `${seed}`, '--phases', phases.join(), '--max-examples', `${perOperation}`],
     // A loaded machine is slow; the checks say nothing about time.
-    ...['--suppress-health-check', 'all', '--request-timeout', '60'],
+    ...['--suppress-health-check', 'all', '--request-timeout', '300', '--max-response-time', '300'],
     ...['--report', 'json', '--report-json-path', report],
   ];
 }

@@ -5,7 +5,7 @@ import { docsPage } from '../../src/protocol/docs-page.js';
 import { html, prose } from '../../src/protocol/html.js';
 import { openApiDocument } from '../../src/protocol/openapi.js';
 
-const document = openApiDocument('1.2.3', resources(['svc-v1-8k'])) as {
+const document = openApiDocument('1.2.3', resources(['svc-v1-8k'], ['svc-v1'])) as {
   readonly paths: Readonly<
     Record<string, Readonly<Record<string, { readonly operationId: string }>>>
   >;

@@ -130,7 +130,7 @@ t.test('fields by which others hand templates to their engine do nothing', async
     chat_template_kwargs: { tokenize: true, chat_template: bomb, add_generation_prompt: false },
     documents: [{ text: bomb }],
     add_generation_prompt: false,
-    cache_salt: 12,
+    cache_salt: '12',
     priority: -1e9,
     n_discard: -1,
     lora: 'x',
