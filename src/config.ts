@@ -89,6 +89,8 @@ export interface LimitSettings {
   /** Caches of one owner, and the bytes of their messages and tools. */
   readonly cachesPerOwner: number;
   readonly cacheBytesPerOwner: number;
+  /** Of the database: all caches, files' records, accounts. */
+  readonly recordsBytes: number;
   /** How long expired and failed caches stay. */
   readonly cacheKeepMs: number;
   /** How long one filter may take for one answer. */

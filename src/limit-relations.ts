@@ -65,6 +65,8 @@ function assertCacheRelations(limits: Limits): void {
   assert(limits.prefillStopMsMax < limits.prefillMsMin);
   assert(limits.cachesPerOwnerMax >= limits.pageLengthMax);
   assert(limits.bodyBytesMax < limits.cacheBytesPerOwnerMax);
+  assert(limits.cacheBytesPerOwnerMax < limits.recordsBytesMax);
+  assert(limits.recordsBytesMax < limits.storeMapBytes);
   assert(limits.prefillsWaitingMax < limits.actorsActiveMax, 'a waiting prefill holds its actor');
   // A cache changes at most these at once: record, body, owner, due time, state, snapshot, and each metadata entry twice.
   assert(

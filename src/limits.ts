@@ -264,6 +264,9 @@ export const limits = {
   /** Encoded. LMDB takes 1 978 with pages of 4 KiB; one byte is kept for the ends of ranges. */
   storeKeyBytesMax: 1_977,
   storePageMax: 1_000,
+  /** Addresses for the database from its start, and what its records may take: free pages lie between them. */
+  storeMapBytes: 128 * 1_024 * MIB,
+  recordsBytesMax: 96 * 1_024 * MIB,
   storeChangesMax: 256,
   /** When to come back after the disk did not take a write. */
   storeRetryMs: 5_000,

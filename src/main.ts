@@ -163,7 +163,9 @@ function openChats(catalog: Catalog, caches: Caches, review: Review | null, log:
 
 /** The one file that only this process may have open. */
 function openRecords(config: Config, opened: Opened): Store {
-  const store = LmdbStore.open({ folder: config.dataDir, name: 'records', exclusive: true });
+  const { dataDir: folder, limits: bounds } = config;
+  const bytesMax = bounds.recordsBytes;
+  const store = LmdbStore.open({ folder, name: 'records', exclusive: true, bytesMax });
   return opened.add(store, (part) => part.close());
 }
 

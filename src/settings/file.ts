@@ -200,6 +200,7 @@ const limitKinds = {
   drainMs: integer(0, 600_000),
   cachesPerOwner: integer(1, 10_000_000),
   cacheBytesPerOwner: byteCount(limits.bodyBytesMax, 1024 * GIB),
+  recordsBytes: byteCount(2 * limits.bodyBytesMax, limits.recordsBytesMax),
   cacheKeepMs: integer(0, 366 * 24 * 60 * 60_000),
   filterMs: integer(1, 600_000),
 } as const satisfies Record<keyof LimitSettings, Kind<number>>;
@@ -218,6 +219,7 @@ function readLimits(raw: unknown, place: Place): LimitSettings {
     drainMs: limit('drainMs', limits.drainMsMax),
     cachesPerOwner: limit('cachesPerOwner', limits.cachesPerOwnerMax),
     cacheBytesPerOwner: limit('cacheBytesPerOwner', limits.cacheBytesPerOwnerMax),
+    recordsBytes: limit('recordsBytes', limits.recordsBytesMax),
     cacheKeepMs: limit('cacheKeepMs', limits.cacheKeepMs),
     filterMs: limit('filterMs', limits.filterMs),
   };

@@ -5,6 +5,7 @@
 import { accessSync, constants, existsSync, mkdirSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb';
+import { limits } from '../limits.js';
 import { assertReadable, FORMAT_RECORD } from './data-format.js';
 import { assertIntact } from './lmdb-file.js';
 
@@ -52,9 +53,19 @@ function assertWhole(folder: string): void {
   );
 }
 
+/** Of the pages that hold records now; those that were freed are used again before the file grows. */
+export function usedBytes(db: Database): number {
+  const stats = db.getStats() as Readonly<Record<string, number>>;
+  const pages = ['treeBranchPageCount', 'treeLeafPageCount', 'overflowPages'];
+  const { pageSize = 0 } = stats;
+  return pages.reduce((sum, name) => sum + (stats[name] ?? 0), 0) * pageSize;
+}
+
 /** Nothing is written before the form of what is there is known. */
 export function openReadable(folder: string, file: string, readOnly = false): Database {
-  const db = openFile(folder, file, readOnly);
+  // Addresses cost nothing. Growing the map does: old ones stay, and where addresses end the process would too.
+  const mapSize = readOnly ? undefined : limits.storeMapBytes;
+  const db = openFile(folder, file, readOnly, mapSize);
   try {
     assertReadable(folder, db.get(FORMAT_RECORD));
     return db;
@@ -64,7 +75,7 @@ export function openReadable(folder: string, file: string, readOnly = false): Da
   }
 }
 
-function openFile(folder: string, file: string, readOnly = false): Database {
+function openFile(folder: string, file: string, readOnly = false, mapSize?: number): Database {
   const path = join(folder, file);
   assertIntact(folder, path);
   try {
@@ -78,6 +89,7 @@ function openFile(folder: string, file: string, readOnly = false): Database {
       // Off: with it a failed commit also rejects a promise that nobody can reach, and that ends the process.
       eventTurnBatching: false,
       readOnly,
+      ...(mapSize === undefined ? {} : { mapSize }),
     };
     return open<Uint8Array, Buffer>(options);
   } catch (cause) {

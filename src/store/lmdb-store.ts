@@ -6,7 +6,14 @@ import { ApiError } from '../errors.js';
 import { limits } from '../limits.js';
 import { FORMAT_RECORD, formatValue } from './data-format.js';
 import { bytesKey, keyBytes, rangeBounds } from './key-order.js';
-import { claim, type Database, makeFolder, openReadable, type Release } from './lmdb-open.js';
+import {
+  claim,
+  type Database,
+  makeFolder,
+  openReadable,
+  type Release,
+  usedBytes,
+} from './lmdb-open.js';
 import {
   assertCommitSize,
   assertPageLimit,
@@ -30,6 +37,8 @@ export interface LmdbStoreOptions {
    * several processes write by turns: then versions grow within a process, but not across them.
    */
   readonly exclusive?: boolean;
+  /** What the records may take; more is refused with `unavailable` until some are removed. Absent: what the disk has. */
+  readonly bytesMax?: number;
 }
 
 /** Byte 0 is below every key of ours: no range reaches the store's own records. */
@@ -37,10 +46,16 @@ const VERSION_RECORD = Buffer.of(0x00, 0x01);
 /** Versions are reserved on disk in blocks, so that none comes twice, not even after a crash. */
 const VERSION_BLOCK = 1_000_000;
 const READER_CHECK_VERSIONS = 1_000;
+/** A record begins a page of its own at worst, and pages are half full at worst. */
+const RECORD_BYTES_MIN = 4_096;
+const FILL_MIN = 0.5;
 
 export class LmdbStore implements Store {
   readonly #db: Database;
   readonly #release: Release;
+  readonly #bytesMax: number;
+  /** What may be written before the next look at what is used: each look costs a few reads. */
+  #roomBytes = 0;
   #version: number;
   #versionEnd: number;
   #flushed: Promise<unknown> = Promise.resolve();
@@ -48,20 +63,22 @@ export class LmdbStore implements Store {
 
   /** @throws Error naming the folder and the cure: not writable, damaged, or in use by another process. */
   static open(options: LmdbStoreOptions): LmdbStore {
-    const { folder, name = 'records', exclusive = true } = options;
+    const { folder, name = 'records', exclusive = true, bytesMax } = options;
     makeFolder(folder);
     const release = exclusive ? claim(folder, name) : async () => {};
     try {
-      return new LmdbStore(openReadable(folder, `${name}.mdb`), release);
+      const db = openReadable(folder, `${name}.mdb`);
+      return new LmdbStore(db, release, bytesMax ?? Number.POSITIVE_INFINITY);
     } catch (cause) {
       void release();
       throw cause;
     }
   }
 
-  private constructor(db: Database, release: Release) {
+  private constructor(db: Database, release: Release, bytesMax: number) {
     this.#db = db;
     this.#release = release;
+    this.#bytesMax = bytesMax;
     this.#version = this.#reserveVersions();
     this.#versionEnd = this.#version + VERSION_BLOCK;
   }
@@ -103,6 +120,7 @@ export class LmdbStore implements Store {
       key: keyBytes(change.key),
       value: change.type === 'put' ? Buffer.from(change.value) : null,
     }));
+    this.#takeRoom(steps);
     const version = this.#nextVersion();
     const conditions: CommitPromise[] = [];
     this.#guarded(steps, conditions, () => {
@@ -121,6 +139,22 @@ export class LmdbStore implements Store {
   close(): Promise<void> {
     this.#closing ??= this.#db.close().then(this.#release);
     return this.#closing;
+  }
+
+  /**
+   * LMDB's map has no end of its own that it reports: it grows with the file until the addresses or the disk do not
+   * suffice, and the first of them would end the process. A commit that removes is let through, as it makes room.
+   */
+  #takeRoom(steps: readonly { value: Buffer | null; key: Buffer }[]): void {
+    let bytes = 0;
+    for (const { key, value } of steps) {
+      if (value === null) return;
+      bytes += Math.max(RECORD_BYTES_MIN, (key.length + value.length) / FILL_MIN);
+    }
+    // Commits under way are not seen: the bound is exceeded by those at most, and only once.
+    if (this.#roomBytes < bytes) this.#roomBytes = this.#bytesMax - usedBytes(this.#db);
+    if (this.#roomBytes < bytes) throw full(this.#bytesMax);
+    this.#roomBytes -= bytes;
   }
 
   /** Nests one condition block a change; the writes stand in the innermost. */
@@ -188,6 +222,11 @@ function record(entry: { value: Uint8Array; version?: number }): StoredRecord {
   const { value, version } = entry;
   if (version === undefined) throw new Error('a stored record has no version');
   return { version, value };
+}
+
+function full(bytesMax: number): ApiError {
+  const error = `its records have reached their bound of ${bytesMax} bytes`;
+  return new ApiError('unavailable', { error }, { retryAfterMs: limits.storeRetryMs });
 }
 
 /** LMDB hides the reason in a second promise, which must be taken: left alone it would end the process. */

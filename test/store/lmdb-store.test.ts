@@ -2,7 +2,7 @@
  * Owns the proof that the store on disk is a store, and of what only a disk has: restarts, damage, other processes.
  * It must never write outside the test's own folder.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,6 +18,7 @@ t.setTimeout(180_000);
 
 testStore('the LMDB store', (t) => LmdbStore.open({ folder: t.testdir() }));
 
+const skipLimit = spawnSync('prlimit', ['--version']).status === 0 ? false : 'there is no prlimit';
 const HOLDER = fileURLToPath(new URL('../support/hold-store.js', import.meta.url));
 const put = (key: string, text: string): StoreChange => ({
   type: 'put',
@@ -118,6 +119,50 @@ t.test('a full disk is an error to come back after, and no more', async (t) => {
   );
   t.equal(await said(lines), 'small after');
   t.equal(await said(lines), 'closed');
+});
+
+t.test('records that reach their bound are refused until others are removed', async (t) => {
+  const folder = t.testdir();
+  const bytesMax = 4 * 2 ** 20;
+  const store = LmdbStore.open({ folder, bytesMax });
+  const big = (i: number): StoreChange => put(`big${i}`, 'x'.repeat(100_000));
+  const refused = {
+    row: 'unavailable',
+    message: `The server cannot take the request now: its records have reached their bound of ${bytesMax} bytes`,
+    extra: { retryAfterMs: 5_000 },
+  };
+  const fill = async (): Promise<number> => {
+    for (let i = 0; ; i += 1) {
+      const failure: unknown = await store.commit([big(i)]).then(
+        () => null,
+        (cause: unknown) => cause,
+      );
+      if (failure === null) continue;
+      t.match(failure, refused);
+      return i;
+    }
+  };
+  const count = await fill();
+  t.ok(count > 20 && count < 42, `${count} of 100 KB`);
+  t.equal(textAt(store, 'big0').length, 100_000, 'what is there is read');
+  const remove = (i: number): StoreChange => ({ type: 'remove', key: [`big${i}`] });
+  const grown = statSync(join(folder, 'records.mdb')).size;
+  for (let round = 0; round < 5; round += 1) {
+    for (let i = 0; i < 10; i += 1) t.equal(await store.commit([remove(i)]), true);
+    for (let i = 0; i < 5; i += 1) t.equal(await store.commit([big(i)]), true, 'room again');
+  }
+  t.ok(statSync(join(folder, 'records.mdb')).size < 2 * grown, 'and the file does not grow');
+  await store.close();
+  const again = LmdbStore.open({ folder, bytesMax });
+  t.equal(textAt(again, 'big0').length, 100_000, 'after a restart too');
+  await again.close();
+});
+
+t.test('a map that has its addresses needs no more of them', { skip: skipLimit }, async (t) => {
+  const { lines } = hold(t, t.testdir(), 'grow');
+  t.equal(await said(lines), 'open');
+  // A map that grew to this would have wanted thrice the room that is left.
+  t.equal(await said(lines), 'grown 1500');
 });
 
 t.test('a folder that cannot be written is named with the cure', async (t) => {

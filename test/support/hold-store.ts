@@ -1,7 +1,9 @@
 /**
  * Owns a second process with a store open, for tests of what two processes do to each other.
- * It must do only what its arguments say: `<folder> hold`, `<folder> write <name>` or `<folder> fill`.
+ * It must do only what its arguments say: `<folder> hold`, `write`, `fill` or `grow`.
  */
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { ApiError } from '../../src/errors.js';
 import { LmdbStore } from '../../src/store/lmdb-store.js';
 
@@ -45,8 +47,24 @@ async function fill(store: LmdbStore): Promise<void> {
   say('closed');
 }
 
+/** Writes much more than what is left of the addresses, and reads it. */
+async function grow(store: LmdbStore): Promise<void> {
+  const status = readFileSync('/proc/self/status', 'latin1');
+  const addresses = Number(/VmSize:\s+(\d+)/.exec(status)?.[1]) * 1024 + ROOM_BYTES;
+  execFileSync('prlimit', [`--pid=${process.pid}`, `--as=${addresses}:`]);
+  const value = Buffer.alloc(100_000, 1);
+  for (let i = 0; i < 1_500; i++) await store.commit([{ type: 'put', key: ['big', i], value }]);
+  let whole = 0;
+  for (let i = 0; i < 1_500; i++) if (store.get(['big', i])?.value.at(-1) === 1) whole += 1;
+  say(`grown ${whole}`);
+  await store.close();
+}
+
+const ROOM_BYTES = 128 * 2 ** 20;
+
 const store = LmdbStore.open({ folder });
 say('open');
 if (task === 'write') await write(store);
 else if (task === 'fill') await fill(store);
+else if (task === 'grow') await grow(store);
 else setInterval(() => {}, 60_000);

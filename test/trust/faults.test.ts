@@ -88,6 +88,42 @@ t.test('a full disk', { skip: skipDisk }, async (t) => {
   t.equal((await service.call('GET', `/caching/${kept.id}`)).status, 200, 'nothing was lost');
 });
 
+t.test('the database is full', async (t) => {
+  const service = await openWithSettings(t, {
+    accounts: { users: { alice: { cachedTokens: 1_000_000_000 } } },
+    limits: { recordsBytes: '16MiB' },
+  });
+  const texts = Array.from({ length: 400 }, (_, i) => `${i} ${'y'.repeat(64 * 1024)}`);
+  const made: string[] = [];
+  for (const text of texts) {
+    const answer = await service.call('POST', '/caching', {
+      model: 'svc-v1',
+      messages: [saying(text)],
+    });
+    if (answer.status === 200) {
+      made.push(((await answer.json()) as { id: string }).id);
+      continue;
+    }
+    const wait = answer.headers.get('retry-after');
+    const { status, message } = await refusal(t, answer);
+    t.same({ status, wait }, { status: 503, wait: '5' });
+    t.match(message, /its records have reached their bound of 16777216 bytes$/);
+    break;
+  }
+  t.ok(made.length > 50 && made.length < texts.length, `${made.length} caches`);
+  t.equal(await answerTo(service, said('needs no room')), 'needs no room');
+  const [first = '', ...others] = made;
+  t.equal((await service.call('GET', `/caching/${first}`)).status, 200, 'what is there is read');
+  for (const id of others.slice(0, 20)) {
+    t.equal((await service.call('DELETE', `/caching/${id}`)).status, 200, 'and removed');
+  }
+  await recovered(t, 'database', async () => {
+    await createCache(service, { messages: [saying('after')] });
+    await upload(service, 'some text');
+  });
+  t.equal((await service.call('GET', `/caching/${first}`)).status, 200, 'nothing was lost');
+});
+
 const skipLimit = spawnSync('prlimit', ['--version']).status === 0 ? false : 'there is no prlimit';
 
 t.test('no file descriptor is left', { skip: skipLimit }, async (t) => {
