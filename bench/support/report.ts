@@ -46,7 +46,7 @@ function columns(line: MeasuredLine): string[] {
   ];
 }
 
-function printColumns(rows: readonly (readonly string[])[]): void {
+export function printColumns(rows: readonly (readonly string[])[]): void {
   const widths = (rows[0] ?? []).map((_, at) =>
     Math.max(...rows.map((row) => row[at]?.length ?? 0)),
   );

@@ -24,6 +24,14 @@ export function spreadOf(values: readonly number[]): Spread {
   };
 }
 
+/** Of any order: a part of 0.99 is what 99 of a hundred stay below. */
+export function quantileOf(values: readonly number[], part: number): number {
+  return quantile(
+    [...values].sort((a, b) => a - b),
+    part,
+  );
+}
+
 function quantile(rising: readonly number[], part: number): number {
   const at = (rising.length - 1) * part;
   const below = rising[Math.floor(at)] ?? Number.NaN;

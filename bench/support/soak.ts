@@ -1,0 +1,97 @@
+/**
+ * Owns one soak: a service with two models, mixed calls on the one and streams on the other, and what became of both.
+ * It must never forgive: what was not expected is a violation, however rare.
+ */
+
+import { readyCache } from './caches.js';
+import { MODEL } from './chat.js';
+import { defaultWeights } from './counting.js';
+import { MemorySamples, type Slope } from './memory-slope.js';
+import { KEY, type Server, startService } from './servers.js';
+import { FAMILY, SoakMix } from './soak-calls.js';
+import { type LoadFigures, SoakLoad } from './soak-load.js';
+import { runStreams, type StreamFigures } from './soak-streams.js';
+import { Shelf } from './soak-world.js';
+
+export interface SoakOptions {
+  readonly seconds: number;
+  readonly warmUpS: number;
+  readonly ratePerS: number;
+  /** On the real model; without its weights there are none. */
+  readonly streams: number;
+  /** What memory may grow by in a minute, and still be called flat. */
+  readonly slopeMbPerMinMax: number;
+}
+
+export interface Soaked {
+  readonly load: LoadFigures;
+  /** Null without weights. */
+  readonly streams: StreamFigures | null;
+  readonly slope: Slope;
+  readonly violations: readonly string[];
+}
+
+const REAL = 'real';
+const STREAMS_KEY = 'key-of-the-streams';
+/** Prompt and answer are short, and each of many streams has a context of this. */
+const REAL_WINDOW = 512;
+
+export async function soak(options: SoakOptions): Promise<Soaked> {
+  const streams = defaultWeights() === null ? 0 : options.streams;
+  const server = await start(streams);
+  try {
+    return await soakServer(server, { ...options, streams });
+  } finally {
+    await server.close();
+  }
+}
+
+function start(streams: number): Promise<Server> {
+  const echo = { engine: 'echo', tokenizer: 'bytes', weights: null, window: 8_192, family: FAMILY };
+  const real = { engine: 'llama', window: REAL_WINDOW };
+  const models = { [MODEL]: echo, ...(streams === 0 ? {} : { [REAL]: real }) };
+  const env = {
+    PREFACE_API_KEYS: `bench:${KEY},streams:${STREAMS_KEY}`,
+    PREFACE_THREADS: '1,1',
+    PREFACE_SLOTS: String(Math.max(1, streams)),
+  };
+  return startService({
+    core: 'any',
+    env,
+    config: { models, limits: { accountConcurrency: 1_000 } },
+  });
+}
+
+async function soakServer(server: Server, options: SoakOptions): Promise<Soaked> {
+  const { port } = server;
+  const { seconds, warmUpS, ratePerS } = options;
+  const { id: cacheId } = await readyCache(server, [{ role: 'system', content: 'Be brief.' }]);
+  const world = { caches: new Shelf(), tags: new Shelf(), files: new Shelf(), cacheId };
+  const mix = new SoakMix(world);
+  const next = () => mix.next();
+  const memory = new MemorySamples(server);
+  const untilMs = performance.now() + seconds * 1_000;
+  const task = { port, key: STREAMS_KEY, model: REAL, streams: options.streams, untilMs };
+  const [load, streams] = await Promise.all([
+    new SoakLoad({ port, ratePerS, seconds, warmUpS, next }).run(),
+    options.streams === 0 ? null : runStreams(task),
+  ]);
+  const slope = memory.end(warmUpS);
+  const violations = violationsOf({ load, streams, slope }, options);
+  return { load, streams, slope, violations };
+}
+
+function violationsOf(soaked: Omit<Soaked, 'violations'>, options: SoakOptions): string[] {
+  const { load, streams, slope } = soaked;
+  const { slopeMbPerMinMax } = options;
+  const violations = [...load.faults, ...(streams?.faults ?? [])];
+  const untold = load.faultCount - load.faults.length;
+  if (untold > 0) violations.push(`and ${untold} more`);
+  if (load.sent === 0) violations.push('nothing was sent');
+  if (streams?.whole === 0) violations.push('no stream came to its end');
+  // What the noise of the samples explains is not held against it.
+  if (!(slope.mbPerMin - 2 * slope.uncertainty <= slopeMbPerMinMax)) {
+    violations.push(`memory grows by ${slope.mbPerMin.toFixed(2)} MB/min`);
+  }
+  return violations;
+}
