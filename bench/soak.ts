@@ -60,7 +60,7 @@ function print({ load, streams, slope, violations }: Soaked, options: SoakOption
     const times = `first content p50 ${p50} ms, p99 ${p99} ms`;
     console.log(
       `${options.streams} streams at a time on the real model: ${streams.whole} whole, ` +
-        `${streams.refused} told to come back, ${short(streams.chunks / load.seconds)} chunks/s, ${times}`,
+        `${streams.refused} told to come back, ${short(streams.chunks / streams.seconds)} chunks/s, ${times}`,
     );
   }
   console.log(

@@ -27,9 +27,12 @@ export class MemorySamples {
     this.#timer = setInterval(() => this.#take(), SAMPLE_MS);
   }
 
-  /** Of what was sampled after the warm-up. */
-  end(warmUpS: number): Slope {
+  end(): void {
     clearInterval(this.#timer);
+  }
+
+  /** Of what was sampled after the warm-up. */
+  slope(warmUpS: number): Slope {
     return slopeOf(this.#samples.filter(([minutes]) => minutes * 60 >= warmUpS));
   }
 

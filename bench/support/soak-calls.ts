@@ -4,7 +4,7 @@
  */
 import { MODEL } from './chat.js';
 import { KEY } from './servers.js';
-import type { SoakWorld } from './soak-world.js';
+import type { Shelf, SoakWorld } from './soak-world.js';
 
 export interface SoakCall {
   readonly name: string;
@@ -58,6 +58,8 @@ const right = () => null;
 const json = { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' };
 /** More than these are made only when others have gone. */
 const KEPT_MAX = 100;
+/** So few stay, for those who look. */
+const KEPT_MIN = 10;
 
 /** Every call once in as many as its share says, in an order that looks like none. */
 export class SoakMix {
@@ -115,7 +117,7 @@ export class SoakMix {
     const { caches } = this.world;
     if (name === 'cache: list') return { method: 'GET', path: '/v1/caching?limit=20' };
     if (name === 'cache: get') return named(caches.use(), '/v1/caching', (id) => caches.done(id));
-    if (name === 'cache: delete') return removal(caches.take(), '/v1/caching');
+    if (name === 'cache: delete') return removal(caches, '/v1/caching');
     if (caches.size >= KEPT_MAX) return null;
     const messages = [{ role: 'system', content: this.#text() }];
     const kept = (text: string) => caches.add(idOf(text));
@@ -126,7 +128,7 @@ export class SoakMix {
     const { tags, cacheId } = this.world;
     if (name === 'tag: list') return { method: 'GET', path: `${TAGS}?limit=20` };
     if (name === 'tag: get') return named(tags.use(), TAGS, (tag) => tags.done(tag));
-    if (name === 'tag: delete') return removal(tags.take(), TAGS);
+    if (name === 'tag: delete') return removal(tags, TAGS);
     if (tags.size >= KEPT_MAX) return null;
     const tag = tagOf(this.#serial);
     return { ...post(TAGS, { tag, cache_id: cacheId }), kept: () => tags.add(tag) };
@@ -136,7 +138,7 @@ export class SoakMix {
     const { files } = this.world;
     if (name === 'file: list') return { method: 'GET', path: '/v1/files' };
     if (name === 'file: get') return named(files.use(), '/v1/files', (id) => files.done(id));
-    if (name === 'file: delete') return removal(files.take(), '/v1/files');
+    if (name === 'file: delete') return removal(files, '/v1/files');
     if (files.size >= KEPT_MAX) return null;
     const body = [
       '--x\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nfile-extract\r\n',
@@ -182,7 +184,8 @@ function named(id: string | null, path: string, over: (id: string) => void): Par
   return id === null ? null : { method: 'GET', path: `${path}/${id}`, over: () => over(id) };
 }
 
-function removal(id: string | null, path: string): Parts | null {
+function removal(shelf: Shelf, path: string): Parts | null {
+  const id = shelf.size > KEPT_MIN ? shelf.take() : null;
   return id === null ? null : { method: 'DELETE', path: `${path}/${id}` };
 }
 

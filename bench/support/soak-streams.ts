@@ -9,6 +9,8 @@ export interface StreamFigures {
   whole: number;
   refused: number;
   chunks: number;
+  /** To the end of the last. */
+  seconds: number;
   readonly firstMs: number[];
   readonly faults: string[];
 }
@@ -26,7 +28,12 @@ const REFUSED_WAIT_MS = 1_000;
 const ANSWER_MS_MAX = 300_000;
 
 export async function runStreams(options: StreamOptions): Promise<StreamFigures> {
-  const figures: StreamFigures = { whole: 0, refused: 0, chunks: 0, firstMs: [], faults: [] };
+  const figures: StreamFigures = {
+    ...{ whole: 0, refused: 0, chunks: 0, seconds: 0 },
+    firstMs: [],
+    faults: [],
+  };
+  const startMs = performance.now();
   const agent = new Agent({ headersTimeout: ANSWER_MS_MAX, bodyTimeout: ANSWER_MS_MAX });
   const repeat = async (stream: number) => {
     for (let turn = 0; performance.now() < options.untilMs; turn += 1) {
@@ -41,6 +48,7 @@ export async function runStreams(options: StreamOptions): Promise<StreamFigures>
   };
   await Promise.all(Array.from({ length: options.streams }, (_, stream) => repeat(stream)));
   await agent.close();
+  figures.seconds = (performance.now() - startMs) / 1_000;
   return figures;
 }
 

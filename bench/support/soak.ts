@@ -72,16 +72,18 @@ async function soakServer(server: Server, options: SoakOptions): Promise<Soaked>
   const memory = new MemorySamples(server);
   const untilMs = performance.now() + seconds * 1_000;
   const task = { port, key: STREAMS_KEY, model: REAL, streams: options.streams, untilMs };
+  // The streams may take longer to their ends, which is another load.
+  const loaded = new SoakLoad({ port, ratePerS, seconds, warmUpS, next }).run();
   const [load, streams] = await Promise.all([
-    new SoakLoad({ port, ratePerS, seconds, warmUpS, next }).run(),
+    loaded.finally(() => memory.end()),
     options.streams === 0 ? null : runStreams(task),
   ]);
-  const slope = memory.end(warmUpS);
+  const slope = memory.slope(warmUpS);
   const violations = violationsOf({ load, streams, slope }, options);
   return { load, streams, slope, violations };
 }
 
-function violationsOf(soaked: Omit<Soaked, 'violations'>, options: SoakOptions): string[] {
+export function violationsOf(soaked: Omit<Soaked, 'violations'>, options: SoakOptions): string[] {
   const { load, streams, slope } = soaked;
   const { slopeMbPerMinMax } = options;
   const violations = [...load.faults, ...(streams?.faults ?? [])];
