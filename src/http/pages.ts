@@ -26,9 +26,14 @@ const TYPES: Readonly<Record<string, string>> = {
 
 export function docsRoutes(openApi: object): Route[] {
   return [
-    page('/docs', '.html', docsPage(openApi), READ_ONLY),
+    page(
+      '/docs',
+      '.html',
+      once(() => docsPage(openApi)),
+      READ_ONLY,
+    ),
     ...folder('docs').map(({ name, text }) =>
-      page(`/docs/${name}`, extname(name), text, READ_ONLY),
+      page(`/docs/${name}`, extname(name), () => text, READ_ONLY),
     ),
   ];
 }
@@ -36,7 +41,12 @@ export function docsRoutes(openApi: object): Route[] {
 /** The page alone is open to anyone: what it shows, it gets with the operator's key. */
 export function consoleRoutes(): Route[] {
   return folder('console').map(({ name, text }) =>
-    page(name === 'index.html' ? '/console' : `/console/${name}`, extname(name), text, SCRIPTED),
+    page(
+      name === 'index.html' ? '/console' : `/console/${name}`,
+      extname(name),
+      () => text,
+      SCRIPTED,
+    ),
   );
 }
 
@@ -49,7 +59,16 @@ function folder(name: string): { readonly name: string; readonly text: string }[
   }));
 }
 
-function page(path: `/${string}`, extension: string, text: string, policy: string): Route {
+/** Made for the first who asks: most who start the service never do. */
+function once(make: () => string): () => string {
+  let made: string | null = null;
+  return () => {
+    made ??= make();
+    return made;
+  };
+}
+
+function page(path: `/${string}`, extension: string, text: () => string, policy: string): Route {
   const headers = {
     'content-type': TYPES[extension] ?? 'application/octet-stream',
     'content-security-policy': policy,
@@ -57,5 +76,5 @@ function page(path: `/${string}`, extension: string, text: string, policy: strin
     'referrer-policy': 'no-referrer',
     'cache-control': 'no-cache',
   };
-  return route('GET', path, (exchange) => exchange.reply(200, text, headers));
+  return route('GET', path, (exchange) => exchange.reply(200, text(), headers));
 }
