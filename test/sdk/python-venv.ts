@@ -20,20 +20,30 @@ export const pythonVersions: Readonly<Record<string, readonly string[]>> = {
   'openai-3.52.0': ['openai==3.52.0'],
 };
 
+const folderOf = (name: string) => join(homedir(), '.cache/preface/test-venvs', name);
+const markOf = (name: string) => join(folderOf(name), '.ready');
+
+export function venvIsReady(name: string): boolean {
+  return existsSync(markOf(name));
+}
+
 /** @param name also tells what is in it: another list of packages needs another name. */
-export async function pythonVenv(name: string, packages: readonly string[]): Promise<Venv> {
-  const folder = join(homedir(), '.cache/preface/test-venvs', name);
+export async function pythonVenv(
+  name: string,
+  packages: readonly string[],
+  installMsMax = INSTALL_MS_MAX,
+): Promise<Venv> {
+  const folder = folderOf(name);
   const python = join(folder, 'bin/python');
-  const ready = join(folder, '.ready');
-  if (existsSync(ready)) return { python };
+  if (venvIsReady(name)) return { python };
   const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', ...packages];
   try {
     // What an interrupted run left is not to be trusted.
     rmSync(folder, { recursive: true, force: true });
     mkdirSync(folder, { recursive: true });
-    await run('python3', ['-m', 'venv', folder], { timeout: INSTALL_MS_MAX });
-    await run(python, pip, { timeout: INSTALL_MS_MAX });
-    writeFileSync(ready, `${packages.join(' ')}\n`);
+    await run('python3', ['-m', 'venv', folder], { timeout: installMsMax });
+    await run(python, pip, { timeout: installMsMax });
+    writeFileSync(markOf(name), `${packages.join(' ')}\n`);
     return { python };
   } catch (cause) {
     return { missing: `no Python with ${packages.join(', ')}: ${lastLine(cause)}` };

@@ -1,0 +1,17 @@
+/**
+ * Owns what the harnesses talk to: a service on the echo engine, whose answers are known, and one with a real model.
+ * It must never share anything with them but an address and a key.
+ */
+import type { Test } from 'tap';
+import type { SdkServices } from '../sdk/services.js';
+import { startServiceProcess } from '../support/service-process.js';
+
+export async function startHarnessServices(t: Test): Promise<SdkServices> {
+  // One thread: the runner has other files at work beside this one.
+  const llama = { PREFACE_ENGINE: 'llama', PREFACE_THREADS: '1,1', PREFACE_SLOTS: '2' };
+  const [real, echo] = await Promise.all([
+    startServiceProcess(t, {}, llama),
+    startServiceProcess(t, {}),
+  ]);
+  return { env: { REAL_URL: real.url, ECHO_URL: echo.url, API_KEY: echo.key } };
+}

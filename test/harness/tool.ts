@@ -1,0 +1,130 @@
+/**
+ * Owns the run of a benchmark or evaluation program against a service on the echo engine, whose answers are known.
+ * It must never reach anything but that service, nor leave a process of the program behind.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import t, { type Test } from 'tap';
+import { pythonVenv, type Venv, venvIsReady } from '../sdk/python-venv.js';
+import type { Fields } from '../support/chat-client.js';
+import { temporaryFolder } from '../support/service.js';
+import { type ServiceProcess, startServiceProcess } from '../support/service-process.js';
+import { skipWithoutWeights } from '../support/weights.js';
+import { writeByteTokenizer } from './byte-tokenizer.js';
+
+const RUN_MS_MAX = 120_000;
+/** With two runs less than what the suite gives a file. */
+const INSTALL_MS_MAX = 5.5 * 60_000;
+
+export interface Harness {
+  /** Names the program, and its version. */
+  readonly venv: string;
+  readonly packages: readonly string[];
+  readonly program: string;
+  args(place: HarnessPlace): readonly string[];
+  check(t: Test, folder: string, engine: Engine): void;
+  /** Whether a real model is asked too. */
+  readonly real?: true;
+}
+
+export type Engine = 'echo' | 'llama';
+
+export interface HarnessPlace {
+  readonly service: ServiceProcess;
+  /** Where it works and keeps what it likes to keep. */
+  readonly folder: string;
+  /** Folder of a tokenizer whose tokens are those of the echo engine. */
+  readonly tokenizer: string;
+}
+
+export async function testHarness(harness: Harness): Promise<void> {
+  t.setTimeout(2 * RUN_MS_MAX + INSTALL_MS_MAX);
+  const venv = await harnessVenv(harness);
+  for (const engine of ['echo', ...(harness.real ? ['llama' as const] : [])] as const) {
+    const skip = 'missing' in venv ? venv.missing : engine === 'llama' && skipWithoutWeights;
+    await t.test(`${harness.venv} on ${engine}`, { skip }, async (t) => {
+      if ('python' in venv) await testRun(t, { harness, engine, programs: dirname(venv.python) });
+    });
+  }
+}
+
+async function testRun(t: Test, { harness, engine, programs }: Attempt): Promise<void> {
+  const settings = { PREFACE_ENGINE: engine, PREFACE_THREADS: '1,1' };
+  const service = await startServiceProcess(t, {}, settings);
+  const folder = temporaryFolder(t);
+  const tokenizer = writeByteTokenizer(join(folder, 'bytes'));
+  const args = harness.args({ service, folder, tokenizer });
+  const { program, check } = harness;
+  t.comment(await run(t, { programs, program, args, folder, key: service.key }));
+  check(t, folder, engine);
+}
+
+/** These bring up to gigabytes with them: they are installed where that is asked for. */
+async function harnessVenv({ venv, packages }: Harness): Promise<Venv> {
+  if (process.env.TEST_HARNESSES !== '1' && !venvIsReady(venv)) {
+    return { missing: `TEST_HARNESSES=1 installs ${packages.join(', ')}` };
+  }
+  return await pythonVenv(venv, packages, INSTALL_MS_MAX);
+}
+
+interface Attempt {
+  readonly harness: Harness;
+  readonly engine: Engine;
+  readonly programs: string;
+}
+
+interface Run {
+  readonly programs: string;
+  readonly program: string;
+  readonly args: readonly string[];
+  readonly folder: string;
+  readonly key: string;
+}
+
+/** The end of what it wrote. @throws Error with it, when the program says that it failed. */
+async function run(t: Test, { programs, program, args, folder, key }: Run): Promise<string> {
+  const child = spawn(join(programs, program), args, {
+    cwd: folder,
+    env: {
+      PATH: `${programs}:${process.env.PATH}`,
+      HOME: folder,
+      HF_HUB_OFFLINE: '1',
+      HF_DATASETS_OFFLINE: '1',
+      DO_NOT_TRACK: '1',
+      OPENAI_API_KEY: key,
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    // A group of its own: these programs start further processes.
+    detached: true,
+  });
+  const stop = () => endGroup(child.pid);
+  const timer = setTimeout(stop, RUN_MS_MAX);
+  const output: Buffer[] = [];
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (chunk: Buffer) => output.push(chunk));
+  }
+  const [code] = (await once(child, 'close')) as [number | null];
+  clearTimeout(timer);
+  stop();
+  const text = Buffer.concat(output).toString().slice(-4_000);
+  if (code !== 0) throw new Error(`${program} ended with ${code}: ${text}`);
+  t.pass(`${program} ended well`);
+  return text;
+}
+
+function endGroup(pid: number | undefined): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, 'SIGKILL');
+  } catch {
+    // They have all ended by themselves.
+  }
+}
+
+/** What lies in the file at the end of the way; undefined where the way ends before. */
+export function read(file: string, ...way: readonly (string | number)[]): unknown {
+  const all: unknown = JSON.parse(readFileSync(file, 'utf8'));
+  return way.reduce<unknown>((inner, name) => (inner as Fields | undefined)?.[name], all);
+}
