@@ -14,7 +14,7 @@ await testHarness({
   args: ({ service: { url, key }, folder, tokenizer }) => [
     ...['profile', '--model', 'svc-v1-8k', '--endpoint-type', 'chat', '--streaming'],
     ...['--url', new URL(url).origin, '--api-key', key],
-    ...['--tokenizer', tokenizer, '--isl', '64', '--osl', `${TOKENS}`],
+    ...['--tokenizer', tokenizer.name, '--isl', '64', '--osl', `${TOKENS}`],
     ...['--request-count', `${REQUESTS}`, '--concurrency', '2', '--random-seed', '7'],
     ...['--extra-inputs', 'ignore_eos:true', '--use-server-token-count'],
     ...['--workers-max', '1', '--record-processors', '1', '--ui', 'none'],

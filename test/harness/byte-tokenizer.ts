@@ -8,9 +8,19 @@ import { join } from 'node:path';
 const BYTES = 256;
 const END = '<|end|>';
 
-/** @returns the folder, which is what a harness takes for the name of a model. */
-export function writeByteTokenizer(folder: string): string {
-  mkdirSync(folder, { recursive: true });
+export interface TokenizerPlace {
+  readonly folder: string;
+  /** By which it is found as if it had been fetched from the hub. */
+  readonly name: string;
+}
+
+/** @param home of what was fetched from the hub. */
+export function writeByteTokenizer(home: string): TokenizerPlace {
+  const model = join(home, 'hub/models--local--bytes');
+  const commit = '0'.repeat(40);
+  const folder = join(model, 'snapshots', commit);
+  for (const place of [join(model, 'refs'), folder]) mkdirSync(place, { recursive: true });
+  writeFileSync(join(model, 'refs/main'), commit);
   const save = (name: string, value: object) =>
     writeFileSync(join(folder, name), JSON.stringify(value));
   save('tokenizer.json', tokenizer());
@@ -21,7 +31,7 @@ export function writeByteTokenizer(folder: string): string {
   });
   // Not a model's, but without one the folder is not taken for a tokenizer's.
   save('config.json', {});
-  return folder;
+  return { folder, name: 'local/bytes' };
 }
 
 function tokenizer(): object {

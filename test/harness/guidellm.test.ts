@@ -18,7 +18,7 @@ await testHarness({
     ...['--profile', 'kind=concurrent,streams=2'],
     ...['--constraint', `kind=max_requests,count=${REQUESTS}`],
     ...['--data', `kind=synthetic_text,prompt_tokens=64,output_tokens=${TOKENS}`],
-    ...['--tokenizer', `kind=huggingface_auto,model=${tokenizer}`],
+    ...['--tokenizer', `kind=huggingface_auto,model=${tokenizer.folder}`],
     ...['--output', `kind=json,path=${join(folder, 'guidellm.json')}`],
     '--disable-console-interactive',
   ],
@@ -28,7 +28,10 @@ await testHarness({
     t.match(metric('request_totals'), { successful: REQUESTS, errored: 0 });
     const tokens = Number(metric('output_token_count', 'successful', 'mean'));
     // A real model may end its answer earlier: nothing makes it go on.
-    t.ok(engine === 'echo' ? tokens === TOKENS : tokens > 0 && tokens <= TOKENS, `${tokens} tokens`);
+    t.ok(
+      engine === 'echo' ? tokens === TOKENS : tokens > 0 && tokens <= TOKENS,
+      `${tokens} tokens`,
+    );
     t.ok(Number(metric('time_to_first_token_ms', 'successful', 'mean')) > 0);
   },
 });

@@ -11,6 +11,8 @@ import litellm  # noqa: E402
 from steps import raises, run, step  # noqa: E402
 
 litellm.telemetry = False
+# What it says besides goes to the standard output.
+litellm.suppress_debug_info = True
 KEY = os.environ["API_KEY"]
 WEATHER = {
     "type": "function",

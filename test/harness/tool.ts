@@ -12,7 +12,7 @@ import type { Fields } from '../support/chat-client.js';
 import { temporaryFolder } from '../support/service.js';
 import { type ServiceProcess, startServiceProcess } from '../support/service-process.js';
 import { skipWithoutWeights } from '../support/weights.js';
-import { writeByteTokenizer } from './byte-tokenizer.js';
+import { type TokenizerPlace, writeByteTokenizer } from './byte-tokenizer.js';
 
 const RUN_MS_MAX = 120_000;
 /** With two runs less than what the suite gives a file. */
@@ -35,8 +35,8 @@ export interface HarnessPlace {
   readonly service: ServiceProcess;
   /** Where it works and keeps what it likes to keep. */
   readonly folder: string;
-  /** Folder of a tokenizer whose tokens are those of the echo engine. */
-  readonly tokenizer: string;
+  /** A tokenizer whose tokens are those of the echo engine. */
+  readonly tokenizer: TokenizerPlace;
 }
 
 export async function testHarness(harness: Harness): Promise<void> {
@@ -54,10 +54,11 @@ async function testRun(t: Test, { harness, engine, programs }: Attempt): Promise
   const settings = { PREFACE_ENGINE: engine, PREFACE_THREADS: '1,1' };
   const service = await startServiceProcess(t, {}, settings);
   const folder = temporaryFolder(t);
-  const tokenizer = writeByteTokenizer(join(folder, 'bytes'));
+  const tokenizer = writeByteTokenizer(join(folder, 'hub-home'));
   const args = harness.args({ service, folder, tokenizer });
   const { program, check } = harness;
-  t.comment(await run(t, { programs, program, args, folder, key: service.key }));
+  await run({ programs, program, args, folder, key: service.key });
+  t.pass(`${program} ended well`);
   check(t, folder, engine);
 }
 
@@ -83,13 +84,14 @@ interface Run {
   readonly key: string;
 }
 
-/** The end of what it wrote. @throws Error with it, when the program says that it failed. */
-async function run(t: Test, { programs, program, args, folder, key }: Run): Promise<string> {
+/** @throws Error with the end of what it wrote, when the program says that it failed. */
+async function run({ programs, program, args, folder, key }: Run): Promise<void> {
   const child = spawn(join(programs, program), args, {
     cwd: folder,
     env: {
       PATH: `${programs}:${process.env.PATH}`,
       HOME: folder,
+      HF_HOME: join(folder, 'hub-home'),
       HF_HUB_OFFLINE: '1',
       HF_DATASETS_OFFLINE: '1',
       DO_NOT_TRACK: '1',
@@ -110,8 +112,6 @@ async function run(t: Test, { programs, program, args, folder, key }: Run): Prom
   stop();
   const text = Buffer.concat(output).toString().slice(-4_000);
   if (code !== 0) throw new Error(`${program} ended with ${code}: ${text}`);
-  t.pass(`${program} ended well`);
-  return text;
 }
 
 function endGroup(pid: number | undefined): void {
