@@ -38,6 +38,8 @@ REFUSALS = re.compile(
             r"Input token length too long",
             r"Your request exceeded model token limit",
             r"is an image, and the model takes text only",
+            # What the bytes of a data URL are.
+            r"must hold a png, jpeg, webp, gif or bmp image; its bytes are",
             # Fields beside those of the form may have names that no form can carry.
             r"the form cannot be read: Malformed part header",
         )
