@@ -12,7 +12,7 @@ import { LoadClient, requestText, SERIAL } from './support/load.js';
 import { hasProc } from './support/processes.js';
 import type { OpenQuestion, Question, Sample, Scale, Side } from './support/question.js';
 import { RawStore } from './support/raw-store.js';
-import { type Server, startService } from './support/servers.js';
+import { manyCaches, type Server, startService } from './support/servers.js';
 
 const TOGETHER = 64;
 /** Of one sample: the store grows with each, and must not grow out of the machine. */
@@ -25,7 +25,7 @@ export const question: Question = {
   async open(scale) {
     if (!hasProc) return { skipped: 'it needs /proc' };
     const folder = mkdtempSync(join(tmpdir(), 'preface-bench-'));
-    const service = await startService({ core: 'server' });
+    const service = await startService({ core: 'server', config: manyCaches });
     const raw = await RawStore.open(folder);
     const client = new LoadClient();
     const close = async (): Promise<void> => {

@@ -7,7 +7,7 @@ import { httpSide } from './support/http-side.js';
 import { LoadClient, requestText, SERIAL } from './support/load.js';
 import { hasProc, memoryMegabytes } from './support/processes.js';
 import type { Line, Question, Scale, Side } from './support/question.js';
-import { type Server, startService } from './support/servers.js';
+import { manyCaches, type Server, startService } from './support/servers.js';
 
 interface Owner {
   readonly caches: number;
@@ -76,7 +76,7 @@ function linesOf(name: string, [fewest, ...more]: readonly Owner[]): Line[] {
 
 /** Of a service of its own, so that the memory is that of these caches. */
 async function openOwner(client: LoadClient, caches: number): Promise<Owner> {
-  const service = await startService({ core: 'server' });
+  const service = await startService({ core: 'server', config: manyCaches });
   await createSome(client, service, caches >> 1);
   const { id } = await readyCache(service, MESSAGES);
   await createSome(client, service, caches - (caches >> 1) - 1);
