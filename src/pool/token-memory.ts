@@ -6,8 +6,11 @@ import { createHash } from 'node:crypto';
 
 /** Up to here the text is its own key, which is quicker than hashing it. */
 const KEY_TEXT_LENGTH_MAX = 512;
-/** What a map entry, its key's header and an array cost beside their contents. */
-const ENTRY_BYTES = 200;
+/**
+ * What a map entry, its key's header and an array with memory of its own cost beside their contents: measured over
+ * 100 000 short texts, whose process grew by 1.5 KB each.
+ */
+const ENTRY_BYTES = 1_200;
 
 /**
  * Two generations: what is used moves to the young one; when that is half the budget, the old one is dropped.
