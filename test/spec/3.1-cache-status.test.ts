@@ -2,6 +2,8 @@
  * Owns the proof that a cache passes through its states as the contract says, in real time and over a restart.
  * It must wait for states, never for a time that should be enough.
  */
+import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { loadConfig } from '../../src/config.js';
@@ -46,6 +48,14 @@ class Server {
     return (await response.json()) as Cache;
   }
 
+  /** When each kept prefix was written, by its name. */
+  prefixesWritten(): Readonly<Record<string, number>> {
+    const folder = join(this.#dataDir, 'engine', 'echo-snapshots');
+    return Object.fromEntries(
+      readdirSync(folder).map((name) => [name, statSync(join(folder, name)).mtimeMs]),
+    );
+  }
+
   async until(id: string, status: string): Promise<Cache> {
     for (const endMs = Date.now() + WAIT_MS; Date.now() < endMs; await delay(20)) {
       const cache = await this.call('GET', `/${id}`);
@@ -66,9 +76,23 @@ t.test('pending, ready, inactive, and by PUT through pending to ready again', as
   const inactive = await server.until(created.id, 'inactive');
   t.ok(Date.now() / 1000 >= inactive.expired_at, 'not before its time');
   t.equal(inactive.expired_at, created.expired_at);
+  const tag = { tag: 'late', cache_id: created.id };
+  t.match(await server.call('POST', '/refs/tags', tag), tag, 'it can be tagged still');
   const put = await server.call('PUT', `/${created.id}`, { ttl: 600 });
   t.equal(put.status, 'pending');
   t.notOk('error' in (await server.until(created.id, 'ready')));
+});
+
+t.test('a PUT while the prefix is kept goes through pending and prefills nothing', async (t) => {
+  const server = new Server(t);
+  await server.restart();
+  const { id } = await server.call('POST', '', { ...plain, ttl: 600 });
+  await server.until(id, 'ready');
+  const written = server.prefixesWritten();
+  t.equal(Object.keys(written).length, 1);
+  t.equal((await server.call('PUT', `/${id}`, { ttl: 900 })).status, 'pending');
+  await server.until(id, 'ready');
+  t.same(server.prefixesWritten(), written);
 });
 
 t.test('an error stays until PUT, and a live cache can be put into error', async (t) => {
