@@ -6,13 +6,12 @@ import type {
   DocumentClaim,
   DocumentPage,
   ExtractionBounds,
-  Extractor,
-  ExtractorPlugin,
   SourceDocument,
 } from '../src/plugin/contract.js';
 import { decodeCodePage } from './document/code-page.js';
 import { Flow } from './document/flow.js';
-import { locked, orDamaged, refusal } from './document/refusal.js';
+import { documentPlugin } from './document/plugin.js';
+import { locked, refusal } from './document/refusal.js';
 import { DocText } from './office/doc-text.js';
 import { claimOle, type OleContainer, openOle } from './office/ole.js';
 import { titleOf } from './office/ole-title.js';
@@ -29,18 +28,11 @@ const TEXT_START = 0x18;
 const TEXT_END = 0x1c;
 const HEADER_BYTES = 0x200;
 
-const plugin: ExtractorPlugin = {
-  kind: 'extractor',
+export default documentPlugin({
   name: 'extractor-doc',
-  contract: 1,
-  open: async ({ bounds }): Promise<Extractor> => ({
-    accepts,
-    extract: ({ bytes }) => orDamaged(() => pagesOf(bytes, bounds)),
-    close: async () => {},
-  }),
-};
-
-export default plugin;
+  accepts,
+  pages: ({ bytes }, bounds) => pagesOf(bytes, bounds),
+});
 
 function accepts(document: SourceDocument): DocumentClaim | null {
   return claimOle(document, { fileType, streams: [MAIN], names: /\.do[ct]$/i });

@@ -2,14 +2,9 @@
  * Owns the text of documents of Word 2007 and later, templates and macro documents among them.
  * It must never fetch or open what a document links to.
  */
-import type {
-  DocumentPage,
-  ExtractionBounds,
-  Extractor,
-  ExtractorPlugin,
-} from '../src/plugin/contract.js';
+import type { DocumentPage, ExtractionBounds } from '../src/plugin/contract.js';
 import { Flow } from './document/flow.js';
-import { orDamaged } from './document/refusal.js';
+import { documentPlugin } from './document/plugin.js';
 import { attribute, readXml, walkXml } from './markup/walk.js';
 import { DocxBody } from './office/docx-body.js';
 import { DocxLists } from './office/docx-lists.js';
@@ -21,18 +16,11 @@ const kind: PackageKind = {
   names: /\.do[ct][xm]?$/i,
 };
 
-const plugin: ExtractorPlugin = {
-  kind: 'extractor',
+export default documentPlugin({
   name: 'extractor-docx',
-  contract: 1,
-  open: async ({ bounds }): Promise<Extractor> => ({
-    accepts: (document) => claimPackage(document, kind, bounds),
-    extract: ({ bytes }) => orDamaged(() => pagesOf(bytes, bounds)),
-    close: async () => {},
-  }),
-};
-
-export default plugin;
+  accepts: (document, bounds) => claimPackage(document, kind, bounds),
+  pages: ({ bytes }, bounds) => pagesOf(bytes, bounds),
+});
 
 function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<DocumentPage> {
   const office = new OfficePackage(bytes, bounds);

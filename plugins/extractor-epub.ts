@@ -7,32 +7,24 @@ import type {
   DocumentClaim,
   DocumentPage,
   ExtractionBounds,
-  Extractor,
-  ExtractorPlugin,
   SourceDocument,
 } from '../src/plugin/contract.js';
 import { ZipArchive } from './archive/zip.js';
 import { readContainer, readLockedParts, readPackage } from './book/epub-package.js';
 import { Flow } from './document/flow.js';
-import { orDamaged, refusal } from './document/refusal.js';
+import { documentPlugin } from './document/plugin.js';
+import { refusal } from './document/refusal.js';
 import { HtmlBody } from './markup/html-body.js';
 import { readHtml } from './markup/walk.js';
 import { isZip, resolvePart } from './office/package.js';
 
 const fileType = 'application/epub+zip';
 
-const plugin: ExtractorPlugin = {
-  kind: 'extractor',
+export default documentPlugin({
   name: 'extractor-epub',
-  contract: 1,
-  open: async ({ bounds }): Promise<Extractor> => ({
-    accepts: (document) => accepts(document, bounds),
-    extract: ({ bytes }) => orDamaged(() => pagesOf(bytes, bounds)),
-    close: async () => {},
-  }),
-};
-
-export default plugin;
+  accepts,
+  pages: ({ bytes }, bounds) => pagesOf(bytes, bounds),
+});
 
 const CONTAINER = 'META-INF/container.xml';
 const ENCRYPTION = 'META-INF/encryption.xml';

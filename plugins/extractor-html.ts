@@ -6,29 +6,21 @@ import type {
   DocumentClaim,
   DocumentPage,
   ExtractionBounds,
-  Extractor,
-  ExtractorPlugin,
   SourceDocument,
 } from '../src/plugin/contract.js';
 import { Flow } from './document/flow.js';
-import { orDamaged, refusal } from './document/refusal.js';
+import { documentPlugin } from './document/plugin.js';
+import { refusal } from './document/refusal.js';
 import { HtmlBody } from './markup/html-body.js';
 import { type MarkupHandler, readHtml } from './markup/walk.js';
 import { decodePieces, encodingOf } from './text/encoding.js';
 import { endingOf, textTypeOf } from './text/types.js';
 
-const plugin: ExtractorPlugin = {
-  kind: 'extractor',
+export default documentPlugin({
   name: 'extractor-html',
-  contract: 1,
-  open: async ({ bounds }): Promise<Extractor> => ({
-    accepts,
-    extract: (document) => orDamaged(() => pages(document, bounds)),
-    close: async () => {},
-  }),
-};
-
-export default plugin;
+  accepts,
+  pages,
+});
 
 const HEAD_BYTES = 4096;
 const TITLE_LENGTH_MAX = 1000;

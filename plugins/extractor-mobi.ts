@@ -6,8 +6,6 @@ import type {
   DocumentClaim,
   DocumentPage,
   ExtractionBounds,
-  Extractor,
-  ExtractorPlugin,
   SourceDocument,
 } from '../src/plugin/contract.js';
 import { type BookHeader, isBook, PalmDatabase, readHeader } from './book/palm.js';
@@ -20,24 +18,18 @@ import {
 } from './book/unpack.js';
 import { decodeCodePage } from './document/code-page.js';
 import { Flow } from './document/flow.js';
-import { orDamaged, refusal } from './document/refusal.js';
+import { documentPlugin } from './document/plugin.js';
+import { refusal } from './document/refusal.js';
 import { HtmlBody } from './markup/html-body.js';
 import { readHtml } from './markup/walk.js';
 
 const fileType = 'application/x-mobipocket-ebook';
 
-const plugin: ExtractorPlugin = {
-  kind: 'extractor',
+export default documentPlugin({
   name: 'extractor-mobi',
-  contract: 1,
-  open: async ({ bounds }): Promise<Extractor> => ({
-    accepts,
-    extract: ({ bytes }) => orDamaged(() => pagesOf(bytes, bounds)),
-    close: async () => {},
-  }),
-};
-
-export default plugin;
+  accepts,
+  pages: ({ bytes }, bounds) => pagesOf(bytes, bounds),
+});
 
 function accepts({ bytes }: SourceDocument): DocumentClaim | null {
   return isBook(bytes) ? { fileType, ground: 'content' } : null;

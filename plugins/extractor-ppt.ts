@@ -2,13 +2,9 @@
  * Owns the text of presentations of PowerPoint 97 to 2003: a page a slide, with its notes.
  * It must never show slides that were deleted: a presentation keeps them until it is saved anew.
  */
-import type {
-  DocumentPage,
-  ExtractionBounds,
-  Extractor,
-  ExtractorPlugin,
-} from '../src/plugin/contract.js';
-import { orDamaged, refusal } from './document/refusal.js';
+import type { DocumentPage, ExtractionBounds } from '../src/plugin/contract.js';
+import { documentPlugin } from './document/plugin.js';
+import { refusal } from './document/refusal.js';
 import { claimOle, openOle } from './office/ole.js';
 import { titleOf } from './office/ole-title.js';
 import { openPresentation, type PptRecord, type Presentation } from './office/ppt-records.js';
@@ -19,18 +15,11 @@ const kind = {
   names: /\.(?:ppt|pps|pot)$/i,
 };
 
-const plugin: ExtractorPlugin = {
-  kind: 'extractor',
+export default documentPlugin({
   name: 'extractor-ppt',
-  contract: 1,
-  open: async ({ bounds }): Promise<Extractor> => ({
-    accepts: (document) => claimOle(document, kind),
-    extract: ({ bytes }) => orDamaged(() => pagesOf(bytes, bounds)),
-    close: async () => {},
-  }),
-};
-
-export default plugin;
+  accepts: (document) => claimOle(document, kind),
+  pages: ({ bytes }, bounds) => pagesOf(bytes, bounds),
+});
 
 const SLIDE_ATOM = 0x03ef;
 const NOTES_ATOM = 0x03f1;

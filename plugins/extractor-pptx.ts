@@ -2,13 +2,9 @@
  * Owns the text of presentations of PowerPoint 2007 and later: a page a slide, with its notes.
  * It must never take slides in the order of their file names: the presentation says which comes when.
  */
-import type {
-  DocumentPage,
-  ExtractionBounds,
-  Extractor,
-  ExtractorPlugin,
-} from '../src/plugin/contract.js';
-import { orDamaged, refusal } from './document/refusal.js';
+import type { DocumentPage, ExtractionBounds } from '../src/plugin/contract.js';
+import { documentPlugin } from './document/plugin.js';
+import { refusal } from './document/refusal.js';
 import { attribute, readXml } from './markup/walk.js';
 import { claimPackage, ignore, OfficePackage, type PackageKind } from './office/package.js';
 import { readSlide } from './office/pptx-slide.js';
@@ -20,18 +16,11 @@ const kind: PackageKind = {
   names: /\.(?:ppt|pps|pot)[xm]?$/i,
 };
 
-const plugin: ExtractorPlugin = {
-  kind: 'extractor',
+export default documentPlugin({
   name: 'extractor-pptx',
-  contract: 1,
-  open: async ({ bounds }): Promise<Extractor> => ({
-    accepts: (document) => claimPackage(document, kind, bounds),
-    extract: ({ bytes }) => orDamaged(() => pagesOf(bytes, bounds)),
-    close: async () => {},
-  }),
-};
-
-export default plugin;
+  accepts: (document, bounds) => claimPackage(document, kind, bounds),
+  pages: ({ bytes }, bounds) => pagesOf(bytes, bounds),
+});
 
 function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<DocumentPage> {
   const office = new OfficePackage(bytes, bounds);

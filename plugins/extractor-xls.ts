@@ -6,11 +6,10 @@ import type {
   DocumentClaim,
   DocumentPage,
   ExtractionBounds,
-  Extractor,
-  ExtractorPlugin,
   SourceDocument,
 } from '../src/plugin/contract.js';
-import { locked, orDamaged, refusal } from './document/refusal.js';
+import { documentPlugin } from './document/plugin.js';
+import { locked, refusal } from './document/refusal.js';
 import { sheetPage } from './office/grid.js';
 import { claimOle, type OleContainer, openOle } from './office/ole.js';
 import { titleOf } from './office/ole-title.js';
@@ -19,18 +18,11 @@ import { readBinaryWorkbook } from './office/sheetjs.js';
 const fileType = 'application/vnd.ms-excel';
 const streams = ['Workbook', 'Book'];
 
-const plugin: ExtractorPlugin = {
-  kind: 'extractor',
+export default documentPlugin({
   name: 'extractor-xls',
-  contract: 1,
-  open: async ({ bounds }): Promise<Extractor> => ({
-    accepts,
-    extract: ({ bytes }) => orDamaged(() => pagesOf(bytes, bounds)),
-    close: async () => {},
-  }),
-};
-
-export default plugin;
+  accepts,
+  pages: ({ bytes }, bounds) => pagesOf(bytes, bounds),
+});
 
 function accepts(document: SourceDocument): DocumentClaim | null {
   return claimOle(document, { fileType, streams, names: /\.xl[ast]$/i });

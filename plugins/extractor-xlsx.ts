@@ -2,13 +2,9 @@
  * Owns the text of workbooks of Excel 2007 and later: a page a sheet, what the cells show.
  * It must never compute a formula or follow a link to another workbook.
  */
-import type {
-  DocumentPage,
-  ExtractionBounds,
-  Extractor,
-  ExtractorPlugin,
-} from '../src/plugin/contract.js';
-import { orDamaged, refusal } from './document/refusal.js';
+import type { DocumentPage, ExtractionBounds } from '../src/plugin/contract.js';
+import { documentPlugin } from './document/plugin.js';
+import { refusal } from './document/refusal.js';
 import { readXml } from './markup/walk.js';
 import { Grid, sheetPage } from './office/grid.js';
 import { claimPackage, OfficePackage, type PackageKind } from './office/package.js';
@@ -21,18 +17,11 @@ const kind: PackageKind = {
   names: /\.xl[st][xm]?$/i,
 };
 
-const plugin: ExtractorPlugin = {
-  kind: 'extractor',
+export default documentPlugin({
   name: 'extractor-xlsx',
-  contract: 1,
-  open: async ({ bounds }): Promise<Extractor> => ({
-    accepts: (document) => claimPackage(document, kind, bounds),
-    extract: ({ bytes }) => orDamaged(() => pagesOf(bytes, bounds)),
-    close: async () => {},
-  }),
-};
-
-export default plugin;
+  accepts: (document, bounds) => claimPackage(document, kind, bounds),
+  pages: ({ bytes }, bounds) => pagesOf(bytes, bounds),
+});
 
 function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<DocumentPage> {
   const office = new OfficePackage(bytes, bounds);

@@ -11,6 +11,7 @@ import { decodeRecord } from './codec.js';
 import type { Config } from './config.js';
 import { limits } from './limits.js';
 import { isCacheId } from './protocol/cache-id.js';
+import { readingRecords } from './records-beside.js';
 import { age, type CacheRecord } from './rules/cache-state.js';
 import { LmdbStore } from './store/lmdb-store.js';
 import type { Store } from './store/store.js';
@@ -24,7 +25,7 @@ export async function listedCaches(
   nowMs: number,
   user: string | undefined,
 ): Promise<Row[]> {
-  return await reading(config, (store) => {
+  return await readingRecords(config, (store) => {
     const records = [...allCaches(store, nowMs)];
     return records
       .filter(({ owner }) => user === undefined || owner === user)
@@ -35,7 +36,7 @@ export async function listedCaches(
 
 /** The whole cache as JSON, messages included. @throws Error for an id that is not there. */
 export async function shownCache(config: Config, id: string, nowMs: number): Promise<object> {
-  return await reading(config, (store) => {
+  return await readingRecords(config, (store) => {
     const record = findCache(store, id, nowMs);
     const body = store.get(cacheKeys.body(id));
     const { messages, tools } =
@@ -77,7 +78,7 @@ export async function removeCache(
 }
 
 async function removeByService(config: Config, id: string, options: RemoveOptions): Promise<void> {
-  const { owner } = await reading(config, (store) => findCache(store, id, options.nowMs));
+  const { owner } = await readingRecords(config, (store) => findCache(store, id, options.nowMs));
   const key = options.key ?? config.apiKeys.find(({ user }) => user === owner)?.key;
   if (key === undefined) {
     throw new Error(`the service is running: --key with an API key of ${owner} is needed`);
@@ -103,15 +104,6 @@ function claimed(config: Config): LmdbStore | null {
   } catch (cause) {
     if (cause instanceof Error && cause.message.includes('in use by another process')) return null;
     throw cause;
-  }
-}
-
-async function reading<Result>(config: Config, act: (store: Store) => Result): Promise<Result> {
-  const store = LmdbStore.open({ folder: config.dataDir, name: 'records', exclusive: false });
-  try {
-    return act(store);
-  } finally {
-    await store.close();
   }
 }
 

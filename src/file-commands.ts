@@ -13,15 +13,15 @@ import { limits } from './limits.js';
 import { ExtractionPool } from './pool/extraction.js';
 import type { ExtractProgress } from './pool/messages.js';
 import { isFileId } from './protocol/file-id.js';
+import { readingRecords } from './records-beside.js';
 import type { FileRecord } from './rules/file-state.js';
-import { LmdbStore } from './store/lmdb-store.js';
 import type { Store } from './store/store.js';
 import { type Progress, progressOn, sizeText } from './weights/progress.js';
 
 type Row = Record<string, string>;
 
 export async function listedFiles(config: Config, user: string | undefined): Promise<Row[]> {
-  return await reading(config, (store) =>
+  return await readingRecords(config, (store) =>
     [...allFiles(store)]
       .filter(({ owner }) => user === undefined || owner === user)
       .sort((one, other) => one.createdS - other.createdS)
@@ -31,7 +31,7 @@ export async function listedFiles(config: Config, user: string | undefined): Pro
 
 /** @throws Error for an id that is not there. */
 export async function shownFile(config: Config, id: string): Promise<FileRecord> {
-  return await reading(config, (store) => {
+  return await readingRecords(config, (store) => {
     const record = isFileId(id) ? store.get(fileKeys.record(id)) : null;
     if (record === null) {
       throw new Error(`there is no file ${id}; \`preface files list\` shows them`);
@@ -77,15 +77,6 @@ async function extractedFile(
   } finally {
     await pool.close();
     await rm(folder, { recursive: true, force: true });
-  }
-}
-
-async function reading<Result>(config: Config, act: (store: Store) => Result): Promise<Result> {
-  const store = LmdbStore.open({ folder: config.dataDir, name: 'records', exclusive: false });
-  try {
-    return act(store);
-  } finally {
-    await store.close();
   }
 }
 

@@ -108,16 +108,9 @@ async function userJson(
   user: string,
   keys: number,
 ): Promise<WireUser> {
-  const {
-    fileBytes,
-    cachedTokens,
-    credit: _credit,
-    models,
-    apis,
-    ...policy
-  } = users.policyOf(user);
-  const account = await accounts.look(user);
   const all = users.policyOf(user);
+  const { fileBytes, cachedTokens, credit: _credit, models, apis, ...policy } = all;
+  const account = await accounts.look(user);
   const left = accounts.rates(account.rates, all);
   const [today] = usageDays(account, clock.nowMs(), 1);
   return {
