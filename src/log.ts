@@ -43,8 +43,8 @@ export function openLog({ level, json }: LogOptions): ServiceLog {
     maxLength: limits.logBufferBytesMax,
   });
   let lostLines = 0;
-  out.on('drop', () => {
-    lostLines += 1;
+  out.on('drop', (lines: string) => {
+    lostLines += lines.split('\n').length - 1;
   });
   // Whoever reads again learns what he has missed.
   out.on('drain', () => {
@@ -52,12 +52,16 @@ export function openLog({ level, json }: LogOptions): ServiceLog {
     const line = `${lostLines} lines of the log were lost: nobody read it in time`;
     lostLines = 0;
     if (json) logger.warn({ type: 'notice', text: line });
-    else out.write(`${line}\n`);
+    else lines.write(`${line}\n`);
   });
-  process.once('exit', () => out.flushSync());
-  const logger = pino({ level, base: null, timestamp: isoTime() }, out);
+  const lines = new TurnLines((text) => out.write(text));
+  process.once('exit', () => {
+    lines.leave();
+    out.flushSync();
+  });
+  const logger = pino({ level, base: null, timestamp: isoTime() }, lines);
   const text = (name: 'error' | 'warn' | 'info', line: string) => {
-    if (logger.isLevelEnabled(name)) out.write(`${line}\n`);
+    if (logger.isLevelEnabled(name)) lines.write(`${line}\n`);
   };
   return {
     line: (line) => (json ? logger.info(line) : text('info', line)),
@@ -66,9 +70,30 @@ export function openLog({ level, json }: LogOptions): ServiceLog {
       if (json) logger[name](fieldsOf(report));
       else text(name, reportText(report));
       // What went wrong must be there even if the process is killed next.
-      if (name !== 'info') out.flush();
+      if (name === 'info') return;
+      lines.leave();
+      out.flush();
     },
   };
+}
+
+/** The lines of one turn of the event loop are handed on together: what counts and keeps bytes looks at each piece. */
+class TurnLines {
+  #lines: string[] = [];
+
+  constructor(readonly out: (text: string) => void) {}
+
+  write(line: string): void {
+    this.#lines.push(line);
+    if (this.#lines.length === 1) setImmediate(() => this.leave());
+  }
+
+  leave(): void {
+    if (this.#lines.length === 0) return;
+    const text = this.#lines.join('');
+    this.#lines = [];
+    this.out(text);
+  }
 }
 
 /** As pino's own, but made once a millisecond: many lines come in each. */
