@@ -60,6 +60,11 @@ async function world(t: Test, acts: readonly Act[], max = { count: 10, bytes: 10
   return { files, clock, begun, faults, blobs: () => readdirSync(folder) };
 }
 
+/** What the attempt `at`, counted from 1, is followed by: no more, so that one step of the clock is one attempt. */
+function delayAfterMs(at: number): number {
+  return Math.min(limits.extractionRetryMs * 2 ** (at - 1), limits.extractionRetryMsMax);
+}
+
 async function add(files: Files, text = 'bytes', owner = 'alice'): Promise<string> {
   const upload = await files.begin(owner, 0);
   try {
@@ -108,7 +113,7 @@ t.test('an extraction without room is tried until there is some', async (t) => {
   const done = files.extracted('alice', id, never);
   for (let at = 1; at <= tries; at += 1) {
     t.ok(await eventually(() => begun.length === at && clock.timerCount > 1));
-    await clock.advance(limits.extractionRetryMsMax);
+    await clock.advance(delayAfterMs(at));
   }
   t.match(await done, { progress: { status: 'ok' } });
   t.equal(begun.length, tries + 1);
@@ -122,7 +127,7 @@ t.test(
     const lucky = await add(files);
     for (let at = 1; at <= 2; at += 1) {
       t.ok(await eventually(() => begun.length === at && clock.timerCount > 0));
-      await clock.advance(limits.extractionRetryMs * at - 1);
+      await clock.advance(delayAfterMs(at) - 1);
       t.equal(begun.length, at, 'not before its time');
       await clock.advance(1);
     }
@@ -134,7 +139,7 @@ t.test(
     const done = files.extracted('alice', unlucky, never);
     for (let at = 1; at < limits.extractionAttemptsMax; at += 1) {
       t.ok(await eventually(() => begun.length === before + at && clock.timerCount > 1));
-      await clock.advance(limits.extractionRetryMsMax);
+      await clock.advance(delayAfterMs(at));
     }
     t.match(await done, { progress: { status: 'error', reason: 'its reader broke 5 times' } });
     t.equal(begun.length, before + limits.extractionAttemptsMax);
