@@ -26,7 +26,8 @@ function tell(answer: Loaded | StreamCount): void {
 let serial = 0;
 
 async function load(task: LoadTask): Promise<Loaded> {
-  const run = { left: task.requests ?? Number.POSITIVE_INFINITY, requests: 0, errors: 0, body: '' };
+  const left = task.requests ?? Number.POSITIVE_INFINITY;
+  const run = { left, requests: 0, errors: 0, waitedMs: 0, body: '' };
   const startedMs = performance.now();
   const endMs = startedMs + task.ms;
   const takeTurn = (): boolean => {
@@ -35,20 +36,22 @@ async function load(task: LoadTask): Promise<Loaded> {
     return true;
   };
   const connections = Array.from({ length: task.connections }, () => {
-    const connection = new Connection(task, takeTurn, (ok, body) => {
+    const connection = new Connection(task, takeTurn, (ok, body, waitedMs) => {
       run.requests += 1;
+      run.waitedMs += waitedMs;
       if (!ok) run.errors += 1;
       if (run.body === '') run.body = body();
     });
     return connection.whole;
   });
   const broken = (await Promise.all(connections)).filter((ok) => !ok).length;
-  const { requests, errors, body } = run;
+  const { requests, errors, waitedMs, body } = run;
   return {
     type: 'loaded',
     requests,
     errors: errors + broken,
     ms: performance.now() - startedMs,
+    waitedMs,
     body,
   };
 }
@@ -60,6 +63,7 @@ class Connection {
   /** Length of the last whole answer: most answers are as long, and then nothing needs to be searched. */
   #usualBytes = 0;
   #partial: Buffer | null = null;
+  #sentMs = 0;
   #settle: (ok: boolean) => void = () => {};
   /** False when the connection broke in the middle. */
   readonly whole: Promise<boolean>;
@@ -67,7 +71,7 @@ class Connection {
   constructor(
     readonly task: LoadTask,
     readonly takeTurn: () => boolean,
-    readonly onAnswer: (ok: boolean, body: () => string) => void,
+    readonly onAnswer: (ok: boolean, body: () => string, waitedMs: number) => void,
   ) {
     this.#request = Buffer.from(task.request, 'latin1');
     this.whole = new Promise((resolve) => {
@@ -87,6 +91,7 @@ class Connection {
       return;
     }
     if (this.task.serialAt !== null) writeDigits(this.#request, this.task.serialAt, serial++);
+    this.#sentMs = performance.now();
     this.#socket.write(this.#request);
   }
 
@@ -99,8 +104,11 @@ class Connection {
     }
     this.#usualBytes = all.length;
     this.#partial = null;
-    this.onAnswer(all.indexOf(OK) === 0, () => bodyOf(all));
-    this.#next();
+    const waitedMs = performance.now() - this.#sentMs;
+    this.onAnswer(all.indexOf(OK) === 0, () => bodyOf(all), waitedMs);
+    const { gapMs = 0 } = this.task;
+    if (gapMs > 0) setTimeout(() => this.#next(), gapMs);
+    else this.#next();
     return true;
   }
 }

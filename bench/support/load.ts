@@ -17,6 +17,8 @@ export interface LoadTask {
   readonly request: string;
   /** Where nine digits of it are counted up. */
   readonly serialAt: number | null;
+  /** A connection rests so long after each answer; 0 if absent. */
+  readonly gapMs?: number;
 }
 
 export type ToClient =
@@ -30,6 +32,8 @@ export interface Loaded {
   readonly requests: number;
   readonly errors: number;
   readonly ms: number;
+  /** From each request to its answer, all together. */
+  readonly waitedMs: number;
   /** Of the first answer. */
   readonly body: string;
 }

@@ -52,10 +52,10 @@ async function openEngine(runtime: Runtime, options: EngineOptions): Promise<Eng
       models.push({ id, window, fingerprint, slots, logprobs: true, vision: false });
     }
   }
-  const snapshots = await Snapshots.open(
-    join(options.stateDir, 'snapshots'),
-    options.snapshotBytesMax,
-  );
+  const [snapshots] = await Promise.all([
+    Snapshots.open(join(options.stateDir, 'snapshots'), options.snapshotBytesMax),
+    stations.reopen(),
+  ]);
   return newEngine({ runtime, stations, snapshots, models, exact: options.exact });
 }
 

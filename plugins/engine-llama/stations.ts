@@ -1,10 +1,11 @@
 /**
  * Owns the models: their queues, and which of them have a context within the memory budget.
- * It must never make a context before its first use, nor drop one that is at work.
+ * It must never drop a context that is at work, nor make one that nobody has used, in this run or the last.
  */
 import { limits } from '../../src/limits.js';
 import type { EngineModelSpec, EngineOptions } from '../../src/plugin/contract.js';
 import { Lane } from './lane.js';
+import { LastOpened } from './last-opened.js';
 import { type ContextPlan, contextPlan } from './memory.js';
 import type { Runtime, Weights } from './native.js';
 import type { Job } from './prompt.js';
@@ -18,6 +19,8 @@ interface Waiting {
 
 /** Models with the same weights and window share a station, and so a context. */
 interface Station {
+  /** One of its models. */
+  readonly model: string;
   readonly weights: Weights;
   readonly path: string;
   readonly plan: ContextPlan;
@@ -36,12 +39,25 @@ export class Stations {
   #arrivals = 0;
   #closed = false;
   #openings: Promise<void>[] = [];
+  readonly #lastOpened: LastOpened;
 
   constructor(
     private readonly runtime: Runtime,
     private readonly options: EngineOptions,
     private readonly threads: ThreadChoice,
-  ) {}
+  ) {
+    this.#lastOpened = new LastOpened(options.stateDir);
+  }
+
+  /** Opens the context that the last run opened last: the first chat after a restart finds it warm. */
+  async reopen(): Promise<void> {
+    const model = await this.#lastOpened.take();
+    const station = model === null ? undefined : this.#byModel.get(model);
+    if (!station) return;
+    this.#open(station);
+    await Promise.all(this.#openings);
+    if (station.lane) await this.guard(station.lane, (lane) => lane.warmUp());
+  }
 
   /** False when its context could never fit. */
   add(spec: EngineModelSpec, path: string, weights: Weights): boolean {
@@ -50,6 +66,7 @@ export class Stations {
     if (!plan) return false;
     const key = `${spec.window} ${path}`;
     const station = this.#stations.get(key) ?? {
+      model: spec.id,
       weights,
       path,
       plan,
@@ -189,6 +206,7 @@ export class Stations {
     const context = await own.context(window, sequences, !exact, batch);
     const { threads } = this;
     station.lane = new Lane({ weights: own, context, sequences, window, exact, threads });
+    await this.#lastOpened.note(station.model);
   }
 
   /** A native failure leaves a context in an unknown state: its generations fail and it is made anew. */

@@ -102,7 +102,7 @@ export class Caches {
     if (this.#snapshots.full(owner)) throw new ApiError('overloaded');
     const texts = canonicalPrefix(wireMessages, wireTools);
     const body = encodeBody(texts);
-    const id = newCacheId(newBytes);
+    const id = newCacheId(newBytes, nowMs);
     const places = [await this.#quota.reserve(owner, body.length)];
     const hold = async (tokens: number) => {
       places.push(await this.#tokens.reserve(owner, tokens));

@@ -12,6 +12,12 @@ import { assertIntact } from './lmdb-file.js';
 export type Release = () => Promise<void>;
 export type Database = RootDatabase<Uint8Array, Buffer>;
 
+/** Options that the library documents and its types leave out. */
+interface Untyped {
+  readonly eventTurnBatching: boolean;
+  readonly txnStartThreshold: number;
+}
+
 /** Files this process has claimed: LMDB hands a second opener in one process the same environment. */
 const claimedPaths = new Set<string>();
 
@@ -79,7 +85,7 @@ function openFile(folder: string, file: string, readOnly = false, mapSize?: numb
   const path = join(folder, file);
   assertIntact(folder, path);
   try {
-    const options: RootDatabaseOptionsWithPath & { eventTurnBatching: boolean } = {
+    const options: RootDatabaseOptionsWithPath & Untyped = {
       path,
       noSubdir: true,
       encoding: 'binary',
@@ -88,6 +94,8 @@ function openFile(folder: string, file: string, readOnly = false, mapSize?: numb
       separateFlushed: true,
       // Off: with it a failed commit also rejects a promise that nobody can reach, and that ends the process.
       eventTurnBatching: false,
+      // Never: a writer that is woken in the middle of a turn takes the core from who still has to fill its transaction.
+      txnStartThreshold: 100_000,
       readOnly,
       ...(mapSize === undefined ? {} : { mapSize }),
     };

@@ -4,6 +4,7 @@
  */
 import { ApiError } from '../errors.js';
 import { limits } from '../limits.js';
+import { CommitGroups } from './commit-groups.js';
 import { FORMAT_RECORD, formatValue } from './data-format.js';
 import { bytesKey, keyBytes, rangeBounds } from './key-order.js';
 import {
@@ -27,6 +28,13 @@ import {
 
 /** With `separateFlushed` the promise of a commit carries the one of its flush. */
 type CommitPromise = Promise<boolean> & { readonly flushed?: Promise<unknown> };
+
+/** A change with its bytes made; `value` is null where it removes. */
+interface Step {
+  readonly change: StoreChange;
+  readonly key: Buffer;
+  readonly value: Buffer | null;
+}
 
 export interface LmdbStoreOptions {
   readonly folder: string;
@@ -59,6 +67,7 @@ export class LmdbStore implements Store {
   #version: number;
   #versionEnd: number;
   #flushed: Promise<unknown> = Promise.resolve();
+  readonly #groups = new CommitGroups(() => this.#flushed);
   #closing: Promise<void> | null = null;
 
   /** @throws Error naming the folder and the cure: not writable, damaged, or in use by another process. */
@@ -121,6 +130,11 @@ export class LmdbStore implements Store {
       value: change.type === 'put' ? Buffer.from(change.value) : null,
     }));
     this.#takeRoom(steps);
+    return await this.#groups.run(() => this.#write(steps));
+  }
+
+  /** All of one turn of the event loop become one transaction. */
+  #write(steps: readonly Step[]): Promise<boolean> {
     const version = this.#nextVersion();
     const conditions: CommitPromise[] = [];
     this.#guarded(steps, conditions, () => {
@@ -129,7 +143,7 @@ export class LmdbStore implements Store {
         else void this.#db.remove(key);
       }
     });
-    return await this.#settled(conditions);
+    return this.#settled(conditions);
   }
 
   async flushed(): Promise<void> {
@@ -137,15 +151,21 @@ export class LmdbStore implements Store {
   }
 
   close(): Promise<void> {
-    this.#closing ??= this.#db.close().then(this.#release);
+    this.#closing ??= this.#close();
     return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    await this.#groups.idle();
+    await this.#db.close();
+    await this.#release();
   }
 
   /**
    * LMDB's map has no end of its own that it reports: it grows with the file until the addresses or the disk do not
    * suffice, and the first of them would end the process. A commit that removes is let through, as it makes room.
    */
-  #takeRoom(steps: readonly { value: Buffer | null; key: Buffer }[]): void {
+  #takeRoom(steps: readonly Step[]): void {
     let bytes = 0;
     for (const { key, value } of steps) {
       if (value === null) return;
@@ -159,7 +179,7 @@ export class LmdbStore implements Store {
 
   /** Nests one condition block a change; the writes stand in the innermost. */
   #guarded(
-    steps: readonly { change: StoreChange; key: Buffer }[],
+    steps: readonly Step[],
     conditions: CommitPromise[],
     write: () => void,
     conditional = false,

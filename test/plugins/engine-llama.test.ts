@@ -3,7 +3,7 @@
  * It must never assert a time that a slower machine would miss.
  */
 import { existsSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -375,6 +375,33 @@ t.test('threads are measured once and remembered', async (t) => {
   const first = await plugin.open(options({ threads: null }));
   await first.close();
   t.ok(existsSync(join(stateDir, 'engine-llama-threads.json')));
+});
+
+t.test('the context that was opened last is open before anybody asks', async (t) => {
+  const folder = await mkdtemp(join(stateDir, 'reopened-'));
+  const note = join(folder, 'engine-llama-last-opened.json');
+  const open = () => plugin.open(options({ stateDir: folder }));
+  const first = await open();
+  t.notOk(existsSync(note), 'nobody has asked yet');
+  const cold = await answerOf(t, first, task({ maxTokens: 8 }));
+  t.same(JSON.parse(await readFile(note, 'utf8')), { model: 'm' });
+  await first.close();
+  // A note that is taken and written again means that the context was opened.
+  await writeFile(note, JSON.stringify({ model: 'tiny', older: true }));
+  const second = await open();
+  t.same(JSON.parse(await readFile(note, 'utf8')), { model: 'tiny' });
+  await second.close();
+  await writeFile(note, JSON.stringify({ model: 'm' }));
+  const warmed = await open();
+  const warm = await answerOf(t, warmed, task({ maxTokens: 8 }));
+  t.same(warm.ids, cold.ids, 'what it was warmed with is in no answer');
+  await warmed.close();
+  for (const odd of ['{"model": "gone"}', '{"model": 1}', 'no JSON']) {
+    await writeFile(note, odd);
+    const third = await open();
+    t.notOk(existsSync(note), `${odd} opens nothing`);
+    await third.close();
+  }
 });
 
 t.test('weights that are damaged or missing are named, with the cure', async (t) => {
