@@ -26,9 +26,6 @@ export interface LaneParts {
   readonly threads: ThreadChoice;
 }
 
-/** As many as the question after a cached prefix may have. */
-const WARM_UP_TOKENS = 32;
-
 export class Lane {
   readonly active = new Set<Job>();
   readonly #sequences: Sequences;
@@ -40,16 +37,6 @@ export class Lane {
     this.#prompts = new Prompts(this.#sequences, exact, (items, tokens) =>
       this.#evaluate('prompt', items, tokens),
     );
-  }
-
-  /** The first evaluation brings weights and working memory into the process. Before anything is admitted only. */
-  async warmUp(): Promise<void> {
-    const { context, threads } = this.parts;
-    const ids = Array.from({ length: WARM_UP_TOKENS }, (_, at) => at + 1);
-    // Past what learns from times: this one says nothing about the next.
-    const items = [{ sequence: 0, position: 0, ids, logits: true }];
-    await context.evaluate(items, threads.next('prompt'));
-    context.clear(0);
   }
 
   get hasFreeSlot(): boolean {

@@ -49,14 +49,13 @@ export class Stations {
     this.#lastOpened = new LastOpened(options.stateDir);
   }
 
-  /** Opens the context that the last run opened last: the first chat after a restart finds it warm. */
+  /** Opens the context that the last run opened last: the first chat after a restart need not wait for it. */
   async reopen(): Promise<void> {
     const model = await this.#lastOpened.take();
     const station = model === null ? undefined : this.#byModel.get(model);
     if (!station) return;
     this.#open(station);
     await Promise.all(this.#openings);
-    if (station.lane) await this.guard(station.lane, (lane) => lane.warmUp());
   }
 
   /** False when its context could never fit. */
