@@ -148,7 +148,7 @@ export class Body {
 
   #hold(chunk: ArrayBuffer): void {
     // The library empties the chunk when its callback returns, so a view would be a trap.
-    this.#chunks.push(Buffer.from(chunk.slice(0)));
+    this.#chunks.push(Buffer.from(new Uint8Array(chunk)));
     this.#heldBytes += chunk.byteLength;
     this.budget.take(chunk.byteLength);
   }

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
+import { openReadable } from '../../src/store/lmdb-open.js';
 import { LmdbStore } from '../../src/store/lmdb-store.js';
 import type { StoreChange } from '../../src/store/store.js';
 import { testStore } from '../contract/store.js';
@@ -104,6 +105,20 @@ t.test('kill -9 loses nothing that was flushed', async (t) => {
   );
   t.equal(textAt(store, 'last'), `value ${found.length - 1}`, 'and both halves of each commit');
   await store.close();
+});
+
+t.test('commits that come together are few transactions', async (t) => {
+  const folder = t.testdir();
+  const store = LmdbStore.open({ folder });
+  t.teardown(() => store.close());
+  const reader = openReadable(folder, 'records.mdb', true);
+  t.teardown(() => reader.close());
+  const transactions = () => (reader.getStats() as { lastTxnId: number }).lastTxnId;
+  const before = transactions();
+  const keys = Array.from({ length: 64 }, (_, at) => `at once ${at}`);
+  await Promise.all(keys.map((key) => store.commit([put(key, 'text'), put(`${key}, index`, '')])));
+  await store.flushed();
+  t.ok(transactions() - before <= 2, `${transactions() - before} transactions`);
 });
 
 t.test('a full disk is an error to come back after, and no more', async (t) => {

@@ -10,6 +10,7 @@ import { mutation } from './damage.js';
 import { form, purpose } from './file-client.js';
 import { type Random, seededRandom, testSeed } from './random-text.js';
 import { aliceKey, bobKey } from './service.js';
+import { TimedChats } from './timed-chats.js';
 
 export interface FuzzOptions {
   /** Ends in `/v1`. */
@@ -41,7 +42,6 @@ const headers = { authorization: `Bearer ${aliceKey}` };
 /** Documents of one round; after each the service is left alone for as many other requests as there were. */
 const ROUND = 25;
 const ANSWER_MS_MAX = 10 * 60_000;
-const PAUSE_MS = 10;
 
 export function goodDocuments(): GoodDocument[] {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
@@ -58,22 +58,22 @@ export async function fuzzFiles(options: FuzzOptions): Promise<FuzzResult> {
   const outcomes: Outcome[] = [];
   const quiet: number[] = [];
   const busy: number[] = [];
-  await timeOthers(url, quiet, () => quiet.length < ROUND);
-  quiet.length = 0;
-  for (let from = 0; from < mutations; from += ROUND) {
-    const count = Math.min(ROUND, mutations - from);
-    const documents = Array.from({ length: count }, (_, at) => damaged(good, random, from + at));
-    const before = busy.length;
-    let going = true;
-    const reading = inLanes(documents, lanes, async (document) => {
-      outcomes.push(await outcomeOf(url, document, seed));
-    }).finally(() => {
-      going = false;
-    });
-    await Promise.all([reading, timeOthers(url, busy, () => going)]);
-    const wanted = quiet.length + busy.length - before;
-    await timeOthers(url, quiet, () => quiet.length < wanted);
-    log(`${from + count} of ${mutations}: p99 ${p99(quiet)} ms quiet, ${p99(busy)} ms busy`);
+  const others = new TimedChats({ url, key: bobKey });
+  try {
+    await others.count(ROUND);
+    for (let from = 0; from < mutations; from += ROUND) {
+      const count = Math.min(ROUND, mutations - from);
+      const documents = Array.from({ length: count }, (_, at) => damaged(good, random, from + at));
+      const reading = inLanes(documents, lanes, async (document) => {
+        outcomes.push(await outcomeOf(url, document, seed));
+      });
+      const [beside] = await Promise.all([others.during(reading), reading]);
+      busy.push(...beside);
+      quiet.push(...(await others.count(beside.length)));
+      log(`${from + count} of ${mutations}: p99 ${p99(quiet)} ms quiet, ${p99(busy)} ms busy`);
+    }
+  } finally {
+    await others.close();
   }
   return {
     read: outcomes.filter((outcome) => outcome === null).length,
@@ -124,26 +124,6 @@ async function answer(address: string, method: string, body?: FormData) {
   const signal = AbortSignal.timeout(ANSWER_MS_MAX);
   const response = await fetch(address, { method, headers, signal, ...(body && { body }) });
   return { status: response.status, text: await response.text() };
-}
-
-/** A chat, from its first byte sent to its last one read, one after the other. */
-async function timeOthers(url: string, times: number[], more: () => boolean): Promise<void> {
-  const body = JSON.stringify({
-    model: 'svc-v1-8k',
-    messages: [{ role: 'user', content: 'a few words' }],
-  });
-  while (more()) {
-    const beganMs = performance.now();
-    const response = await fetch(`${url}/chat/completions`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${bobKey}`, 'content-type': 'application/json' },
-      body,
-    });
-    await response.text();
-    if (response.status !== 200) throw new Error(`a chat got ${response.status}`);
-    times.push(performance.now() - beganMs);
-    await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
-  }
 }
 
 async function inLanes<Item>(
