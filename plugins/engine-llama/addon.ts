@@ -173,11 +173,17 @@ function toPairs(flat: readonly number[]): { id: number; logit: number }[] {
 }
 
 /** Keeps the random state of one choice from token to token. */
+/** No choice has this seed (`choiceSeed`), so that the next one begins at the start of its own. */
+const NO_SEED = 2 ** 32 - 2;
+
+/** One choice's at a time. It holds a place for every word of the vocabulary: half a megabyte that V8 knows nothing of. */
 export class Sampler {
   readonly #addon: AddonSampler;
+  readonly #giveBack: (sampler: Sampler) => void;
 
-  constructor(Class: AddonSamplerClass, model: object) {
+  constructor(Class: AddonSamplerClass, model: object, giveBack: (sampler: Sampler) => void) {
     this.#addon = new Class(model);
+    this.#giveBack = giveBack;
   }
 
   configured({ grammar, ...config }: SamplerConfig): AddonSampler {
@@ -187,7 +193,14 @@ export class Sampler {
     return this.#addon;
   }
 
+  /** Whoever has it next finds nothing of what it was used for. */
   close(): void {
+    this.#addon.applyConfig({ temperature: 0, seed: NO_SEED });
+    this.#giveBack(this);
+  }
+
+  /** The place for the vocabulary stays until it is collected. */
+  dispose(): void {
     this.#addon.dispose();
   }
 }

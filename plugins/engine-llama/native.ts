@@ -100,6 +100,8 @@ function weightsError(path: string, cause: unknown, log: string): Error {
 }
 
 export class Weights {
+  /** As many as were ever at work at the same time. */
+  readonly #idleSamplers: Sampler[] = [];
   readonly facts: ModelFacts;
   readonly endId: number;
 
@@ -136,8 +138,13 @@ export class Weights {
     return new Context(context);
   }
 
+  /** One that was closed before, where there is one: what a disposed one holds is freed when V8 sees fit, which is late. */
   sampler(): Sampler {
-    return new Sampler(addonSampler(this.llama), addonModel(this.model));
+    const keep = (sampler: Sampler) => void this.#idleSamplers.push(sampler);
+    return (
+      this.#idleSamplers.pop() ??
+      new Sampler(addonSampler(this.llama), addonModel(this.model), keep)
+    );
   }
 
   /** @throws Error when the grammar does not parse. */
@@ -149,6 +156,7 @@ export class Weights {
   }
 
   async close(): Promise<void> {
+    for (const sampler of this.#idleSamplers.splice(0)) sampler.dispose();
     await this.model.dispose();
   }
 }

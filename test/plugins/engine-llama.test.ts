@@ -215,6 +215,15 @@ t.test('on the real model', async (t) => {
     t.notSame(free.ids[0], free.ids[1]);
   });
 
+  t.test('a sampler that is used again begins at the start of its seed', async (t) => {
+    const one = () => answer({ sampling: { ...GREEDY, temperature: 1, seed: 11 } });
+    const first = await one();
+    // The same sampler, without a penalty or a grammar of the choice before it.
+    await answer({ sampling: { ...GREEDY, temperature: 2, presencePenalty: 2, seed: 11 } });
+    t.same((await one()).ids, first.ids);
+    t.same((await one()).ids, first.ids);
+  });
+
   t.test('penalties are linear in the tokens of the choice, also negative ones', async (t) => {
     for (const [presence, frequency] of [
       [2, 2],
