@@ -182,8 +182,11 @@ export class Reader {
   }
 }
 
-/** Who chats waits for a token, who uploads for a document: with few cores the first goes before the second. */
-const NICE = 5;
+/**
+ * Who chats waits for a token, who uploads for a document: with few cores the first goes before the second, which still
+ * gets a tenth of one. At 19 a scanned page would not be read within its time beside a busy service.
+ */
+const NICE = 10;
 
 /** Threads inherit it from the one that starts them, and this comes before there are others. */
 function goLast(pid: number | undefined): void {

@@ -135,7 +135,7 @@ t.test('a process whose library broke is replaced, one that refused is not', asy
     });
     t.equal((await reader()) !== before, isReplaced, act);
   }
-  t.match(await reasonOf('nice'), { reason: `priority ${getPriority() + 5}` }, 'chats go first');
+  t.match(await reasonOf('nice'), { reason: `priority ${getPriority() + 10}` }, 'chats go first');
 });
 
 t.test('who gives up frees the lane, and owners take turns', async (t) => {
