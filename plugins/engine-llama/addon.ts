@@ -172,11 +172,13 @@ function toPairs(flat: readonly number[]): { id: number; logit: number }[] {
   return pairs;
 }
 
-/** Keeps the random state of one choice from token to token. */
 /** No choice has this seed (`choiceSeed`), so that the next one begins at the start of its own. */
 const NO_SEED = 2 ** 32 - 2;
 
-/** One choice's at a time. It holds a place for every word of the vocabulary: half a megabyte that V8 knows nothing of. */
+/**
+ * Keeps the random state of one choice from token to token, and holds a place for every word of the vocabulary: half a
+ * megabyte that V8 knows nothing of.
+ */
 export class Sampler {
   readonly #addon: AddonSampler;
   readonly #giveBack: (sampler: Sampler) => void;

@@ -19,12 +19,13 @@ export class LastOpened {
   /** Takes the note away: it is written again when that context is open. */
   async take(): Promise<string | null> {
     try {
-      const { model } = JSON.parse(await readFile(this.#file, 'utf8')) as { model?: unknown };
+      const text = await readFile(this.#file, 'utf8');
+      // First, so that one that cannot be taken away opens nothing either.
+      await rm(this.#file);
+      const { model } = JSON.parse(text) as { model?: unknown };
       return typeof model === 'string' ? model : null;
     } catch {
       return null;
-    } finally {
-      await rm(this.#file, { force: true });
     }
   }
 

@@ -76,7 +76,7 @@ function flags({ url, seed, phases, perOperation }: ApiRound, report: string): s
   return [
     '--no-color',
     ...['run', `${url}openapi.json`, '--checks', 'all', '--continue-on-failure'],
-    // `all` brings it back whatever the settings say; `what_was_created_is_there` asks it where it is right.
+    // Asked by `what_was_created_is_there` for all operations but the one whose path misleads it. `all` overrules the settings.
     ...['--exclude-checks', 'ensure_resource_availability'],
     // The shortest form of a failure takes many more requests to find: it is there for people.
     '--no-shrink',
