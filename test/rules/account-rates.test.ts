@@ -5,7 +5,13 @@
 import fc from 'fast-check';
 import t from 'tap';
 import type { ApiError } from '../../src/errors.js';
-import { type AccountState, accountTransition, restoredAccount } from '../../src/rules/account.js';
+import {
+  type AccountMessage,
+  type AccountRecord,
+  type AccountState,
+  accountTransition,
+  restoredAccount,
+} from '../../src/rules/account.js';
 import { type AccountPolicy, defaultPolicy } from '../../src/rules/account-policy.js';
 
 const MINUTE_MS = 60_000;
@@ -56,6 +62,8 @@ interface Entry {
 }
 
 class World {
+  /** What the store holds: nothing new before a message was taken, however often the service starts. */
+  record: AccountRecord | null = null;
   state: AccountState = restoredAccount(null, 'alice', null);
   nowMs = 1_700_000_000_000;
   /** What chats may use, of those that run. */
@@ -72,8 +80,13 @@ class World {
     else {
       // A clean end settles what runs; a crash leaves it to the next life, which does not know how much it used.
       while (this.running.length > 0) this.#lose(step.do === 'crash' ? step.part : null);
-      this.state = restoredAccount(this.state, 'alice', null);
+      this.state = restoredAccount(this.record, 'alice', null);
     }
+  }
+
+  #send(message: AccountMessage): void {
+    this.state = accountTransition(this.state, message, this.nowMs).next;
+    this.record = this.state;
   }
 
   #begin(tokens: number): void {
@@ -90,16 +103,12 @@ class World {
   /** Admission and reservation; a chat that gets only the first is settled with nothing. */
   #try(tokens: number): ApiError | null {
     try {
-      this.state = accountTransition(this.state, { type: 'admit', ...by }, this.nowMs).next;
+      this.#send({ type: 'admit', ...by });
     } catch (cause) {
       return cause as ApiError;
     }
     try {
-      this.state = accountTransition(
-        this.state,
-        { type: 'reserve', ...by, tokens },
-        this.nowMs,
-      ).next;
+      this.#send({ type: 'reserve', ...by, tokens });
       return null;
     } catch (cause) {
       this.requests.push({ atMs: this.nowMs, amount: 1 });
@@ -127,8 +136,7 @@ class World {
 
   #settle(used: number, reserved: number): void {
     const usage = { promptTokens: used, cachedTokens: 0, completionTokens: 0 };
-    const message = { type: 'settle', usage, reserved } as const;
-    this.state = accountTransition(this.state, message, this.nowMs).next;
+    this.#send({ type: 'settle', usage, reserved });
   }
 
   /** Whoever is told a sure time and waits for it gets in, even if all that runs uses all it may. */
