@@ -153,6 +153,8 @@ export const limits = {
   uploadRetryMs: 1_000,
   /** Gathered for one write to the disk. */
   uploadWriteBytes: 256 * KIB,
+  /** Files that are compared with one that may have the same bytes. */
+  contentComparedMax: 16,
   /** A text waits this long for its extraction, which may stand in a queue: less than the ten minutes of both SDKs. */
   contentWaitMsMax: 9 * 60_000,
   /** Of an extracted text, read and sent at once. */

@@ -9,6 +9,7 @@ import { limits } from '../limits.js';
 import type { Extraction } from '../pool/extraction.js';
 import type { FileMessage, FileRecord } from '../rules/file-state.js';
 import type { Blobs } from '../store/blobs.js';
+import { sameContent } from '../store/content-sample.js';
 import type { Store } from '../store/store.js';
 import { fileIdOf, fileKeys, sourceBlob, textBlob } from './file-records.js';
 
@@ -26,15 +27,18 @@ interface Run {
   readonly over: Promise<void>;
 }
 
-/** How a reading ended, for those who waited for the same bytes; null: without a verdict. */
-type Ended = { readonly id: string; readonly message: FileMessage } | null;
+interface Reading {
+  readonly id: string;
+  /** What it came to, for those who wait for the same bytes; null: no verdict. */
+  readonly ended: Promise<FileMessage | null>;
+}
 
 export class Extractions {
   readonly #parts: ExtractionsParts;
   /** By the file's id. */
   readonly #runs = new Map<string, Run>();
-  /** By owner and content. */
-  readonly #readings = new Map<string, Promise<Ended>>();
+  /** By owner and sample of the content: the first of those that are alike. */
+  readonly #readings = new Map<string, Reading>();
   #closed = false;
 
   constructor(parts: ExtractionsParts) {
@@ -78,33 +82,26 @@ export class Extractions {
       signal.throwIfAborted();
       const reading = this.#readings.get(content);
       if (reading === undefined) return await this.#lead(content, record, signal);
-      const ended = await unlessAborted(reading, signal);
-      const same = ended && (await this.#taken(ended.id, record.id, ended.message));
+      if (!(await this.#same(reading.id, record))) return await this.#verdict(record, signal);
+      const message = await unlessAborted(reading.ended, signal);
+      const same = message && (await this.#taken(reading.id, record.id, message));
       if (same) return same;
     }
   }
 
   #lead(content: string, record: FileRecord, signal: AbortSignal): Promise<FileMessage> {
-    const { id } = record;
     const verdict = this.#verdict(record, signal);
-    const ended = verdict
-      .then(
-        (message): Ended => ({ id, message }),
-        () => null,
-      )
-      .finally(() => this.#readings.delete(content));
-    this.#readings.set(content, ended);
+    const ended = verdict.catch(() => null).finally(() => this.#readings.delete(content));
+    this.#readings.set(content, { id: record.id, ended });
     return verdict;
   }
 
   async #verdict(record: FileRecord, signal: AbortSignal): Promise<FileMessage> {
-    const known = await this.#earlier(record);
-    if (known !== null) return known;
     let delayMs: number = limits.extractionRetryMs;
     let broken = 0;
     for (;;) {
       try {
-        return await this.#read(record, signal);
+        return (await this.#earlier(record)) ?? (await this.#read(record, signal));
       } catch (cause) {
         signal.throwIfAborted();
         if (!passes(cause)) {
@@ -134,13 +131,32 @@ export class Extractions {
   /** The text of an earlier file with the same bytes. A refusal is not taken over: it may have been bad luck. */
   async #earlier(record: FileRecord): Promise<FileMessage | null> {
     const { store } = this.#parts;
-    const [entry] = store.page({ prefix: fileKeys.content(record), limit: 1 });
-    const id = entry === undefined ? null : fileIdOf(entry);
-    const stored = id === null ? null : store.get(fileKeys.record(id));
-    if (id === null || stored === null) return null;
-    const { progress } = decodeRecord<FileRecord>(stored.value);
-    if (progress.status !== 'ok') return null;
+    const prefix = fileKeys.content(record);
+    for (const entry of store.page({ prefix, limit: limits.contentComparedMax })) {
+      const message = await this.#from(fileIdOf(entry), record);
+      if (message !== null) return message;
+    }
+    return null;
+  }
+
+  async #from(id: string, record: FileRecord): Promise<FileMessage | null> {
+    const stored = this.#parts.store.get(fileKeys.record(id));
+    if (stored === null) return null;
+    const { progress, bytes } = decodeRecord<FileRecord>(stored.value);
+    if (progress.status !== 'ok' || bytes !== record.bytes) return null;
+    if (!(await this.#same(id, record))) return null;
     return await this.#taken(id, record.id, { type: 'extracted', document: progress.document });
+  }
+
+  /** What cannot be compared is read for itself. */
+  async #same(id: string, record: FileRecord): Promise<boolean> {
+    const { blobs, report } = this.#parts;
+    try {
+      return await sameContent(blobs.path(sourceBlob(id)), blobs.path(sourceBlob(record.id)));
+    } catch (cause) {
+      report(cause);
+      return false;
+    }
   }
 
   /** null: the text has gone with its file. */

@@ -14,7 +14,7 @@ export const fileKeys = {
   owned: (owner: string): StoreKey => ['file-by-owner', owner],
   /** Files whose extraction is not over. */
   extracting: ['file-extracting'],
-  /** Extracted files with the same text. */
+  /** Extracted files that may have the same text. */
   content: (record: Pick<FileRecord, 'owner' | 'sha256' | 'filename'>): StoreKey => [
     'file-by-content',
     record.owner,
@@ -25,8 +25,8 @@ export const fileKeys = {
 const EMPTY = new Uint8Array(0);
 
 /**
- * Files of one owner with equal keys have the same text. The end of the name is in it, because it decides what bytes
- * mean that do not say so themselves: rows of a `.csv` are lines of a `.txt`.
+ * Files of one owner with equal keys have the same text if their bytes are equal. The end of the name is in it, because
+ * it decides what bytes mean that do not say so themselves: rows of a `.csv` are lines of a `.txt`.
  */
 export function contentKey({ sha256, filename }: Pick<FileRecord, 'sha256' | 'filename'>): string {
   const end = extname(filename).toLowerCase();

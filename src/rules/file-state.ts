@@ -25,7 +25,7 @@ export interface FileRecord {
   /** Data only: no path is made of it. */
   readonly filename: string;
   readonly bytes: number;
-  /** Of the bytes, hexadecimal. */
+  /** Of a sample of the bytes, hexadecimal: equal for equal bytes, and seldom for others. */
   readonly sha256: string;
   readonly createdS: number;
   readonly progress: FileProgress;

@@ -2,12 +2,12 @@
  * Owns the bytes of files on the disk: a private folder, generated names, whole blobs or none.
  * It must never make a path of anything a client sent, nor call a blob kept that a power cut could take.
  */
-import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { chmod, type FileHandle, link, mkdir, open, opendir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ApiError } from '../errors.js';
 import { limits } from '../limits.js';
+import { ContentSample } from './content-sample.js';
 
 const NAME = /^[a-z0-9]{1,64}(\.[a-z]{1,16})?$/;
 /** What is not whole yet. */
@@ -16,7 +16,7 @@ const PRIVATE = { folder: 0o700, file: 0o600 };
 
 export interface KeptBlob {
   readonly bytes: number;
-  /** Hexadecimal. */
+  /** Of a sample of the bytes: see `ContentSample`. */
   readonly sha256: string;
 }
 
@@ -113,7 +113,7 @@ export class Blobs {
 
 /** One blob on its way to the disk. Either `keep` or `discard` ends it. */
 export class BlobWriter {
-  readonly #hash = createHash('sha256');
+  readonly #sample = new ContentSample();
   #gathered: Buffer[] = [];
   #gatheredBytes = 0;
   #bytes = 0;
@@ -148,7 +148,7 @@ export class BlobWriter {
       await this.discard();
       throw cause;
     }
-    return { bytes: this.#bytes, sha256: this.#hash.digest('hex') };
+    return { bytes: this.#bytes, sha256: this.#sample.digest() };
   }
 
   /** Does nothing to a blob that was kept. */
@@ -162,8 +162,7 @@ export class BlobWriter {
     const pieces = this.#gathered;
     this.#gathered = [];
     this.#gatheredBytes = 0;
-    // Hashed in what is at hand for the disk, so that a file in tiny pieces costs no more than one in large ones.
-    for (const piece of pieces) this.#hash.update(piece);
+    for (const piece of pieces) this.#sample.update(piece);
     let rest = pieces;
     while (rest.length > 0) rest = await this.#writeOnce(rest);
   }

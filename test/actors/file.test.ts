@@ -179,6 +179,36 @@ t.test('uploads at once never pass the bounds of count and bytes, in any order',
   t.equal(files.get('alice', last).bytes, 1000, 'all that was taken was given back');
 });
 
+/** Alike in length and sample: they differ in one byte between two sampled stretches. */
+function alike(mark: string): string {
+  return `${'x'.repeat(150 * 1024)}${mark}${'x'.repeat(40 * 1024)}`;
+}
+
+t.test('contents that differ where no sample looks are read each for itself', async (t) => {
+  let open = () => {};
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  const gated: Act = async (request) => {
+    await opened;
+    return await read(request);
+  };
+  const { files, begun, faults } = await world(t, [gated], { count: 10, bytes: 4 ** 12 });
+  const ids = [await add(files, alike('a')), await add(files, alike('b'))];
+  ids.push(await add(files, alike('a')));
+  t.ok(await eventually(() => begun.length === 2), 'the second does not wait for the first');
+  open();
+  for (const id of ids) await files.extracted('alice', id, never);
+  t.equal(begun.length, 2, 'the third has the text of the first');
+  for (const mark of ['b', 'a']) {
+    await files.extracted('alice', await add(files, alike(mark)), never);
+    t.equal(begun.length, 2, `${mark} is found behind those that are alike`);
+  }
+  await files.extracted('alice', await add(files, alike('c')), never);
+  t.equal(begun.length, 3);
+  t.same(faults, []);
+});
+
 function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, each) => total + each, 0);
 }

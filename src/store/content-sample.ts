@@ -1,0 +1,79 @@
+/**
+ * Owns what tells contents apart without reading all of each: a hash of parts of the bytes, and a comparison of all of them.
+ * It must never take contents for the same because their hashes are.
+ */
+import { createHash } from 'node:crypto';
+import { constants } from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
+
+const KIB = 1024;
+/** Up to here every byte is hashed: most documents are no longer, and those of one program begin alike. */
+const HEAD_BYTES = 128 * KIB;
+/** After it the beginning of each stretch, so that a large file costs a hundredth of its hash. */
+const STRETCH_BYTES = 64 * KIB;
+const SAMPLE_BYTES = KIB;
+const COMPARED_BYTES = 256 * KIB;
+
+/** Equal contents have equal samples, however they are cut into pieces; other contents seldom have. */
+export class ContentSample {
+  readonly #hash = createHash('sha256');
+  #bytes = 0;
+
+  update(piece: Buffer): void {
+    const from = this.#bytes;
+    const to = from + piece.length;
+    this.#bytes = to;
+    this.#take(piece, 0, Math.min(to, HEAD_BYTES) - from);
+    let stretch = Math.max(HEAD_BYTES, from - (from % STRETCH_BYTES));
+    for (; stretch < to; stretch += STRETCH_BYTES) {
+      this.#take(piece, stretch - from, Math.min(to, stretch + SAMPLE_BYTES) - from);
+    }
+  }
+
+  #take(piece: Buffer, start: number, end: number): void {
+    if (end > Math.max(0, start)) this.#hash.update(piece.subarray(Math.max(0, start), end));
+  }
+
+  /** SHA-256, hexadecimal. */
+  digest(): string {
+    return this.#hash.digest('hex');
+  }
+}
+
+/** Byte by byte, with two buffers of memory. False where one of the two is not there (any more). */
+export async function sameContent(one: string, other: string): Promise<boolean> {
+  const handles: FileHandle[] = [];
+  try {
+    for (const path of [one, other]) {
+      handles.push(await open(path, constants.O_RDONLY | constants.O_NOFOLLOW));
+    }
+    const [first, second] = handles as [FileHandle, FileHandle];
+    return await sameBytes(first, second);
+  } catch (cause) {
+    if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') return false;
+    throw cause;
+  } finally {
+    for (const handle of handles) await handle.close();
+  }
+}
+
+async function sameBytes(one: FileHandle, other: FileHandle): Promise<boolean> {
+  const left = Buffer.allocUnsafe(COMPARED_BYTES);
+  const right = Buffer.allocUnsafe(COMPARED_BYTES);
+  for (let at = 0; ; at += COMPARED_BYTES) {
+    const [a, b] = await Promise.all([filled(one, left, at), filled(other, right, at)]);
+    if (!a.equals(b)) return false;
+    if (a.length < COMPARED_BYTES) return true;
+  }
+}
+
+/** Shorter than the buffer only at the end of the file: a read may give less than there is. */
+async function filled(handle: FileHandle, buffer: Buffer, at: number): Promise<Buffer> {
+  let bytes = 0;
+  while (bytes < buffer.length) {
+    const { bytesRead } = await handle.read(buffer, bytes, buffer.length - bytes, at + bytes);
+    if (bytesRead === 0) break;
+    bytes += bytesRead;
+  }
+  return buffer.subarray(0, bytes);
+}
