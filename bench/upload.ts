@@ -34,7 +34,7 @@ export const question: Question = {
       ],
       lines,
       notes: [
-        'On disk: written and flushed before the answer, as preface does, which also takes the form apart and hashes the file.',
+        'On disk: written and flushed before the answer, as preface does, which also takes the form apart.',
         'Memory: the highest resident size of the main process during the upload, less that before it.',
       ],
       close: async () => {

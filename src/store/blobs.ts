@@ -117,6 +117,8 @@ export class BlobWriter {
   #gathered: Buffer[] = [];
   #gatheredBytes = 0;
   #bytes = 0;
+  /** The one before: while it is on its way, the next is gathered. Whoever waits for it hears its failure. */
+  #writing: Promise<void> = Promise.resolve();
   #open = true;
 
   constructor(
@@ -137,10 +139,18 @@ export class BlobWriter {
     if (this.#gatheredBytes >= limits.uploadWriteBytes) await this.#flush();
   }
 
+  /** Resolves when there is memory for more. */
+  async #flush(): Promise<void> {
+    await this.#writing;
+    this.#writing = this.#writeGathered();
+    this.#writing.catch(() => {});
+  }
+
   /** Resolves when the blob would survive a power cut. @throws ApiError `unavailable`; then nothing is left. */
   async keep(): Promise<KeptBlob> {
     try {
       await this.#flush();
+      await this.#writing;
       await onDisk(() => this.handle.sync());
       await this.#close();
       await onDisk(this.settle);
@@ -154,11 +164,12 @@ export class BlobWriter {
   /** Does nothing to a blob that was kept. */
   async discard(): Promise<void> {
     this.#gathered = [];
+    await this.#writing.catch(() => {});
     await this.#close();
     await rm(this.path, { force: true });
   }
 
-  async #flush(): Promise<void> {
+  async #writeGathered(): Promise<void> {
     const pieces = this.#gathered;
     this.#gathered = [];
     this.#gatheredBytes = 0;
