@@ -9,7 +9,6 @@ import { limits } from '../limits.js';
 import type { Extraction } from '../pool/extraction.js';
 import type { FileMessage, FileRecord } from '../rules/file-state.js';
 import type { Blobs } from '../store/blobs.js';
-import { sameContent } from '../store/content-sample.js';
 import type { Store } from '../store/store.js';
 import { fileIdOf, fileKeys, sourceBlob, textBlob } from './file-records.js';
 
@@ -152,7 +151,7 @@ export class Extractions {
   async #same(id: string, record: FileRecord): Promise<boolean> {
     const { blobs, report } = this.#parts;
     try {
-      return await sameContent(blobs.path(sourceBlob(id)), blobs.path(sourceBlob(record.id)));
+      return await blobs.same(sourceBlob(id), sourceBlob(record.id));
     } catch (cause) {
       report(cause);
       return false;

@@ -7,7 +7,7 @@ import { chmod, type FileHandle, link, mkdir, open, opendir, rename, rm } from '
 import { join } from 'node:path';
 import { ApiError } from '../errors.js';
 import { limits } from '../limits.js';
-import { ContentSample } from './content-sample.js';
+import { ContentSample, sameContent } from './content-sample.js';
 
 const NAME = /^[a-z0-9]{1,64}(\.[a-z]{1,16})?$/;
 /** What is not whole yet. */
@@ -72,6 +72,11 @@ export class Blobs {
       await this.#settle(to);
       return true;
     });
+  }
+
+  /** Byte by byte. False where one of the two is not there. */
+  async same(one: string, other: string): Promise<boolean> {
+    return await sameContent(this.path(one), this.path(other));
   }
 
   /** For reading only. */
