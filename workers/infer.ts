@@ -6,7 +6,7 @@ import { Socket } from 'node:net';
 import { type ErrorValue, toErrorValue } from '../src/errors.js';
 import type { Engine, EngineEvent } from '../src/plugin/contract.js';
 import { loadPlugin } from '../src/plugin/load.js';
-import type { FromEngine, InferTask, ToEngine } from '../src/pool/messages.js';
+import type { EngineRef, FromEngine, InferTask, ToEngine } from '../src/pool/messages.js';
 import {
   joinEvents,
   runStream,
@@ -17,24 +17,38 @@ import { pipeTransport, portTransport, type Transport } from '../src/pool/transp
 
 type Asker = Transport<FromEngine, ToEngine>;
 
+type ServeTask = Extract<InferTask, { type: 'serve' }>;
+
 /** Resolves when nobody asks any more, or when the engine could not be opened, which the asker has then been told. */
-export default async function infer({ engine: ref, asker }: InferTask): Promise<void> {
-  const transport = open(asker);
+export default async function infer(task: InferTask): Promise<void> {
+  if (task.type === 'prepare') return await prepare(task.engine);
+  const transport = open(task.asker);
   try {
-    const plugin = await loadPlugin(ref.module, 'engine');
-    await serve(await plugin.open(ref.options), transport);
+    const { module, options } = task.engine;
+    const plugin = await loadPlugin(module, 'engine');
+    await serve(await plugin.open(options), transport, task.warmFirst);
   } catch (cause) {
     transport.send({ type: 'failed', error: toErrorValue(cause) });
     await new Promise<void>((resolve) => transport.finish(resolve));
   }
 }
 
-function open(asker: InferTask['asker']): Asker {
+async function prepare({ module }: EngineRef): Promise<void> {
+  try {
+    const plugin = await loadPlugin(module, 'engine');
+    await plugin.prepare?.();
+  } catch {
+    // There is nobody to tell yet: opening it fails again, and says why.
+  }
+}
+
+function open(asker: ServeTask['asker']): Asker {
   if (typeof asker !== 'number') return portTransport(asker, joinEvents);
   return pipeTransport(new Socket({ fd: asker, readable: true, writable: true }), joinEvents);
 }
 
-async function serve(engine: Engine, transport: Asker): Promise<void> {
+async function serve(engine: Engine, transport: Asker, warmFirst: boolean): Promise<void> {
+  if (warmFirst) await engine.warm?.();
   const send = (message: FromEngine) => transport.send(message);
   const controls = new StreamControls((stream, control) =>
     runStream(stream, control, eventsOf(engine, control), send, engineError),
@@ -46,6 +60,7 @@ async function serve(engine: Engine, transport: Asker): Promise<void> {
     }
   });
   send({ type: 'ready', models: engine.models() });
+  if (!warmFirst) await engine.warm?.();
   await new Promise<void>((resolve) => transport.onClose(resolve));
   await engine.close();
 }

@@ -20,11 +20,21 @@ import { Snapshots } from './snapshots.js';
 import { Stations } from './stations.js';
 import { ThreadChoice, threadCounts } from './threads.js';
 
-const plugin: EnginePlugin = { kind: 'engine', name: 'engine-llama', contract: 1, open };
+const plugin: EnginePlugin = { kind: 'engine', name: 'engine-llama', contract: 1, prepare, open };
 export default plugin;
 
+/** Made ahead for the next `open`: the library tests its binary in a process of its own, for most of a second. */
+let prepared: Promise<Runtime> | null = null;
+
+async function prepare(): Promise<void> {
+  prepared ??= Runtime.open();
+  await prepared;
+}
+
 async function open(options: EngineOptions): Promise<Engine> {
-  const runtime = await Runtime.open();
+  const opening = prepared ?? Runtime.open();
+  prepared = null;
+  const runtime = await opening;
   try {
     return await openEngine(runtime, options);
   } catch (cause) {
@@ -52,10 +62,8 @@ async function openEngine(runtime: Runtime, options: EngineOptions): Promise<Eng
       models.push({ id, window, fingerprint, slots, logprobs: true, vision: false });
     }
   }
-  const [snapshots] = await Promise.all([
-    Snapshots.open(join(options.stateDir, 'snapshots'), options.snapshotBytesMax),
-    stations.reopen(),
-  ]);
+  const folder = join(options.stateDir, 'snapshots');
+  const snapshots = await Snapshots.open(folder, options.snapshotBytesMax);
   return newEngine({ runtime, stations, snapshots, models, exact: options.exact });
 }
 
@@ -127,6 +135,7 @@ function newEngine({ runtime, stations, snapshots, models, exact }: Parts): Engi
       return await keeper.prefill(task, signal);
     },
     forget: (snapshot) => keeper.forget(snapshot),
+    warm: () => stations.reopen(),
     close() {
       closing ??= scheduler
         .close()

@@ -28,11 +28,16 @@ export class Scheduler {
     this.#woken = true;
     this.#wake?.();
     this.#wake = null;
-    if (!this.#closing) this.#running ??= this.#run();
+    // Without work the run would be over before it is noted, and its note would keep all later ones from beginning.
+    if (this.#hasWork) this.#running ??= this.#run();
+  }
+
+  get #hasWork(): boolean {
+    return !this.#closing && (!this.stations.idle || this.#between.length > 0);
   }
 
   async #run(): Promise<void> {
-    while (!this.#closing && (!this.stations.idle || this.#between.length > 0)) {
+    while (this.#hasWork) {
       this.#woken = false;
       for (const task of this.#between.splice(0)) task();
       await this.stations.settle();

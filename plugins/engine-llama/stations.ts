@@ -53,7 +53,9 @@ export class Stations {
   async reopen(): Promise<void> {
     const model = await this.#lastOpened.take();
     const station = model === null ? undefined : this.#byModel.get(model);
-    if (!station) return;
+    // Somebody who came meanwhile has a better claim to the memory.
+    const others = [...this.#stations.values()].some(({ lane, opening }) => lane || opening);
+    if (!station || others) return;
     this.#open(station);
     await Promise.all(this.#openings);
   }

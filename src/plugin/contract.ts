@@ -248,10 +248,21 @@ export interface Engine {
   prefill(task: PrefillTask, signal: AbortSignal): Promise<SnapshotInfo>;
   /** Frees memory and disk of a snapshot, for every model. Unknown names are fine. */
   forget(snapshot: string): Promise<void>;
+  /**
+   * What the first task would wait for. A start of the service waits for it; an engine that takes the place of one that
+   * died serves meanwhile.
+   */
+  warm?(): Promise<void>;
   close(): Promise<void>;
 }
 
-export type EnginePlugin = Plugin<'engine', EngineOptions, Engine>;
+export interface EnginePlugin extends Plugin<'engine', EngineOptions, Engine> {
+  /**
+   * Done in a process that stands by until the one at work dies: what `open` needs long for and little memory, so no
+   * weights. What fails here is met again, and told, by `open`.
+   */
+  prepare?(): Promise<void>;
+}
 
 // ---------------------------------------------------------------- extractor
 

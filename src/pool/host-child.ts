@@ -1,17 +1,18 @@
 /**
  * Owns the inside of a host process: a Piscina pool whose inference worker speaks to the parent by itself.
- * It must end with its parent and with its worker: the parent starts a fresh one.
+ * It must open nothing before the parent says so, and end with its parent and with its worker.
  */
-import type { HostStart, InferTask } from './messages.js';
+import { createInterface } from 'node:readline';
+import type { HostOpen, HostStart, InferTask } from './messages.js';
 import { Pool } from './pool.js';
 
 /** The pipe the parent made beside the three standard ones. The worker reads it: a relay here would cost every piece. */
 const PIPE_FD = 3;
 
-async function main({ engine }: HostStart): Promise<void> {
-  // Standard input says nothing more; that it ends says that the parent has. A worker in a native call would hold up an
-  // ordinary exit.
-  process.stdin.resume().once('close', () => process.kill(process.pid, 'SIGKILL'));
+/** Of standard input: arguments of a process are for everybody to read, and the start may hold keys. */
+type Lines = AsyncIterator<string>;
+
+async function main(lines: Lines): Promise<void> {
   // A terminal's interrupt reaches the whole group; the parent decides when its streams have ended.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {});
   const pool = new Pool<InferTask, void>({
@@ -23,8 +24,21 @@ async function main({ engine }: HostStart): Promise<void> {
     sleepsBetweenTasks: false,
     onThreadError: fail,
   });
-  await pool.run({ engine, asker: PIPE_FD }).catch(fail);
+  const { engine } = await next<HostStart>(lines);
+  const prepared = pool.run({ type: 'prepare', engine });
+  const { warmFirst } = await next<HostOpen>(lines);
+  // Nothing more is said; that there is an end says that the parent has met its own.
+  void next(lines);
+  await prepared;
+  await pool.run({ type: 'serve', engine, asker: PIPE_FD, warmFirst });
   process.exit(1);
+}
+
+async function next<Line>(lines: Lines): Promise<Line> {
+  const { value, done } = await lines.next();
+  // A worker in a native call would hold up an ordinary exit.
+  if (done) process.kill(process.pid, 'SIGKILL');
+  return JSON.parse(value) as Line;
 }
 
 function fail(cause: unknown): never {
@@ -32,16 +46,4 @@ function fail(cause: unknown): never {
   process.exit(1);
 }
 
-/** The first line of standard input. Arguments of a process are for everybody to read, and the start may hold keys. */
-async function readStart(): Promise<HostStart> {
-  let text = '';
-  for await (const chunk of process.stdin
-    .setEncoding('utf8')
-    .iterator({ destroyOnReturn: false })) {
-    text += chunk;
-    if (text.endsWith('\n')) break;
-  }
-  return JSON.parse(text) as HostStart;
-}
-
-void readStart().then(main, fail);
+main(createInterface({ input: process.stdin })[Symbol.asyncIterator]()).catch(fail);

@@ -14,7 +14,7 @@ import type {
   SnapshotInfo,
 } from '../plugin/contract.js';
 import { childPipe, startChild } from './child.js';
-import type { EngineWork, FromEngine, HostStart, ToEngine } from './messages.js';
+import type { EngineWork, FromEngine, HostOpen, HostStart, ToEngine } from './messages.js';
 import {
   type EngineState,
   refused,
@@ -32,6 +32,8 @@ export interface HostOptions {
   /** `limits.hostPingMs` and `hostPingsMax` if absent. */
   readonly pingMs?: number;
   readonly pingsMax?: number;
+  /** `limits.hostStandByDelayMs` if absent. */
+  readonly standByDelayMs?: number;
   /** The process ended by itself; another is on its way. */
   readonly onEnded?: (reason: string) => void;
 }
@@ -51,10 +53,13 @@ const RESTARTING: ErrorValue = {
 
 export class Host {
   #child: ChildProcess | null = null;
+  /** Takes the place of the one that dies: its engine is imported and what takes long is done, but for the weights. */
+  #standBy: ChildProcess | null = null;
   #client: TokenStreamClient | null = null;
   #closed = false;
   /** The present engine has said that it is open. */
   #opened = false;
+  #everOpened = false;
   readonly #watchers: HostWatcher[] = [];
   #delayMs: number = limits.hostRestartDelayMs;
   #onFirstState: (state: EngineState) => void = () => {};
@@ -128,19 +133,15 @@ export class Host {
 
   close(): Promise<void> {
     this.#closed = true;
-    const child = this.#child;
-    if (child === null || child.exitCode !== null || child.signalCode !== null) {
-      return Promise.resolve();
-    }
-    return new Promise((resolve) => {
-      child.once('exit', () => resolve());
-      child.kill('SIGKILL');
-    });
+    return Promise.all([killed(this.#child), killed(this.#standBy)]).then(() => {});
   }
 
   #spawn(): void {
-    const child = this.#fork();
+    const child = this.#standBy ?? this.#fork();
+    this.#standBy = null;
     this.#child = child;
+    const open: HostOpen = { warmFirst: !this.#everOpened };
+    child?.stdin?.write(`${JSON.stringify(open)}\n`);
     const transport = childPipe<ToEngine, FromEngine>(child);
     if (transport === null) {
       this.#died(child, 'it could not be started');
@@ -162,7 +163,7 @@ export class Host {
         start: this.options.start,
         input: true,
         prints: true,
-        onEnd: (child, how) => this.#died(child, how),
+        onEnd: (child, how) => this.#ended(child, how),
       });
     } catch (cause) {
       this.options.log(`inference process: ${cause instanceof Error ? cause.message : cause}`);
@@ -179,7 +180,13 @@ export class Host {
   #ready(): void {
     this.#delayMs = limits.hostRestartDelayMs;
     this.#opened = true;
+    this.#everOpened = true;
     this.#watch();
+    const { clock, standByDelayMs = limits.hostStandByDelayMs } = this.options;
+    // Later, so that it takes no time from the first to ask.
+    clock.after(standByDelayMs, () => {
+      if (!this.#closed) this.#standBy ??= this.#fork();
+    });
     for (const watcher of this.#watchers) watcher.back();
   }
 
@@ -203,6 +210,15 @@ export class Host {
     });
   }
 
+  #ended(child: ChildProcess, how: string): void {
+    if (child !== this.#standBy) {
+      this.#died(child, how);
+      return;
+    }
+    this.#standBy = null;
+    this.options.log(`the inference process that stands by ended (${how})`);
+  }
+
   #died(child: ChildProcess | null, how: string): void {
     if (this.#child !== child || this.#closed) return;
     this.#client = null;
@@ -214,10 +230,23 @@ export class Host {
     const error = { row: 'server', values: { error: `the inference process ended: ${how}` } };
     this.#onFirstState({ type: 'failed', error: { ...error, extra: {} } as ErrorValue });
     this.options.onEnded?.(how);
+    if (this.#standBy) {
+      this.options.log(`inference process ended (${how}), the one that stood by takes its place`);
+      this.#spawn();
+      return;
+    }
     this.options.log(`inference process ended (${how}), next start in ${this.#delayMs} ms`);
     this.options.clock.after(this.#delayMs, () => {
       if (!this.#closed) this.#spawn();
     });
     this.#delayMs = Math.min(this.#delayMs * 2, limits.hostRestartDelayMsMax);
   }
+}
+
+async function killed(child: ChildProcess | null): Promise<void> {
+  if (child === null || child.exitCode !== null || child.signalCode !== null) return;
+  await new Promise((resolve) => {
+    child.once('exit', resolve);
+    child.kill('SIGKILL');
+  });
 }

@@ -77,18 +77,29 @@ export type FromEngine =
 export type EngineRef = PluginRef<EngineOptions>;
 
 /**
- * The one task of an inference worker: open the engine and serve its streams until whoever asks is gone. Their work,
- * credit and cancel come to the worker itself, in order; a task for each stream would cost more than an echo.
+ * The tasks of an inference worker: make ready what takes long, then open the engine and serve its streams until whoever
+ * asks is gone. Their work, credit and cancel come to the worker itself, in order; a task for each stream would cost more
+ * than an echo.
  */
-export interface InferTask {
-  readonly engine: EngineRef;
-  /** The number of an open file, a pipe to the parent process; or a port, within one process. */
-  readonly asker: number | MessagePort;
-}
+export type InferTask =
+  | { readonly type: 'prepare'; readonly engine: EngineRef }
+  | {
+      readonly type: 'serve';
+      readonly engine: EngineRef;
+      /** The number of an open file, a pipe to the parent process; or a port, within one process. */
+      readonly asker: number | MessagePort;
+      /** Whether the engine is warm before it is ready: see `Engine.warm`. */
+      readonly warmFirst: boolean;
+    };
 
 /** What a host process is started with, as a line of JSON on its standard input. */
 export interface HostStart {
   readonly engine: EngineRef;
+}
+
+/** The line after it, when the process is to open its engine: until then it stands by. */
+export interface HostOpen {
+  readonly warmFirst: boolean;
 }
 
 // ------------------------------------------------- extraction pool: one document, one value

@@ -386,10 +386,33 @@ t.test('threads are measured once and remembered', async (t) => {
   t.ok(existsSync(join(stateDir, 'engine-llama-threads.json')));
 });
 
+t.test(
+  'a generation that is given up while its context is opened leaves a working engine',
+  async (t) => {
+    const engine = await plugin.open(options());
+    t.teardown(() => engine.close());
+    const leaver = new AbortController();
+    const given = engine.generate(task(), control({ signal: leaver.signal }));
+    const first = given[Symbol.asyncIterator]().next();
+    setImmediate(() => leaver.abort());
+    await first.catch(() => null);
+    // Until the context is open and nobody waits for it.
+    const other = await plugin.open(options());
+    await answerOf(t, other, task({ maxTokens: 1 }));
+    await other.close();
+    const { ids } = await answerOf(t, engine, task({ maxTokens: 3 }));
+    t.equal(ids[0]?.length, 3);
+  },
+);
+
 t.test('the context that was opened last is open before anybody asks', async (t) => {
   const folder = await mkdtemp(join(stateDir, 'reopened-'));
   const note = join(folder, 'engine-llama-last-opened.json');
-  const open = () => plugin.open(options({ stateDir: folder }));
+  const open = async () => {
+    const engine = await plugin.open(options({ stateDir: folder }));
+    await engine.warm?.();
+    return engine;
+  };
   const first = await open();
   t.notOk(existsSync(note), 'nobody has asked yet');
   const cold = await answerOf(t, first, task({ maxTokens: 8 }));

@@ -48,7 +48,7 @@ async function openThread(): Promise<OpenedStreams> {
   const fail = (fault: unknown) => {
     throw fault;
   };
-  const serving = pool.run({ engine, asker: port2 }, [port2]);
+  const serving = pool.run({ type: 'serve', engine, asker: port2, warmFirst: true }, [port2]);
   const client = await new Promise<TokenStreamClient>((resolve) => {
     const made = new TokenStreamClient(transport, () => resolve(made), fail, 256);
   });

@@ -4,7 +4,7 @@
  */
 import { execFileSync } from 'node:child_process';
 
-/** NaN while there is none. */
+/** NaN while there is none. The oldest: one that stands by for it is younger. */
 export function enginePid(): number {
   const children = execFileSync('ps', ['-o', 'pid=,args=', '--ppid', String(process.pid)]);
   const line = children

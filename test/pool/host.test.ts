@@ -1,0 +1,108 @@
+/** Owns the proof that a process stands by for the one at work, takes its place, and costs nothing when it is not needed. */
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import t, { type Test } from 'tap';
+import { systemClock } from '../../src/clock.js';
+import { Host } from '../../src/pool/host.js';
+import { echoTask, Recorder } from '../contract/token-stream.js';
+import { NOTES } from '../support/engine-noted.js';
+import { eventually } from '../support/raw-client.js';
+
+const options = {
+  models: [{ id: 'm', weights: null, window: 8192 }],
+  exact: true,
+  threads: null,
+  slots: 4,
+  memoryBytesMax: 1,
+  snapshotBytesMax: 1,
+  stateDir: '',
+};
+const module = fileURLToPath(new URL('../support/engine-noted.js', import.meta.url));
+
+async function open(t: Test) {
+  const folder = t.testdir();
+  process.env[NOTES] = folder;
+  t.teardown(() => delete process.env[NOTES]);
+  const log: string[] = [];
+  const host = new Host({
+    start: { engine: { module, options } },
+    streamsMax: 16,
+    clock: systemClock,
+    log: (line) => log.push(line),
+    standByDelayMs: 0,
+  });
+  t.teardown(() => host.close());
+  await host.ready;
+  /** By process, what was done in it. */
+  const notes = () =>
+    new Map(
+      readdirSync(folder)
+        .filter((name) => /^\d+$/.test(name))
+        .map((name) => [Number(name), readFileSync(join(folder, name), 'utf8').trim()]),
+    );
+  /** The process that has only made itself ready. */
+  const standBy = async () => {
+    const found = () => [...notes()].find(([, done]) => done === 'prepare')?.[0];
+    t.ok(await eventually(() => found() !== undefined, 20_000), 'one stands by');
+    return found() ?? 0;
+  };
+  return { host, folder, log, notes, standBy };
+}
+
+async function answer(host: Host, text: string): Promise<string> {
+  const reader = new Recorder();
+  host.generate(echoTask(text), reader);
+  await reader.ended();
+  return reader.error === null ? reader.text() : reader.error.row;
+}
+
+t.test(
+  'the process that stands by takes the place of one that dies, and nobody is refused',
+  async (t) => {
+    const { host, folder, log, notes, standBy } = await open(t);
+    t.equal(notes().get(host.pid ?? 0), 'prepare open warm', 'ready when it is warm');
+    writeFileSync(join(folder, 'hold'), '');
+    for (let round = 0; round < 3; round += 1) {
+      const [dead, next] = [host.pid ?? 0, await standBy()];
+      t.not(next, dead);
+      const running = new Recorder();
+      host.generate(echoTask('/wait'), running);
+      await running.until(() => running.events.length > 0);
+      process.kill(dead, 'SIGKILL');
+      await running.ended();
+      t.equal(running.error?.row, 'server', 'what ran there is lost');
+      t.ok(await eventually(() => host.pid === next));
+      t.equal(await answer(host, `after ${round}`), `after ${round}`);
+      t.ok(
+        await eventually(() => notes().get(next) === 'prepare open warm'),
+        'warm after it is ready',
+      );
+    }
+    t.match(log.join('\n'), /the one that stood by takes its place/);
+    t.notMatch(log.join('\n'), /next start in/);
+  },
+);
+
+t.test(
+  'one that stands by and dies takes nothing with it, and a death after it begins anew',
+  async (t) => {
+    const { host, log, standBy } = await open(t);
+    const dead = host.pid ?? 0;
+    process.kill(await standBy(), 'SIGKILL');
+    t.ok(await eventually(() => log.some((line) => /stands by ended \(SIGKILL\)/.test(line))));
+    t.equal(await answer(host, 'still here'), 'still here');
+    t.equal(host.pid, dead);
+    process.kill(dead, 'SIGKILL');
+    t.ok(await eventually(() => log.some((line) => /next start in 100 ms/.test(line))));
+    t.ok(await eventually(() => host.serving, 20_000));
+    t.equal(await answer(host, 'back'), 'back');
+  },
+);
+
+t.test('closing ends both', async (t) => {
+  const { host, standBy } = await open(t);
+  const both = [host.pid ?? 0, await standBy()];
+  await host.close();
+  for (const pid of both) t.throws(() => process.kill(pid, 0), { code: 'ESRCH' });
+});

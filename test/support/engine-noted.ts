@@ -1,0 +1,43 @@
+/**
+ * Owns an engine that notes what is done with it, in a file of its state folder's name; all else is echo.
+ * It must never be opened outside a test.
+ */
+import { appendFileSync, existsSync } from 'node:fs';
+import { join } from 'node:path';
+import echo from '../../plugins/engine-echo.js';
+import type { EnginePlugin } from '../../src/plugin/contract.js';
+
+/** Folder of the notes: `prepare` hears of no options. */
+export const NOTES = 'PREFACE_TEST_NOTES';
+const folder = process.env[NOTES] ?? '';
+
+const plugin: EnginePlugin = {
+  kind: 'engine',
+  name: 'noted',
+  contract: 1,
+  async prepare() {
+    note('prepare');
+  },
+  async open(options) {
+    note('open');
+    const inner = await echo.open(options);
+    return {
+      models: () => inner.models(),
+      generate: (task, control) => inner.generate(task, control),
+      prefill: (task, signal) => inner.prefill(task, signal),
+      forget: (snapshot) => inner.forget(snapshot),
+      async warm() {
+        note('warm');
+        // For ever, where a test wants to see who waits for it.
+        if (existsSync(join(folder, 'hold'))) await new Promise(() => {});
+      },
+      close: () => inner.close(),
+    };
+  },
+};
+
+export default plugin;
+
+function note(what: string): void {
+  appendFileSync(join(folder, `${process.pid}`), `${what} `);
+}
