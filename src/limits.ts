@@ -184,7 +184,7 @@ export const limits = {
   hostPingsMax: 6,
   hostRestartDelayMs: 100,
   /** An inference process that is open for so long gets another that stands by. */
-  hostStandByDelayMs: 5_000,
+  hostStandByDelayMs: 2_000,
   hostRestartDelayMsMax: 5_000,
 
   // Local engine
