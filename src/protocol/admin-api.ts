@@ -2,6 +2,8 @@
  * Owns the description of the admin operations.
  * It must never say of a field what its schema does not say.
  */
+
+import { limits } from '../limits.js';
 import { usageDays as days } from './account-api.js';
 import {
   adminLists,
@@ -17,11 +19,17 @@ import {
 import { serviceStatusSchema } from './admin-status.js';
 import { type Operation, type Parameter, pathParameter, type Resource } from './api.js';
 import { pageParameters } from './page-query.js';
+import { Type } from './schema.js';
 
 const JSON_TYPE = 'application/json';
 const TAG = 'Admin';
 
 const user = pathParameter('user', 'Name of the user.');
+const newUser = pathParameter(
+  'user',
+  'Name of the user, who is made where there is none.',
+  Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9._-]*$', maxLength: limits.ownerLengthMax }),
+);
 
 interface Row {
   readonly method: Operation['method'];
@@ -31,6 +39,7 @@ interface Row {
   readonly description?: string;
   readonly parameters?: readonly Parameter[];
   readonly body?: readonly [schema: string, example: unknown];
+  readonly requestOptional?: boolean;
   readonly answer: readonly [description: string, schema: string];
   readonly errors?: Operation['errors'];
 }
@@ -137,8 +146,9 @@ const rows: readonly Row[] = [
     path: `${USER}/keys`,
     id: 'createKey',
     summary: 'Make an API key, and the user if there is none of that name',
-    parameters: [user],
+    parameters: [newUser],
     body: ['KeyCreate', {}],
+    requestOptional: true,
     answer: ['The key, shown only now.', 'Key'],
   },
   {

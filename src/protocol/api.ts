@@ -35,6 +35,8 @@ export interface Operation {
   readonly secured: boolean | 'admin';
   readonly parameters?: readonly Parameter[];
   readonly request?: Media;
+  /** A request without a body is one with an empty object. */
+  readonly requestOptional?: boolean;
   readonly response: { readonly description: string; readonly media: readonly Media[] };
   /** Rows that this operation can answer with, besides those that each secured operation can. */
   readonly errors: readonly ErrorName[];
@@ -48,8 +50,11 @@ export interface Resource {
 }
 
 /** A segment of the path. Control characters are refused before any resource sees them. */
-export function pathParameter(name: string, description: string): Parameter {
-  const schema = Type.String({ minLength: 1, pattern: '^[^\\x00-\\x1f\\x7f]+$' });
+export function pathParameter(
+  name: string,
+  description: string,
+  schema: TSchema = Type.String({ minLength: 1, pattern: '^[^\\x00-\\x1f\\x7f]+$' }),
+): Parameter {
   return { name, in: 'path', required: true, description, schema };
 }
 

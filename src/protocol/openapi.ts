@@ -100,6 +100,7 @@ const commonErrors: Readonly<Record<string, readonly ErrorName[]>> = {
 
 function describe(operation: Operation): Json {
   const { id, tag, summary, description, secured, parameters, request, response } = operation;
+  const required = operation.requestOptional !== true;
   return {
     operationId: id,
     tags: [tag],
@@ -107,9 +108,7 @@ function describe(operation: Operation): Json {
     ...(description === undefined ? {} : { description }),
     ...security[String(secured)],
     ...(parameters === undefined ? {} : { parameters: parameters.map(describeParameter) }),
-    ...(request === undefined
-      ? {}
-      : { requestBody: { required: true, content: content([request]) } }),
+    ...(request === undefined ? {} : { requestBody: { required, content: content([request]) } }),
     responses: {
       200: {
         description: response.description,

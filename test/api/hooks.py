@@ -27,6 +27,8 @@ REFUSALS = re.compile(
             r"max_tokens and max_completion_tokens mean the same",
             r"must be the name of one of the tools",
             r"tools must (have at most|be null)",
+            # What is there already counts.
+            r"the balance would be \d+ tokens",
             # Bounds in bytes, where a schema has characters.
             r"must have at most \d+ bytes",
             # The mini-language of a cache message, and metadata in a query.
