@@ -15,7 +15,8 @@ const imagePart = Type.Object(
     type: Type.Literal('image_url'),
     image_url: Type.Object({
       url: Type.String({
-        pattern: '^data:image/[A-Za-z0-9.+-]+(;[A-Za-z0-9.+=_-]+)*;base64,[A-Za-z0-9+/]',
+        pattern:
+          '^data:image/[A-Za-z0-9.+-]{1,58}(;[A-Za-z0-9.+=_-]{1,64}){0,8};base64,[A-Za-z0-9+/]',
         'x-means': 'be a data URL of an image in base64',
         description: 'A data URL: `data:image/png;base64,…`. Nothing is ever fetched.',
       }),
