@@ -23,7 +23,7 @@ t.test(`${EXAMPLES} examples`, { skip: 'missing' in venv ? venv.missing : false 
   if ('missing' in venv) return;
   const folder = temporaryFolder(t);
   cpSync(fileURLToPath(new URL('../../../test/api', import.meta.url)), folder, { recursive: true });
-  // With an admin API, whose key stands in schemathesis.toml: without one its paths are not there, and the document has them.
+  // With an admin API, whose key hooks.py gives to Alice: without one its paths are not there, and the document has them.
   const service = await startServiceProcess(
     t,
     { limits: { accountConcurrency: 256 } },
