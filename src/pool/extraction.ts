@@ -204,6 +204,7 @@ class Lane {
     if (unwanted === null) this.#told(outcome, clock.monotonicMs() - beganMs);
     const failed = unwanted !== null || 'cause' in outcome || outcome.type === 'refused';
     if (failed) await this.#clear(job);
+    if (unwanted === null && this.#reader?.usable === false) this.#replace();
     this.job = null;
     this.#unwanted = null;
     this.#cancelIdle = this.options.clock.after(this.bounds.idleMs, () => this.#retire());
@@ -250,6 +251,15 @@ class Lane {
     await rm(request.target, { force: true }).catch((cause: unknown) => {
       this.options.log(`extraction: ${cause instanceof Error ? cause.message : cause}`);
     });
+  }
+
+  /** The next document need not wait for the start of another process. */
+  #replace(): void {
+    try {
+      this.#reader = this.#start();
+    } catch {
+      // The next document tries again, and is told.
+    }
   }
 
   #retire(): void {

@@ -1,5 +1,5 @@
 /** Owns the proof that a document costs no more than its own result, whatever it makes its reader do. */
-import { spawn, spawnSync } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -16,6 +16,7 @@ import {
   type PoolBounds,
 } from '../../src/pool/extraction.js';
 import type { Report, TakeReport } from '../../src/report.js';
+import { eventually } from '../support/raw-client.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'preface-extraction-'));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));
@@ -136,6 +137,28 @@ t.test('a process whose library broke is replaced, one that refused is not', asy
     t.equal((await reader()) !== before, isReplaced, act);
   }
   t.match(await reasonOf('nice'), { reason: `priority ${getPriority() + 10}` }, 'chats go first');
+});
+
+t.test('a process that ended is replaced before the next document comes', async (t) => {
+  const pool = open(hostile);
+  t.teardown(() => pool.close());
+  const readers = () =>
+    execFileSync('ps', ['-o', 'pid=,args=', '--ppid', String(process.pid)])
+      .toString()
+      .split('\n')
+      .filter((line) => line.includes('reader-child'))
+      .map((line) => Number.parseInt(line, 10));
+  const { reason } = (await extract(pool, 'pid').result) as { reason?: string };
+  const pid = Number(/\d+/.exec(reason ?? '')?.[0]);
+  t.same(readers(), [pid]);
+  process.kill(pid, 'SIGKILL');
+  t.ok(await eventually(() => !readers().includes(pid)));
+  t.same(readers(), [], 'none while nothing was read');
+  const { result } = extract(pool, 'kill');
+  t.match(await result, { type: 'refused' });
+  t.ok(await eventually(() => readers().length === 1));
+  const next = (await extract(pool, 'pid').result) as { reason?: string };
+  t.equal(next.reason, `read by ${readers()[0]}`);
 });
 
 t.test('who gives up frees the lane, and owners take turns', async (t) => {
