@@ -155,7 +155,9 @@ export function gauges(
     })),
     diskFreeBytes: seldom(limits.figuresAgeMs, () => freeBytes(config.dataDir)),
     memoryBytes: async () => {
-      const hosts = await Promise.all([...engines.values()].map(({ pid }) => residentBytes(pid)));
+      const hosts = await Promise.all(
+        [...engines.values()].flatMap(({ pids }) => pids.map((pid) => residentBytes(pid))),
+      );
       const inference = hosts.reduce((sum, bytes) => sum + bytes, 0);
       return { main: process.memoryUsage.rss(), inference };
     },

@@ -59,9 +59,11 @@ async function serve(engine: Engine, transport: Asker, warmFirst: boolean): Prom
       else controls.receive(message);
     }
   });
+  const left = new Promise<void>((resolve) => transport.onClose(resolve));
   send({ type: 'ready', models: engine.models() });
-  if (!warmFirst) await engine.warm?.();
-  await new Promise<void>((resolve) => transport.onClose(resolve));
+  // What fails here is met again by the first task.
+  if (!warmFirst) engine.warm?.().catch(() => {});
+  await left;
   await engine.close();
 }
 

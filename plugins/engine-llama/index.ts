@@ -24,17 +24,15 @@ const plugin: EnginePlugin = { kind: 'engine', name: 'engine-llama', contract: 1
 export default plugin;
 
 /** Made ahead for the next `open`: the library tests its binary in a process of its own, for most of a second. */
-let prepared: Promise<Runtime> | null = null;
+let prepared: Runtime | null = null;
 
 async function prepare(): Promise<void> {
-  prepared ??= Runtime.open();
-  await prepared;
+  prepared ??= await Runtime.open();
 }
 
 async function open(options: EngineOptions): Promise<Engine> {
-  const opening = prepared ?? Runtime.open();
+  const runtime = prepared ?? (await Runtime.open());
   prepared = null;
-  const runtime = await opening;
   try {
     return await openEngine(runtime, options);
   } catch (cause) {

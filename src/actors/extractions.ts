@@ -38,6 +38,8 @@ export class Extractions {
   readonly #runs = new Map<string, Run>();
   /** By owner and sample of the content: the first of those that are alike. */
   readonly #readings = new Map<string, Reading>();
+  /** Settles when nothing is compared. */
+  #comparing: Promise<void> = Promise.resolve();
   #closed = false;
 
   constructor(parts: ExtractionsParts) {
@@ -81,7 +83,9 @@ export class Extractions {
       signal.throwIfAborted();
       const reading = this.#readings.get(content);
       if (reading === undefined) return await this.#lead(content, record, signal);
-      if (!(await this.#same(reading.id, record))) return await this.#verdict(record, signal);
+      if (!(await this.#same(reading.id, record, signal))) {
+        return await this.#verdict(record, signal);
+      }
       const message = await unlessAborted(reading.ended, signal);
       const same = message && (await this.#taken(reading.id, record.id, message));
       if (same) return same;
@@ -100,7 +104,7 @@ export class Extractions {
     let broken = 0;
     for (;;) {
       try {
-        return (await this.#earlier(record)) ?? (await this.#read(record, signal));
+        return (await this.#earlier(record, signal)) ?? (await this.#read(record, signal));
       } catch (cause) {
         signal.throwIfAborted();
         if (!passes(cause)) {
@@ -128,40 +132,50 @@ export class Extractions {
   }
 
   /** The text of an earlier file with the same bytes. A refusal is not taken over: it may have been bad luck. */
-  async #earlier(record: FileRecord): Promise<FileMessage | null> {
+  async #earlier(record: FileRecord, signal: AbortSignal): Promise<FileMessage | null> {
     const { store } = this.#parts;
     const prefix = fileKeys.content(record);
     for (const entry of store.page({ prefix, limit: limits.contentComparedMax })) {
-      const message = await this.#from(fileIdOf(entry), record);
+      const message = await this.#from(fileIdOf(entry), record, signal);
       if (message !== null) return message;
     }
     return null;
   }
 
-  async #from(id: string, record: FileRecord): Promise<FileMessage | null> {
+  async #from(id: string, record: FileRecord, signal: AbortSignal): Promise<FileMessage | null> {
     const stored = this.#parts.store.get(fileKeys.record(id));
     if (stored === null) return null;
     const { progress, bytes } = decodeRecord<FileRecord>(stored.value);
     if (progress.status !== 'ok' || bytes !== record.bytes) return null;
-    if (!(await this.#same(id, record))) return null;
+    if (!(await this.#same(id, record, signal))) return null;
     return await this.#taken(id, record.id, { type: 'extracted', document: progress.document });
   }
 
-  /** What cannot be compared is read for itself. */
-  async #same(id: string, record: FileRecord): Promise<boolean> {
+  /** One comparison at a time: it holds two files and their buffers. What cannot be compared is read for itself. */
+  async #same(id: string, record: FileRecord, signal: AbortSignal): Promise<boolean> {
     const { blobs, report } = this.#parts;
+    const turn = this.#comparing.then(() =>
+      blobs.same(sourceBlob(id), sourceBlob(record.id), signal),
+    );
+    this.#comparing = turn.then(nothing, nothing);
     try {
-      return await blobs.same(sourceBlob(id), sourceBlob(record.id));
+      return await turn;
     } catch (cause) {
+      signal.throwIfAborted();
       report(cause);
       return false;
     }
   }
 
-  /** null: the text has gone with its file. */
+  /** null: the text has gone with its file, or cannot be shared here; then it is read again. */
   async #taken(from: string, to: string, message: FileMessage): Promise<FileMessage | null> {
     if (message.type !== 'extracted') return message;
-    return (await this.#parts.blobs.share(textBlob(from), textBlob(to))) ? message : null;
+    try {
+      return (await this.#parts.blobs.share(textBlob(from), textBlob(to))) ? message : null;
+    } catch (cause) {
+      this.#parts.report(cause);
+      return null;
+    }
   }
 
   async #wait(delayMs: number, signal: AbortSignal): Promise<void> {
@@ -186,6 +200,8 @@ function passes(cause: unknown): boolean {
 function unlessAborted<Value>(awaited: Promise<Value>, signal: AbortSignal): Promise<Value> {
   return new Promise((resolve, reject) => {
     const onAbort = () => reject(signal.reason);
+    // One that has come already is told to nobody who begins to listen.
+    if (signal.aborted) onAbort();
     signal.addEventListener('abort', onAbort, { once: true });
     awaited.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
   });

@@ -15,7 +15,7 @@ export const fileKeys = {
   /** Files whose extraction is not over. */
   extracting: ['file-extracting'],
   /** Extracted files that may have the same text. */
-  content: (record: Pick<FileRecord, 'owner' | 'sha256' | 'filename'>): StoreKey => [
+  content: (record: Pick<FileRecord, 'owner' | 'sample' | 'filename'>): StoreKey => [
     'file-by-content',
     record.owner,
     contentKey(record),
@@ -28,9 +28,9 @@ const EMPTY = new Uint8Array(0);
  * Files of one owner with equal keys have the same text if their bytes are equal. The end of the name is in it, because
  * it decides what bytes mean that do not say so themselves: rows of a `.csv` are lines of a `.txt`.
  */
-export function contentKey({ sha256, filename }: Pick<FileRecord, 'sha256' | 'filename'>): string {
+export function contentKey({ sample, filename }: Pick<FileRecord, 'sample' | 'filename'>): string {
   const end = extname(filename).toLowerCase();
-  return createHash('sha256').update(`${sha256} ${end}`).digest('hex');
+  return createHash('sha256').update(`${sample} ${end}`).digest('hex');
 }
 
 /** Where a file stands among those of its owner. */

@@ -99,11 +99,11 @@ export class Upload {
   async keep(filename: string): Promise<FileRecord> {
     const { owner, id, writer, quota, hasRoom, commit } = this.#parts;
     if (writer.bytes === 0) throw new ApiError('fileEmpty', {}, { param: 'file' });
-    const { bytes, sha256 } = await writer.keep();
+    const { bytes, sample } = await writer.keep();
     if (!hasRoom(owner)) throw overloaded();
     this.#place?.giveBack();
     this.#place = await quota.reserve(owner, bytes);
-    const record = await commit({ id, owner, filename, bytes, sha256 });
+    const record = await commit({ id, owner, filename, bytes, sample });
     this.#place = null;
     return record;
   }

@@ -48,13 +48,15 @@ export function startChild(options: ChildOptions): ChildProcess {
   return child;
 }
 
-/** Null where the system had none to give, whatever the type of a child says. */
+/** Null where the system had none to give, whatever the type of a child says, and where the child has closed it already. */
 export function childPipe<Out, In>(
   child: ChildProcess | null,
   onFault?: (fault: unknown) => void,
 ): Transport<Out, In> | null {
   const pipe = (child as { stdio?: ChildProcess['stdio'] } | null)?.stdio?.[PIPE_FD];
-  return pipe ? pipeTransport(pipe as Duplex, undefined, onFault) : null;
+  return pipe && !(pipe as Duplex).destroyed
+    ? pipeTransport(pipe as Duplex, undefined, onFault)
+    : null;
 }
 
 /** In the child: what it was started with. */

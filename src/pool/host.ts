@@ -60,6 +60,7 @@ export class Host {
   /** The present engine has said that it is open. */
   #opened = false;
   #everOpened = false;
+  #cancelStandBy = () => {};
   readonly #watchers: HostWatcher[] = [];
   #delayMs: number = limits.hostRestartDelayMs;
   #onFirstState: (state: EngineState) => void = () => {};
@@ -80,6 +81,11 @@ export class Host {
 
   get pid(): number | undefined {
     return this.#child?.pid;
+  }
+
+  /** With the one that stands by. */
+  get pids(): readonly (number | undefined)[] {
+    return [this.pid, this.#standBy?.pid];
   }
 
   /** Whether an engine is there to begin what it is given. */
@@ -182,12 +188,16 @@ export class Host {
     this.#opened = true;
     this.#everOpened = true;
     this.#watch();
-    const { clock, standByDelayMs = limits.hostStandByDelayMs } = this.options;
     // Later, so that it takes no time from the first to ask.
-    clock.after(standByDelayMs, () => {
-      if (!this.#closed) this.#standBy ??= this.#fork();
-    });
+    this.#standByAfter(this.options.standByDelayMs ?? limits.hostStandByDelayMs);
     for (const watcher of this.#watchers) watcher.back();
+  }
+
+  #standByAfter(delayMs: number): void {
+    this.#cancelStandBy();
+    this.#cancelStandBy = this.options.clock.after(delayMs, () => {
+      if (!this.#closed && this.#opened) this.#standBy ??= this.#fork();
+    });
   }
 
   /**
@@ -216,7 +226,9 @@ export class Host {
       return;
     }
     this.#standBy = null;
+    if (this.#closed) return;
     this.options.log(`the inference process that stands by ended (${how})`);
+    this.#standByAfter(limits.hostRestartDelayMsMax);
   }
 
   #died(child: ChildProcess | null, how: string): void {
@@ -247,6 +259,8 @@ async function killed(child: ChildProcess | null): Promise<void> {
   if (child === null || child.exitCode !== null || child.signalCode !== null) return;
   await new Promise((resolve) => {
     child.once('exit', resolve);
+    // Of one that never ran.
+    child.once('error', resolve);
     child.kill('SIGKILL');
   });
 }

@@ -26,7 +26,7 @@ export interface FileRecord {
   readonly filename: string;
   readonly bytes: number;
   /** Of a sample of the bytes, hexadecimal: equal for equal bytes, and seldom for others. */
-  readonly sha256: string;
+  readonly sample: string;
   readonly createdS: number;
   readonly progress: FileProgress;
 }

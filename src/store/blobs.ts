@@ -16,8 +16,8 @@ const PRIVATE = { folder: 0o700, file: 0o600 };
 
 export interface KeptBlob {
   readonly bytes: number;
-  /** Of a sample of the bytes: see `ContentSample`. */
-  readonly sha256: string;
+  /** See `ContentSample`. */
+  readonly sample: string;
 }
 
 export class Blobs {
@@ -74,9 +74,9 @@ export class Blobs {
     });
   }
 
-  /** Byte by byte. False where one of the two is not there. */
-  async same(one: string, other: string): Promise<boolean> {
-    return await sameContent(this.path(one), this.path(other));
+  /** Byte by byte. False where one of the two is not there. @throws the signal's reason. */
+  async same(one: string, other: string, signal: AbortSignal): Promise<boolean> {
+    return await sameContent(this.path(one), this.path(other), signal);
   }
 
   /** For reading only. */
@@ -163,7 +163,7 @@ export class BlobWriter {
       await this.discard();
       throw cause;
     }
-    return { bytes: this.#bytes, sha256: this.#sample.digest() };
+    return { bytes: this.#bytes, sample: this.#sample.digest() };
   }
 
   /** Does nothing to a blob that was kept. */

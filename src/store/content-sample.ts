@@ -40,15 +40,19 @@ export class ContentSample {
   }
 }
 
-/** Byte by byte, with two buffers of memory. False where one of the two is not there (any more). */
-export async function sameContent(one: string, other: string): Promise<boolean> {
+/** Byte by byte, with two buffers of memory. False where one of the two is not there (any more). @throws the signal's reason. */
+export async function sameContent(
+  one: string,
+  other: string,
+  signal: AbortSignal,
+): Promise<boolean> {
   const handles: FileHandle[] = [];
   try {
     for (const path of [one, other]) {
       handles.push(await open(path, constants.O_RDONLY | constants.O_NOFOLLOW));
     }
     const [first, second] = handles as [FileHandle, FileHandle];
-    return await sameBytes(first, second);
+    return await sameBytes(first, second, signal);
   } catch (cause) {
     if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') return false;
     throw cause;
@@ -57,10 +61,15 @@ export async function sameContent(one: string, other: string): Promise<boolean> 
   }
 }
 
-async function sameBytes(one: FileHandle, other: FileHandle): Promise<boolean> {
+async function sameBytes(
+  one: FileHandle,
+  other: FileHandle,
+  signal: AbortSignal,
+): Promise<boolean> {
   const left = Buffer.allocUnsafe(COMPARED_BYTES);
   const right = Buffer.allocUnsafe(COMPARED_BYTES);
   for (let at = 0; ; at += COMPARED_BYTES) {
+    signal.throwIfAborted();
     const [a, b] = await Promise.all([filled(one, left, at), filled(other, right, at)]);
     if (!a.equals(b)) return false;
     if (a.length < COMPARED_BYTES) return true;

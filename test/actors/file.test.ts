@@ -47,9 +47,10 @@ async function world(t: Test, acts: readonly Act[], max = { count: 10, bytes: 10
       });
     },
   };
+  const disk = await Blobs.open(folder);
   const files = new Files({
     store: new MemoryStore(),
-    blobs: await Blobs.open(folder),
+    blobs: disk,
     extraction,
     clock,
     newBytes: systemRandom,
@@ -57,7 +58,7 @@ async function world(t: Test, acts: readonly Act[], max = { count: 10, bytes: 10
     max: () => max,
   });
   t.teardown(() => files.close());
-  return { files, clock, begun, faults, blobs: () => readdirSync(folder) };
+  return { files, clock, begun, faults, blobs: () => readdirSync(folder), disk };
 }
 
 /** What the attempt `at`, counted from 1, is followed by: no more, so that one step of the clock is one attempt. */
@@ -207,6 +208,30 @@ t.test('contents that differ where no sample looks are read each for itself', as
   await files.extracted('alice', await add(files, alike('c')), never);
   t.equal(begun.length, 3);
   t.same(faults, []);
+});
+
+t.test('a file that is deleted while it is compared does not wait for the other', async (t) => {
+  const waiting: Act = () => new Promise(() => {});
+  const { files, begun, blobs } = await world(t, [waiting], { count: 10, bytes: 4 ** 13 });
+  const text = 'x'.repeat(4 * 1024 * 1024);
+  const id = await add(files, text);
+  t.ok(await eventually(() => begun.length === 1));
+  for (let round = 0; round < 5; round += 1) await files.delete('alice', await add(files, text));
+  t.equal(begun.length, 1);
+  t.same(blobs(), [`${id}.source`]);
+});
+
+t.test('where texts cannot be shared, equal bytes are read again', async (t) => {
+  const { files, begun, faults, disk } = await world(t, [read]);
+  disk.share = async () => {
+    throw Object.assign(new Error('no links here'), { code: 'EPERM' });
+  };
+  for (let round = 1; round <= 2; round += 1) {
+    const record = await files.extracted('alice', await add(files), never);
+    t.match(record, { progress: { status: 'ok' } });
+    t.equal(begun.length, round);
+  }
+  t.match(faults, [{ code: 'EPERM' }]);
 });
 
 function sum(numbers: readonly number[]): number {

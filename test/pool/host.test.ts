@@ -1,9 +1,12 @@
 /** Owns the proof that a process stands by for the one at work, takes its place, and costs nothing when it is not needed. */
+import type { ChildProcess } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../src/clock.js';
+import { childPipe } from '../../src/pool/child.js';
 import { Host } from '../../src/pool/host.js';
 import { echoTask, Recorder } from '../contract/token-stream.js';
 import { NOTES } from '../support/engine-noted.js';
@@ -99,6 +102,25 @@ t.test(
     t.equal(await answer(host, 'back'), 'back');
   },
 );
+
+t.test('what takes the place of another and cannot be warm serves all the same', async (t) => {
+  const { host, folder, notes, standBy } = await open(t);
+  writeFileSync(join(folder, 'fail'), '');
+  const next = await standBy();
+  process.kill(host.pid ?? 0, 'SIGKILL');
+  t.ok(await eventually(() => notes().get(next) === 'prepare open warm'));
+  t.equal(await answer(host, 'cold'), 'cold');
+  t.equal(host.pid, next);
+});
+
+t.test('a pipe that the child has closed is none', (t) => {
+  const pipe = new PassThrough();
+  const child = { stdio: [null, null, null, pipe] } as unknown as ChildProcess;
+  t.ok(childPipe(child));
+  pipe.destroy();
+  t.equal(childPipe(child), null);
+  t.end();
+});
 
 t.test('closing ends both', async (t) => {
   const { host, standBy } = await open(t);

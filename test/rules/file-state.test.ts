@@ -6,7 +6,7 @@ import t from 'tap';
 import { type FileRecord, fileEffectsDue, fileTransition } from '../../src/rules/file-state.js';
 
 const nowMs = 1_700_000_000_900;
-const made = { id: 'f', owner: 'alice', filename: '../a.pdf', bytes: 3, sha256: 'ab' };
+const made = { id: 'f', owner: 'alice', filename: '../a.pdf', bytes: 3, sample: 'ab' };
 const extracting: FileRecord = {
   ...made,
   createdS: 1_700_000_000,

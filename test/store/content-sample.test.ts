@@ -9,6 +9,9 @@ import { temporaryFolder } from '../support/service.js';
 
 const KIB = 1024;
 
+const same = (one: string, other: string, { signal } = new AbortController()) =>
+  sameContent(one, other, signal);
+
 function sampleOf(pieces: readonly Buffer[]): string {
   const sample = new ContentSample();
   for (const piece of pieces) sample.update(piece);
@@ -59,15 +62,18 @@ t.test('the comparison looks at every byte', async (t) => {
   for (const length of [0, 1, 256 * KIB, 300 * KIB, 512 * KIB]) {
     const content = randomBytes(length);
     const one = write('one', content);
-    t.ok(await sameContent(one, write('same', content)), `${length} bytes`);
-    t.ok(await sameContent(one, one));
-    t.notOk(await sameContent(one, write('longer', Buffer.concat([content, Buffer.alloc(1)]))));
+    t.ok(await same(one, write('same', content)), `${length} bytes`);
+    t.ok(await same(one, one));
+    t.notOk(await same(one, write('longer', Buffer.concat([content, Buffer.alloc(1)]))));
     if (length === 0) continue;
-    t.notOk(await sameContent(one, write('last', changed(content, length - 1))));
-    t.notOk(await sameContent(one, write('first', changed(content, 0))));
+    t.notOk(await same(one, write('last', changed(content, length - 1))));
+    t.notOk(await same(one, write('first', changed(content, 0))));
   }
   const there = write('there', Buffer.from('a'));
-  t.notOk(await sameContent(there, join(folder, 'gone')), 'what is gone is like nothing');
-  t.notOk(await sameContent(join(folder, 'gone'), there));
-  await t.rejects(sameContent(there, folder), { code: 'EISDIR' });
+  t.notOk(await same(there, join(folder, 'gone')), 'what is gone is like nothing');
+  t.notOk(await same(join(folder, 'gone'), there));
+  await t.rejects(same(there, folder), { code: 'EISDIR' });
+  const gone = new AbortController();
+  gone.abort(new Error('nobody wants to know'));
+  await t.rejects(same(there, there, gone), /nobody wants to know/);
 });

@@ -28,6 +28,7 @@ const plugin: EnginePlugin = {
       forget: (snapshot) => inner.forget(snapshot),
       async warm() {
         note('warm');
+        if (existsSync(join(folder, 'fail'))) throw new Error('it cannot be warm');
         // For ever, where a test wants to see who waits for it.
         if (existsSync(join(folder, 'hold'))) await new Promise(() => {});
       },
