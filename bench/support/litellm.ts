@@ -30,7 +30,13 @@ export async function startLitellm({ path, url }: { path: string; url: string })
   const port = await freePort();
   const startedMs = performance.now();
   const args = ['--config', file, '--host', '127.0.0.1', '--port', String(port)];
-  const env = { ...process.env, LITELLM_TELEMETRY: 'False', LITELLM_LOCAL_MODEL_COST_MAP: 'True' };
+  const env = {
+    ...process.env,
+    LITELLM_TELEMETRY: 'False',
+    LITELLM_LOCAL_MODEL_COST_MAP: 'True',
+    // It looks at no key, which is less work for it.
+    LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY: 'true',
+  };
   const child = spawn(path, [...args, '--num_workers', '1'], { stdio: 'ignore', env });
   const close = () =>
     endProcess(child).finally(() => rmSync(folder, { recursive: true, force: true }));
