@@ -183,6 +183,8 @@ export const limits = {
   hostPingMs: 5_000,
   hostPingsMax: 6,
   hostRestartDelayMs: 100,
+  /** From the closing of its pipe to its end. */
+  hostLeaveMsMax: 2_000,
   /** An inference process that is open for so long gets another that stands by. */
   hostStandByDelayMs: 2_000,
   hostRestartDelayMsMax: 5_000,

@@ -61,6 +61,8 @@ export class Host {
   #opened = false;
   #everOpened = false;
   #cancelStandBy = () => {};
+  /** Their pipes have closed, and others are in their place; they have not ended yet. */
+  readonly #leaving = new Set<ChildProcess>();
   readonly #watchers: HostWatcher[] = [];
   #delayMs: number = limits.hostRestartDelayMs;
   #onFirstState: (state: EngineState) => void = () => {};
@@ -139,7 +141,8 @@ export class Host {
 
   close(): Promise<void> {
     this.#closed = true;
-    return Promise.all([killed(this.#child), killed(this.#standBy)]).then(() => {});
+    const all = [this.#child, this.#standBy, ...this.#leaving];
+    return Promise.all(all.map(killed)).then(() => {});
   }
 
   #spawn(): void {
@@ -153,6 +156,8 @@ export class Host {
       this.#died(child, 'it could not be started');
       return;
     }
+    // Before the client tells those whose streams are lost, so that who comes again at once finds the next one.
+    if (child !== null) transport.onClose(() => this.#leave(child));
     this.#client = new TokenStreamClient(
       transport,
       (state) => this.#onState(state),
@@ -231,20 +236,36 @@ export class Host {
     this.#standByAfter(limits.hostRestartDelayMsMax);
   }
 
-  #died(child: ChildProcess | null, how: string): void {
-    if (this.#child !== child || this.#closed) return;
+  /** A large process is gone a tenth of a second after its pipe has closed: where one stands by, nobody waits for that. */
+  #leave(child: ChildProcess): void {
+    if (this.#child !== child || this.#closed || this.#standBy === null) return;
+    this.#leaving.add(child);
+    this.options.clock.after(limits.hostLeaveMsMax, () => {
+      if (this.#leaving.has(child)) child.kill('SIGKILL');
+    });
+    this.#drop();
+    this.#spawn();
+  }
+
+  #drop(): void {
     this.#client = null;
     this.#child = null;
     if (!this.#opened) {
       for (const watcher of this.#watchers) watcher.lost(fromErrorValue(RESTARTING));
     }
     this.#opened = false;
+  }
+
+  #died(child: ChildProcess | null, how: string): void {
+    const left = child !== null && this.#leaving.delete(child);
+    if (this.#closed || !(left || this.#child === child)) return;
+    if (!left) this.#drop();
     const error = { row: 'server', values: { error: `the inference process ended: ${how}` } };
     this.#onFirstState({ type: 'failed', error: { ...error, extra: {} } as ErrorValue });
     this.options.onEnded?.(how);
-    if (this.#standBy) {
+    if (left || this.#standBy) {
       this.options.log(`inference process ended (${how}), the one that stood by takes its place`);
-      this.#spawn();
+      if (!left) this.#spawn();
       return;
     }
     this.options.log(`inference process ended (${how}), next start in ${this.#delayMs} ms`);
