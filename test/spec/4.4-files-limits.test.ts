@@ -40,6 +40,14 @@ function streamed(fileBytes: number): { body: ReadableStream; headers: Record<st
   return { body, headers: { 'content-type': 'multipart/form-data; boundary=xx' } };
 }
 
+t.test('the bounds of each owner are those of the API', async (t) => {
+  const { fileBytesMax, fileBytesPerOwnerMax, filesPerOwnerMax } = limits;
+  t.same(
+    { fileBytesMax, fileBytesPerOwnerMax, filesPerOwnerMax },
+    { fileBytesMax: 100 * 2 ** 20, fileBytesPerOwnerMax: 10 * 2 ** 30, filesPerOwnerMax: 1000 },
+  );
+});
+
 t.test('100 MB go to the disk in pieces, one byte more is refused', async (t) => {
   const service = await openService(t);
   const before = process.memoryUsage().rss;
@@ -85,7 +93,8 @@ t.test('a length that is too large is refused before it is sent', async (t) => {
 t.test('curl: with Expect, and chunked', async (t) => {
   const service = await openService(t);
   const path = join(temporaryFolder(t), 'b.txt');
-  writeFileSync(path, 'word '.repeat(MIB));
+  const sent = 'word '.repeat(MIB);
+  writeFileSync(path, sent);
   const common = [
     '-sS',
     '-m',
@@ -101,6 +110,14 @@ t.test('curl: with Expect, and chunked', async (t) => {
     const [text = '', seconds = ''] = stdout.split('\n');
     t.match(JSON.parse(text), { bytes: 5 * MIB, filename: 'b.txt', status: 'ok' }, header);
     t.comment(`${header}: ${seconds} s`);
+    const { id } = JSON.parse(text) as { id: string };
+    const answer = await run('curl', [...common, `${service.url}/files/${id}/content`], {
+      maxBuffer: 2 * sent.length,
+    });
+    const [read = ''] = answer.stdout.split('\n');
+    const { content } = JSON.parse(read) as { content: string };
+    // Not by `t.equal`: its complaint would show five megabytes twice.
+    t.ok(content === sent, `${header}: all of ${content.length} characters are what was sent`);
   }
 });
 
