@@ -172,8 +172,14 @@ export function toErrorValue(cause: unknown): ErrorValue {
   if (cause instanceof ApiError) {
     return { row: cause.row, values: cause.values, extra: cause.extra };
   }
-  const error = cause instanceof Error ? cause.message : String(cause);
-  return { row: 'server', values: { error }, extra: {} };
+  return { row: 'server', values: { error: saidBy(cause) }, extra: {} };
+}
+
+/** What the system says of a failure holds paths of this machine, which are nobody's business: the log has them. */
+function saidBy(cause: unknown): string {
+  if (!(cause instanceof Error)) return String(cause);
+  const { code, syscall } = cause as NodeJS.ErrnoException;
+  return code !== undefined && syscall !== undefined ? `${syscall}: ${code}` : cause.message;
 }
 
 export function fromErrorValue(value: ErrorValue): ApiError {

@@ -8,7 +8,7 @@
  */
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream, existsSync } from 'node:fs';
-import { copyFile, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, open, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { pipeline } from 'node:stream/promises';
@@ -31,6 +31,7 @@ import {
 const MANIFEST = 'manifest.json';
 const RECORDS = 'records.jsonl';
 const FILES = 'files';
+const BLOB = /^[a-z0-9]{1,64}\.[a-z]{1,16}$/;
 const PRIVATE = { folder: 0o700, file: 0o600 };
 
 interface Manifest {
@@ -40,6 +41,8 @@ interface Manifest {
   readonly state: AccountStateName;
   readonly records: number;
   readonly sha256: string;
+  /** SHA-256 of each blob of a file, by its name. */
+  readonly files: Readonly<Record<string, string>>;
 }
 
 export interface MoveNote {
@@ -51,17 +54,23 @@ export interface MoveNote {
 export async function pack(config: Config, user: string, target: string): Promise<MoveNote> {
   const folder = resolve(target);
   await mkdir(join(folder, FILES), { recursive: true, mode: PRIVATE.folder });
-  if (existsSync(join(folder, MANIFEST)))
-    return await noteOf(folder, await readManifest(folder, user));
+  if (existsSync(join(folder, MANIFEST))) return noteOf(await readManifest(folder, user));
+  await assertKnown(config, user);
   const state = await suspend(config, user, folder);
   const stores = openStores(config, false);
   try {
     await quiet(stores, user);
     const { count, sha256 } = await writeRecords(stores, user, folder);
-    for (const name of blobsOf(packedRecords(stores, user))) await takeBlob(config, folder, name);
-    const manifest: Manifest = { format: DATA_FORMAT, user, state, records: count, sha256 };
+    const files: Record<string, string> = {};
+    for (const name of blobsOf(packedRecords(stores, user))) {
+      const packed = join(folder, FILES, name);
+      await placeBlob(join(config.dataDir, FILES, name), packed);
+      files[name] = await hashOf(packed);
+    }
+    await synced(join(folder, FILES));
+    const manifest = { format: DATA_FORMAT, user, state, records: count, sha256, files };
     await writeWhole(join(folder, MANIFEST), JSON.stringify(manifest));
-    return await noteOf(folder, manifest);
+    return noteOf(manifest);
   } finally {
     await stores.close();
   }
@@ -75,9 +84,10 @@ export async function unpack(config: Config, user: string, source: string): Prom
   const stores = openStores(config, true);
   try {
     await mkdir(join(config.dataDir, FILES), { recursive: true, mode: PRIVATE.folder });
-    for (const name of await readdir(join(folder, FILES))) {
+    for (const name of Object.keys(manifest.files)) {
       await placeBlob(join(folder, FILES, name), join(config.dataDir, FILES, name));
     }
+    await synced(join(config.dataDir, FILES));
     for await (const record of readRecords(folder)) {
       await putRecord(stores, user, record, config.limits.cacheKeepMs);
     }
@@ -87,7 +97,7 @@ export async function unpack(config: Config, user: string, source: string): Prom
   }
   // Last: only now this node answers him.
   await setState(config, user, manifest.state);
-  return await noteOf(folder, manifest);
+  return noteOf(manifest);
 }
 
 /** Takes away what the package holds. @throws Error while the service runs, and for what has changed since. */
@@ -117,10 +127,22 @@ export async function remove(config: Config, user: string, source: string): Prom
   } finally {
     await stores.close();
   }
-  return await noteOf(folder, manifest);
+  return noteOf(manifest);
 }
 
 // ------------------------------------------------------------------- states
+
+/** @throws Error for a name that has neither key nor anything else here: a misspelt one would be suspended for nothing. */
+async function assertKnown(config: Config, user: string): Promise<void> {
+  if (config.apiKeys.some((key) => key.user === user)) return;
+  const stores = openStores(config, false);
+  try {
+    for (const _record of packedRecords(stores, user)) return;
+  } finally {
+    await stores.close();
+  }
+  throw new Error(`there is no user ${JSON.stringify(user)}; \`preface users list\` shows them`);
+}
 
 /** Noted before it is done, so that a second run still knows what the first one found. */
 async function suspend(config: Config, user: string, folder: string): Promise<AccountStateName> {
@@ -218,10 +240,19 @@ async function* readRecords(folder: string): AsyncGenerator<PackedRecord> {
   }
 }
 
-async function assertWhole(folder: string, { sha256 }: Manifest): Promise<void> {
+/** Records and files, byte for byte: what is not there is taken in by nobody, and removed nowhere. */
+async function assertWhole(folder: string, { sha256, files }: Manifest): Promise<void> {
+  const blobs = Object.entries(files).map(([name, hash]) => [join(FILES, name), hash] as const);
+  for (const [name, hash] of [[RECORDS, sha256] as const, ...blobs]) {
+    const found = await hashOf(join(folder, name)).catch(() => 'nothing');
+    if (found !== hash) throw new Error(`${folder} is damaged: pack the user again (${name})`);
+  }
+}
+
+async function hashOf(path: string): Promise<string> {
   const hash = createHash('sha256');
-  await pipeline(createReadStream(join(folder, RECORDS)), hash);
-  if (hash.digest('hex') !== sha256) throw new Error(`${folder} is damaged: pack the user again`);
+  await pipeline(createReadStream(path), hash);
+  return hash.digest('hex');
 }
 
 async function readManifest(folder: string, user: string): Promise<Manifest> {
@@ -229,19 +260,29 @@ async function readManifest(folder: string, user: string): Promise<Manifest> {
   if (!existsSync(file)) throw new Error(`${folder} is no whole package: it has no ${MANIFEST}`);
   const manifest = JSON.parse(await readFile(file, 'utf8')) as Manifest;
   assertReadable(folder, Buffer.from(String(manifest.format)));
+  // One of an earlier version says nothing of its files, and no name of a blob leads out of the folder.
+  if (!Object.keys(manifest.files ?? { '/': '' }).every((name) => BLOB.test(name))) {
+    throw new Error(`${folder} is of an earlier version, or damaged: pack the user again`);
+  }
   if (manifest.user === user) return manifest;
   throw new Error(`${folder} is the package of ${manifest.user}, not of ${user}`);
 }
 
-async function takeBlob({ dataDir }: Config, folder: string, name: string): Promise<void> {
-  await placeBlob(join(dataDir, FILES, name), join(folder, FILES, name));
-}
-
-/** Whole under its name, or not there. */
+/** Whole under its name and on the disk, or not there; its name is there for good after `synced` of its folder. */
 async function placeBlob(from: string, to: string): Promise<void> {
   if (existsSync(to)) return;
   await copyFile(from, `${to}.part`);
+  await synced(`${to}.part`);
   await rename(`${to}.part`, to);
+}
+
+async function synced(path: string): Promise<void> {
+  const handle = await open(path);
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
 }
 
 async function writeWhole(path: string, text: string): Promise<void> {
@@ -249,6 +290,6 @@ async function writeWhole(path: string, text: string): Promise<void> {
   await rename(`${path}.part`, path);
 }
 
-async function noteOf(folder: string, { records }: Manifest): Promise<MoveNote> {
-  return { records, files: (await readdir(join(folder, FILES))).length };
+function noteOf({ records, files }: Manifest): MoveNote {
+  return { records, files: Object.keys(files).length };
 }

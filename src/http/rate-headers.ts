@@ -11,7 +11,7 @@ export function rateHeaders({ requests, tokens }: ReturnType<Admission['rates']>
     if (view === null) continue;
     headers[`x-ratelimit-limit-${name}`] = String(view.limit);
     headers[`x-ratelimit-remaining-${name}`] = String(view.remaining);
-    headers[`x-ratelimit-reset-${name}`] = `${view.resetMs / 1000}s`;
+    headers[`x-ratelimit-reset-${name}`] = `${Math.ceil(view.resetMs) / 1000}s`;
   }
   return headers;
 }

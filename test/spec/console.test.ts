@@ -9,6 +9,9 @@ import { aliceKey, openService, type TestService } from '../support/service.js';
 const ADMIN_KEY = 'key-of-the-operator';
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const VIEWS = ['overview', 'caches', 'files', 'users', 'playground'];
+const HEADS = [
+  ...['User', 'Cache', 'Tags', 'Status', 'Tokens', 'Saved', 'Hits', 'Time left', 'Last miss'],
+];
 /** What a stranger may call a file or a cache. */
 const HOSTILE = '<img src=x onerror=document.title=1>.txt';
 
@@ -73,6 +76,12 @@ t.test('in a browser', { skip: path === null && 'no Chromium is installed' }, as
       .locator('strong')
       .filter({ hasText: /\d (ms|s) \/ / })
       .waitFor();
+    for (const title of ['Prompt tokens a second', 'Tokens out a second']) {
+      const figure = page.locator('.tile', { hasText: title }).locator('strong');
+      await figure.filter({ hasText: /^[\d,.]*[1-9][\d,.]*$/ }).waitFor();
+      const drawn = `${title} over two minutes, now `;
+      t.match(await page.locator('.tile', { hasText: title }).innerHTML(), drawn);
+    }
     t.same(faults, []);
     await page.close();
   });
@@ -85,8 +94,12 @@ t.test('in a browser', { skip: path === null && 'no Chromium is installed' }, as
     const cells = await row.locator('td').allTextContents();
     t.equal(cells[0], 'alice');
     t.same(cells.slice(2, 4), ['handbook', 'ready']);
+    t.match(cells[4], /^[1-9][\d,]*$/, 'tokens');
     t.ok(Number(cells[5]?.replaceAll(',', '')) > 0, `saved ${cells[5]}`);
     t.equal(cells[6], '1');
+    // Ten minutes were asked for.
+    t.match(cells[7], /^([1-9]|10) min$|^[1-9]\d? s$/, 'time left');
+    t.same(await page.locator('#caches-view th').allTextContents(), HEADS);
     t.match(cells[8], /messages\[0\]\.content differs/);
     await page.close();
   });
@@ -162,6 +175,7 @@ t.test('in a browser', { skip: path === null && 'no Chromium is installed' }, as
 
   for (const look of [
     { colorScheme: 'dark', width: 390 },
+    { colorScheme: 'light', width: 390 },
     { colorScheme: 'light', width: 1280 },
   ] as const) {
     t.test(`${look.colorScheme}, ${look.width} pixels: nobody is kept out`, async (t) => {
