@@ -17,11 +17,19 @@ t.test('ten kills under load', async (t) => {
   t.ok(Object.keys(doubts).length > 1, `kills came in ${JSON.stringify(doubts)}`);
 });
 
+/** A write may be over before the kill that it set off comes: then the service is killed again. */
+const WRITE_TRIES = 4;
+
 t.test('two kills of a service with a real model', { skip: skipWithoutWeights }, async (t) => {
-  const seed = Date.now() % 1_000_000;
-  t.comment(`seed ${seed}`);
   const log = (line: string) => t.comment(line);
-  const { acknowledged, doubts } = await crashRun({ kills: 2, seed, engine: 'llama', log });
-  t.ok(acknowledged > 0, `${acknowledged} requests were acknowledged`);
-  t.ok(doubts['snapshot write'], `kills came in ${JSON.stringify(doubts)}`);
+  const hits: (number | undefined)[] = [];
+  while (hits.length < WRITE_TRIES && !hits.at(-1)) {
+    const seed = (Date.now() % 1_000_000) + hits.length;
+    t.comment(`seed ${seed}`);
+    const { acknowledged, doubts } = await crashRun({ kills: 2, seed, engine: 'llama', log });
+    t.ok(acknowledged > 0, `${acknowledged} requests were acknowledged`);
+    t.comment(`kills came in ${JSON.stringify(doubts)}`);
+    hits.push(doubts['snapshot write']);
+  }
+  t.ok(hits.at(-1), `a snapshot was half written in one of ${hits.length} runs`);
 });
