@@ -96,6 +96,7 @@ async function measureService(
     beside: {
       'pages/s by the clock': done.pages / (done.ms / 1000),
       '% of words found': 100 * foundIn(done.texts, pages),
+      'MB at most, a process': done.peakMb,
     },
   };
 }

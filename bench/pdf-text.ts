@@ -93,7 +93,7 @@ async function measureIn(
     value: done.pages / done.cpuS,
     errors: isWhole ? 0 : 1,
     check: checkOf(done.texts[0]),
-    beside: { 'pages/s by the clock': done.pages / (done.ms / 1000) },
+    beside: { 'pages/s by the clock': done.pages / (done.ms / 1000), 'MB at most': done.peakMb },
   };
 }
 

@@ -4,7 +4,7 @@
  */
 import { type ChildProcess, type SpawnOptions, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 
@@ -92,4 +92,15 @@ export function memoryMegabytes(pids: readonly number[]): number {
   );
   const own = all.map((text, at) => kilobytes(text, 'Rss') - (shared[at] ?? 0));
   return ((own.reduce((sum, each) => sum + each, 0) + Math.max(...shared)) * 1024) / 1e6;
+}
+
+/** Sets the highest resident size of a process back to the present one. */
+export function resetPeak(pid: number): void {
+  writeFileSync(`/proc/${pid}/clear_refs`, '5');
+}
+
+/** A line of what the kernel says of a process, such as `VmRSS`, or `VmHWM` for the highest since `resetPeak`. */
+export function statusKilobytes(pid: number, name: string): number {
+  const status = readFileSync(`/proc/${pid}/status`, 'latin1');
+  return Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? Number.NaN);
 }

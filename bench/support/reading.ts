@@ -4,7 +4,15 @@
  */
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { builtFile, cpuSeconds, endProcess, startNode, treeOf } from './processes.js';
+import {
+  builtFile,
+  cpuSeconds,
+  endProcess,
+  resetPeak,
+  startNode,
+  statusKilobytes,
+  treeOf,
+} from './processes.js';
 
 export interface ReadTask {
   /** Documents, read one after another by each of the lanes. */
@@ -37,14 +45,28 @@ export class ReadingProcess {
     return new ReadingProcess(child);
   }
 
-  async read(task: ReadTask): Promise<ReadDone & { cpuS: number; ms: number }> {
-    const before = cpuSeconds(treeOf(this.child.pid ?? 0));
+  /** `peakMb`: the highest resident size of a process that reads. */
+  async read(task: ReadTask): Promise<ReadDone & { cpuS: number; ms: number; peakMb: number }> {
+    const before = cpuSeconds(this.#tree());
+    for (const pid of this.#readers()) resetPeak(pid);
     const startedMs = performance.now();
     const answer = once(this.child, 'message');
     this.child.send(task);
     const [done] = (await answer) as [ReadDone];
     const ms = performance.now() - startedMs;
-    return { ...done, ms, cpuS: cpuSeconds(treeOf(this.child.pid ?? 0)) - before };
+    const peaks = this.#readers().map((pid) => statusKilobytes(pid, 'VmHWM') * 1024);
+    const cpuS = cpuSeconds(this.#tree()) - before;
+    return { ...done, ms, cpuS, peakMb: Math.max(...peaks) / 1e6 };
+  }
+
+  #tree(): number[] {
+    return treeOf(this.child.pid ?? 0);
+  }
+
+  /** The service's are its children; the library reads where it is asked. */
+  #readers(): number[] {
+    const [asked = 0, ...children] = this.#tree();
+    return children.length > 0 ? children : [asked];
   }
 
   async close(): Promise<void> {

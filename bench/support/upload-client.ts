@@ -3,9 +3,9 @@
  * It must never hold the whole form in memory.
  */
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
 import { type IncomingMessage, request } from 'node:http';
 import { text } from 'node:stream/consumers';
+import { resetPeak, statusKilobytes } from './processes.js';
 
 export interface Sent {
   readonly status: number;
@@ -50,13 +50,7 @@ export async function sendForm(
 
 /** Begins to watch a process's resident size: the kernel keeps the highest one. */
 export function peakOf(pid: number): { moreMegabytes(): number } {
-  // Sets the highest back to the present one.
-  writeFileSync(`/proc/${pid}/clear_refs`, '5');
+  resetPeak(pid);
   const before = statusKilobytes(pid, 'VmRSS');
   return { moreMegabytes: () => ((statusKilobytes(pid, 'VmHWM') - before) * 1024) / 1e6 };
-}
-
-function statusKilobytes(pid: number, name: string): number {
-  const status = readFileSync(`/proc/${pid}/status`, 'latin1');
-  return Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? Number.NaN);
 }
