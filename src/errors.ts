@@ -107,11 +107,27 @@ export const errorTable = {
 
 export type ErrorName = keyof typeof errorTable;
 
+/** What is left of a rate. */
+export interface RateLeft {
+  readonly limit: number;
+  readonly remaining: number;
+  /** Until all of it is free again, if nothing else is used. */
+  readonly resetMs: number;
+}
+
+/** Of a minute; null for what is not limited. */
+export interface RatesLeft {
+  readonly requests: RateLeft | null;
+  readonly tokens: RateLeft | null;
+}
+
 export interface ErrorExtra {
   /** The field at fault, as the client spelled it: `messages[2].content`. */
   param?: string;
   code?: string;
   retryAfterMs?: number;
+  /** Of the account that is over one of them. */
+  rates?: RatesLeft;
   /** This very request would fail again, though not all of its row would. */
   final?: true;
 }

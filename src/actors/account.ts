@@ -3,6 +3,7 @@
  * It must cost a chat no write: what chats used is saved by the second, so a crash may forget the last one.
  */
 import { type Clock, steadyClock } from '../clock.js';
+import type { RateLeft, RatesLeft } from '../errors.js';
 import { limits } from '../limits.js';
 import {
   type AccountMessage,
@@ -13,14 +14,7 @@ import {
   type TokenUsage,
 } from '../rules/account.js';
 import type { AccountPolicy } from '../rules/account-policy.js';
-import {
-  dayView,
-  limitsTokens,
-  type RateRecord,
-  type RateView,
-  requestView,
-  tokenView,
-} from '../rules/account-rates.js';
+import { dayView, limitsTokens, type RateRecord, ratesLeft } from '../rules/account-rates.js';
 import type { Store, StoreKey } from '../store/store.js';
 import type { Logic } from './actor.js';
 import { Registry } from './registry.js';
@@ -33,15 +27,9 @@ export interface Admission {
    */
   reserve(tokens: number): Promise<void> | null;
   /** As they were after the last of the above; null for what is not limited. */
-  rates(): RatesShown;
+  rates(): RatesLeft;
   /** Ends it. Must be called once, whatever became of the chat; further calls do nothing. */
   settle(usage: TokenUsage): void;
-}
-
-export interface RatesShown {
-  readonly requests: RateView | null;
-  /** Of the minute. */
-  readonly tokens: RateView | null;
 }
 
 export interface AccountsParts {
@@ -90,13 +78,9 @@ export class Accounts {
   }
 
   /** What is left of the rates now. */
-  rates(rates: RateRecord, policy: AccountPolicy): RatesShown & { readonly day: RateView | null } {
+  rates(rates: RateRecord, policy: AccountPolicy): RatesLeft & { readonly day: RateLeft | null } {
     const nowMs = this.#steady.nowMs();
-    return {
-      requests: requestView(rates, policy, nowMs),
-      tokens: tokenView(rates, policy, nowMs),
-      day: dayView(rates, policy, nowMs),
-    };
+    return { ...ratesLeft(rates, policy, nowMs), day: dayView(rates, policy, nowMs) };
   }
 
   /** Of whom there is a record, in no order. */

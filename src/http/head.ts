@@ -4,6 +4,7 @@
  */
 import { STATUS_CODES } from 'node:http';
 import { type ApiError, errorEnvelope } from '../errors.js';
+import { rateHeaders } from './rate-headers.js';
 
 export type Headers = Readonly<Record<string, string>>;
 
@@ -53,8 +54,8 @@ export interface ErrorReply {
 }
 
 export function errorReply(error: ApiError): ErrorReply {
-  const headers: Record<string, string> = {};
-  const { retryAfterMs } = error.extra;
+  const { retryAfterMs, rates } = error.extra;
+  const headers: Record<string, string> = rates === undefined ? {} : { ...rateHeaders(rates) };
   if (retryAfterMs !== undefined && (error.status === 429 || error.status === 503)) {
     headers['retry-after'] = String(Math.ceil(retryAfterMs / 1000));
     headers['retry-after-ms'] = String(Math.ceil(retryAfterMs));

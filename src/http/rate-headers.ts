@@ -2,10 +2,10 @@
  * Owns the headers that tell a client how much of its rates is left.
  * It must never name a rate that is not limited.
  */
-import type { Admission } from '../actors/account.js';
+import type { RatesLeft } from '../errors.js';
 import type { Headers } from './exchange.js';
 
-export function rateHeaders({ requests, tokens }: ReturnType<Admission['rates']>): Headers {
+export function rateHeaders({ requests, tokens }: RatesLeft): Headers {
   const headers: Record<string, string> = {};
   for (const [name, view] of Object.entries({ requests, tokens })) {
     if (view === null) continue;

@@ -2,7 +2,7 @@
  * Owns what counts against an account's rates and balance: what was used, and what running chats may still use.
  * It must never let a chat run whose prompt and longest answer would not fit beside all that.
  */
-import { ApiError, type ErrorExtra } from '../errors.js';
+import { ApiError, type ErrorExtra, type RateLeft, type RatesLeft } from '../errors.js';
 import type { AccountName, AccountPolicy } from './account-policy.js';
 import {
   addedTo,
@@ -48,7 +48,8 @@ export function withRequest(
   }
   const wait = retryAfterMs ?? minuteSpan.windowMs;
   const values = { uid: user, 'ak-id': keyId, RPM: policy.rpm, time: Math.ceil(wait / 1000) };
-  throw new ApiError('requestLimit', values, { retryAfterMs: wait });
+  const left = ratesLeft(rates, policy, nowMs);
+  throw new ApiError('requestLimit', values, { retryAfterMs: wait, rates: left });
 }
 
 export function limitsTokens({ tpm, tpd, credit }: AccountPolicy): boolean {
@@ -74,15 +75,16 @@ export function withReservation(
   const name = { uid: user, 'ak-id': keyId };
   const refusal = (window: RateWindow, span: WindowSpan, max: number | null) =>
     max === null ? null : refusalBy(window, span, { ...need, reserved, max }, nowMs);
+  const left = () => ratesLeft(rates, policy, nowMs);
   const byMinute = refusal(minute, minuteSpan, policy.tpm);
   if (byMinute !== null) {
     const values = { ...name, current_tpm: byMinute.current, max_tpm: policy.tpm ?? 0 };
-    throw new ApiError('tokensPerMinute', values, byMinute.extra);
+    throw new ApiError('tokensPerMinute', values, { ...byMinute.extra, rates: left() });
   }
   const byDay = refusal(day, daySpan, policy.tpd);
   if (byDay !== null) {
     const values = { ...name, current_tpd: byDay.current, max_tpd: policy.tpd ?? 0 };
-    throw new ApiError('tokensPerDay', values, byDay.extra);
+    throw new ApiError('tokensPerDay', values, { ...byDay.extra, rates: left() });
   }
   const all = need.tokens + reserved;
   const spent = spentOf(rates, policy);
@@ -160,27 +162,27 @@ export function balanceView(rates: RateRecord, policy: AccountPolicy): BalanceVi
   return { granted, spent, reserved, available: Math.max(0, granted - spent - reserved) };
 }
 
-export interface RateView {
-  readonly limit: number;
-  readonly remaining: number;
-  /** Until all of it is free again, if nothing else is used. */
-  readonly resetMs: number;
+/** Of the minute: what a chat and its refusal tell. */
+export function ratesLeft(rates: RateRecord, policy: AccountPolicy, nowMs: number): RatesLeft {
+  return {
+    requests: requestView(rates, policy, nowMs),
+    tokens: tokenView(rates, policy, nowMs),
+  };
 }
 
-export function requestView(
+function requestView(
   { requests }: RateRecord,
   { rpm }: AccountPolicy,
   nowMs: number,
-): RateView | null {
+): RateLeft | null {
   return rpm === null ? null : viewOf(requests, rpm, 0, nowMs);
 }
 
-/** Of the minute. */
-export function tokenView(
+function tokenView(
   { minute, reserved }: RateRecord,
   { tpm }: AccountPolicy,
   nowMs: number,
-): RateView | null {
+): RateLeft | null {
   return tpm === null ? null : viewOf(minute, tpm, reserved, nowMs);
 }
 
@@ -188,7 +190,7 @@ export function dayView(
   { day, reserved }: RateRecord,
   { tpd }: AccountPolicy,
   nowMs: number,
-): RateView | null {
+): RateLeft | null {
   return tpd === null ? null : viewOf(day, tpd, reserved, nowMs, daySpan);
 }
 
@@ -198,7 +200,7 @@ function viewOf(
   reserved: number,
   nowMs: number,
   span = minuteSpan,
-): RateView {
+): RateLeft {
   const { used, buckets } = windowAt(window, span, nowMs);
   const newest = buckets.at(-1)?.toMs ?? nowMs;
   const usedMs = used === 0 ? 0 : Math.max(0, newest + span.windowMs - nowMs);

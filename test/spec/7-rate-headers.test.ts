@@ -32,8 +32,25 @@ t.test(
       t.equal(response.headers.get('x-ratelimit-limit-tokens'), null, 'tokens have no limit here');
       await response.text();
     }
+    const refused = await post(service, said('x'));
+    t.equal(refused.status, 429, 'who is refused is told as well');
+    t.equal(head(refused, 'limit'), String(RPM));
+    t.equal(head(refused, 'remaining'), '0');
+    t.ok(resetMs(t, refused) <= 60_000);
+    t.equal(refused.headers.get('x-ratelimit-limit-tokens'), null);
   },
 );
+
+t.test('who is over the tokens of a minute or a day is told what is left', async (t) => {
+  for (const limited of [{ tpm: 100 }, { tpd: 100, tpm: 1_000 }]) {
+    const service = await openWithSettings(t, { accounts: { default: limited } });
+    const refused = await post(service, said('x', { max_tokens: 500 }));
+    t.equal(refused.status, 429);
+    t.equal(refused.headers.get('x-ratelimit-limit-tokens'), String(limited.tpm));
+    t.equal(refused.headers.get('x-ratelimit-remaining-tokens'), String(limited.tpm));
+    t.equal(refused.headers.get('x-ratelimit-reset-tokens'), '0s', 'nothing is used');
+  }
+});
 
 t.test('each user has its own count, and who has no limit no header', async (t) => {
   const accounts = { users: { alice: { rpm: RPM } } };

@@ -4,6 +4,7 @@
  */
 import type { Accounts } from '../../actors/account.js';
 import type { Clock } from '../../clock.js';
+import type { RateLeft } from '../../errors.js';
 import { parseUsageDays } from '../../protocol/account.js';
 import {
   pageJson,
@@ -15,7 +16,7 @@ import {
 import { type DayUsage, usageDays } from '../../rules/account.js';
 import type { UserChange } from '../../rules/account-change.js';
 import type { AccountPolicy } from '../../rules/account-policy.js';
-import { balanceView, type RateView } from '../../rules/account-rates.js';
+import { balanceView } from '../../rules/account-rates.js';
 import { dayJson } from '../account.js';
 import { type Route, route } from '../router.js';
 import { type AdminGate, jsonBody } from './gate.js';
@@ -133,7 +134,7 @@ async function userJson(
   };
 }
 
-function rateJson(view: RateView | null) {
+function rateJson(view: RateLeft | null) {
   if (view === null) return null;
   const { limit, remaining, resetMs } = view;
   return { limit, remaining, reset_seconds: resetMs / 1000 };
