@@ -45,6 +45,9 @@ export interface CrashClientOptions {
 /** A refusal: the service lives and says no. */
 export class RefusedError extends Error {}
 
+/** Far longer than any answer takes, on a loaded machine too. */
+const CALL_MS_MAX = 60_000;
+
 export class CrashClient {
   readonly known = new Map<string, KnownCache>();
   readonly deleted = new Set<string>();
@@ -184,6 +187,8 @@ export class CrashClient {
   #fetch(method: string, path: string, body?: unknown, headers = {}): Promise<Response> {
     return fetch(this.url + path, {
       method,
+      // Of a connection that dies while it is made the library of the client may never tell.
+      signal: AbortSignal.timeout(CALL_MS_MAX),
       headers: { authorization: `Bearer ${this.options.key}`, ...headers },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
