@@ -23,6 +23,7 @@ import { limits } from './limits.js';
 import { assertReadable, DATA_FORMAT } from './store/data-format.js';
 import { copyDatabase, RESTORING } from './store/lmdb-open.js';
 import { LmdbStore } from './store/lmdb-store.js';
+import { synced } from './store/synced.js';
 
 /** Written last: what has none is no whole backup. */
 const MANIFEST = 'backup.json';
@@ -56,7 +57,7 @@ export async function backUp({ dataDir }: Config, target: string): Promise<Backu
     const note = await copyAll(dataDir, folder);
     await writeFlushed(join(folder, MANIFEST), JSON.stringify({ format: DATA_FORMAT, ...note }));
     await rmdir(join(folder, UNFINISHED));
-    await flushFolder(folder);
+    await synced(folder);
     return note;
   } catch (cause) {
     await clear(folder, [...databases, FILES, MANIFEST, UNFINISHED]);
@@ -78,11 +79,11 @@ export async function restore({ dataDir }: Config, source: string): Promise<Back
     for (const name of await readdir(join(folder, FILES))) {
       await copyFlushed(join(folder, FILES, name), join(part, FILES, name));
     }
-    await flushFolder(join(part, FILES));
+    await synced(join(part, FILES));
     for (const name of [FILES, ...databases]) await rename(join(part, name), join(dataDir, name));
-    await flushFolder(dataDir);
+    await synced(dataDir);
     await rm(part, { recursive: true });
-    await flushFolder(dataDir);
+    await synced(dataDir);
     return note;
   } catch (cause) {
     await clear(dataDir, [...databases, FILES, RESTORING]);
@@ -112,7 +113,7 @@ async function copyAll(dataDir: string, folder: string): Promise<BackupNote> {
     // Deleted while the records were copied: in newer records they are not named any more.
     for (const name of databases) await rm(join(folder, name));
   }
-  await flushFolder(to);
+  await synced(to);
   const names = await readdir(to);
   return { files: names.length, bytes: await bytesOf(folder, names) };
 }
@@ -121,7 +122,7 @@ async function takeDatabase(dataDir: string, folder: string, name: string): Prom
   const target = join(folder, name);
   await copyDatabase(dataDir, name, target);
   await chmod(target, PRIVATE.file);
-  await flushFile(target);
+  await synced(target);
 }
 
 async function takeBlobs(from: string, to: string): Promise<void> {
@@ -166,7 +167,7 @@ async function missingBlobs(folder: string): Promise<string[]> {
 async function copyFlushed(from: string, to: string): Promise<void> {
   await copyFile(from, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
   await chmod(to, PRIVATE.file);
-  await flushFile(to);
+  await synced(to);
 }
 
 async function writeFlushed(path: string, text: string): Promise<void> {
@@ -176,24 +177,6 @@ async function writeFlushed(path: string, text: string): Promise<void> {
     await file.sync();
   } finally {
     await file.close();
-  }
-}
-
-async function flushFile(path: string): Promise<void> {
-  const file = await open(path, 'r+');
-  try {
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-}
-
-async function flushFolder(path: string): Promise<void> {
-  const folder = await open(path, 'r');
-  try {
-    await folder.sync();
-  } finally {
-    await folder.close();
   }
 }
 

@@ -8,7 +8,7 @@
  */
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream, existsSync } from 'node:fs';
-import { copyFile, mkdir, open, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { pipeline } from 'node:stream/promises';
@@ -20,6 +20,7 @@ import type { AccountStateName } from './rules/account-policy.js';
 import { assertReadable, DATA_FORMAT } from './store/data-format.js';
 import { LmdbStore } from './store/lmdb-store.js';
 import type { Store } from './store/store.js';
+import { synced } from './store/synced.js';
 import {
   blobsOf,
   type PackedRecord,
@@ -274,15 +275,6 @@ async function placeBlob(from: string, to: string): Promise<void> {
   await copyFile(from, `${to}.part`);
   await synced(`${to}.part`);
   await rename(`${to}.part`, to);
-}
-
-async function synced(path: string): Promise<void> {
-  const handle = await open(path);
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
 }
 
 async function writeWhole(path: string, text: string): Promise<void> {

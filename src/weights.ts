@@ -2,12 +2,13 @@
  * Owns getting a model's weights: the file that is there, else each source in order, always checked before it is used.
  * It must never hand out a file whose size or SHA-256 is not the one that was asked for.
  */
-import { mkdir, open, rename, rm, statfs } from 'node:fs/promises';
+import { mkdir, rename, rm, statfs } from 'node:fs/promises';
 import { dirname, isAbsolute, join } from 'node:path';
 import type { Clock } from './clock.js';
 import { systemClock } from './clock.js';
 import type { WeightsConfig } from './config.js';
 import { limits } from './limits.js';
+import { synced } from './store/synced.js';
 import { inspectWeights, noteGood, verifyFile } from './weights/checksum.js';
 import { download } from './weights/download.js';
 import { holdLock } from './weights/lock.js';
@@ -126,9 +127,7 @@ async function adopt(fetched: string, { path, spec, progress }: SourceContext): 
     await rm(fetched, { force: true });
     throw new Error(`what came is not the file asked for: ${wrong}`);
   }
-  const file = await open(fetched, 'r+');
-  await file.sync();
-  await file.close();
+  await synced(fetched);
   await rename(fetched, path);
   await noteGood(path, spec);
 }

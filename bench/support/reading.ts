@@ -47,15 +47,17 @@ export class ReadingProcess {
 
   /** `peakMb`: the highest resident size of a process that reads. */
   async read(task: ReadTask): Promise<ReadDone & { cpuS: number; ms: number; peakMb: number }> {
-    const before = cpuSeconds(this.#tree());
-    for (const pid of this.#readers()) resetPeak(pid);
+    const tree = this.#tree();
+    const before = cpuSeconds(tree);
+    for (const pid of readersOf(tree)) resetPeak(pid);
     const startedMs = performance.now();
     const answer = once(this.child, 'message');
     this.child.send(task);
     const [done] = (await answer) as [ReadDone];
     const ms = performance.now() - startedMs;
-    const peaks = this.#readers().map((pid) => statusKilobytes(pid, 'VmHWM') * 1024);
-    const cpuS = cpuSeconds(this.#tree()) - before;
+    const now = this.#tree();
+    const cpuS = cpuSeconds(now) - before;
+    const peaks = readersOf(now).map((pid) => statusKilobytes(pid, 'VmHWM') * 1024);
     return { ...done, ms, cpuS, peakMb: Math.max(...peaks) / 1e6 };
   }
 
@@ -63,13 +65,12 @@ export class ReadingProcess {
     return treeOf(this.child.pid ?? 0);
   }
 
-  /** The service's are its children; the library reads where it is asked. */
-  #readers(): number[] {
-    const [asked = 0, ...children] = this.#tree();
-    return children.length > 0 ? children : [asked];
-  }
-
   async close(): Promise<void> {
     await endProcess(this.child);
   }
+}
+
+/** The service's are its children; the library reads where it is asked. */
+function readersOf([asked = 0, ...children]: readonly number[]): readonly number[] {
+  return children.length > 0 ? children : [asked];
 }

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { ApiError } from '../errors.js';
 import { limits } from '../limits.js';
 import { ContentSample, sameContent } from './content-sample.js';
+import { synced } from './synced.js';
 
 const NAME = /^[a-z0-9]{1,64}(\.[a-z]{1,16})?$/;
 /** What is not whole yet. */
@@ -49,12 +50,7 @@ export class Blobs {
   /** Makes what somebody wrote at the blob's `partPath` the blob. @throws ApiError `unavailable`. */
   async adopt(name: string): Promise<void> {
     await onDisk(async () => {
-      const handle = await open(this.partPath(name), constants.O_RDONLY | constants.O_NOFOLLOW);
-      try {
-        await handle.sync();
-      } finally {
-        await handle.close();
-      }
+      await synced(this.partPath(name), constants.O_RDONLY | constants.O_NOFOLLOW);
       await this.#settle(name);
     });
   }
@@ -107,12 +103,7 @@ export class Blobs {
   async #settle(name: string): Promise<void> {
     await rename(this.partPath(name), this.path(name));
     // Until the folder is on disk too, a power cut could take the name away.
-    const folder = await open(this.#folder, constants.O_RDONLY);
-    try {
-      await folder.sync();
-    } finally {
-      await folder.close();
-    }
+    await synced(this.#folder);
   }
 }
 

@@ -5,13 +5,24 @@
 import type { Test } from 'tap';
 import type { ErrorValue } from '../../src/errors.js';
 import { limits } from '../../src/limits.js';
-import type { EngineEvent, GenerateTask } from '../../src/plugin/contract.js';
+import type { EngineEvent, EngineOptions, GenerateTask } from '../../src/plugin/contract.js';
 import type { TokenStream, TokenStreamHandlers } from '../../src/pool/token-stream.js';
 
 export interface OpenedStreams {
   generate(task: GenerateTask, handlers: TokenStreamHandlers): TokenStream;
   close(): Promise<void>;
 }
+
+/** For an engine that needs no weights; its model is that of `echoTask`. */
+export const echoOptions: EngineOptions = {
+  models: [{ id: 'm', weights: null, window: 131_072 }],
+  exact: true,
+  threads: null,
+  slots: 4,
+  memoryBytesMax: 1,
+  snapshotBytesMax: 1,
+  stateDir: '',
+};
 
 export function echoTask(text: string, over: Partial<GenerateTask> = {}): GenerateTask {
   const turn = `user\n${text}`;

@@ -8,19 +8,10 @@ import t, { type Test } from 'tap';
 import { systemClock } from '../../src/clock.js';
 import { childPipe } from '../../src/pool/child.js';
 import { Host } from '../../src/pool/host.js';
-import { echoTask, Recorder } from '../contract/token-stream.js';
+import { echoOptions, echoTask, Recorder } from '../contract/token-stream.js';
 import { NOTES } from '../support/engine-noted.js';
 import { eventually } from '../support/raw-client.js';
 
-const options = {
-  models: [{ id: 'm', weights: null, window: 8192 }],
-  exact: true,
-  threads: null,
-  slots: 4,
-  memoryBytesMax: 1,
-  snapshotBytesMax: 1,
-  stateDir: '',
-};
 const module = fileURLToPath(new URL('../support/engine-noted.js', import.meta.url));
 
 async function open(t: Test) {
@@ -29,7 +20,7 @@ async function open(t: Test) {
   t.teardown(() => delete process.env[NOTES]);
   const log: string[] = [];
   const host = new Host({
-    start: { engine: { module, options } },
+    start: { engine: { module, options: echoOptions } },
     streamsMax: 16,
     clock: systemClock,
     log: (line) => log.push(line),

@@ -9,6 +9,7 @@ import { Pool } from '../../src/pool/pool.js';
 import { TokenStreamClient } from '../../src/pool/token-stream.js';
 import { portTransport } from '../../src/pool/transport.js';
 import {
+  echoOptions,
   echoTask,
   type OpenedStreams,
   Recorder,
@@ -17,15 +18,7 @@ import {
 
 const engine: EngineRef = {
   module: new URL('../../plugins/engine-echo.js', import.meta.url).href,
-  options: {
-    models: [{ id: 'm', weights: null, window: 131_072 }],
-    exact: true,
-    threads: null,
-    slots: 4,
-    memoryBytesMax: 1,
-    snapshotBytesMax: 1,
-    stateDir: '',
-  },
+  options: echoOptions,
 };
 
 function openHost(log: (line: string) => void = () => {}): Host {

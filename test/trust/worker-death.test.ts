@@ -9,7 +9,7 @@ import { EncodeBatches } from '../../src/pool/encode-batches.js';
 import { Host } from '../../src/pool/host.js';
 import type { TokenizeResult, TokenizeTask } from '../../src/pool/messages.js';
 import { Pool } from '../../src/pool/pool.js';
-import { echoTask } from '../contract/token-stream.js';
+import { echoOptions, echoTask } from '../contract/token-stream.js';
 import { answerTo, openWithSettings, post, refusal, said } from '../support/chat-client.js';
 import { contentOf, upload } from '../support/file-client.js';
 import type { TestService } from '../support/service.js';
@@ -76,17 +76,8 @@ t.test('an engine that throws costs its own stream and no process', async (t) =>
 
 t.test('an inference thread that never lets go is ended', async (t) => {
   const lines: string[] = [];
-  const options = {
-    models: [{ id: 'm', weights: null, window: 8192 }],
-    exact: true,
-    threads: null,
-    slots: 4,
-    memoryBytesMax: 1,
-    snapshotBytesMax: 1,
-    stateDir: '',
-  };
   const host = new Host({
-    start: { engine: { module: support('engine-hostile'), options } },
+    start: { engine: { module: support('engine-hostile'), options: echoOptions } },
     streamsMax: 16,
     clock: systemClock,
     log: (line) => lines.push(line),
