@@ -5,7 +5,7 @@
  * `node dist/bench/many-nodes.js` prints the table of the README.
  */
 import { pathToFileURL } from 'node:url';
-import { limits } from '../src/limits.js';
+import { limits } from '../src/limits/index.js';
 import { type NodeLoad, type RingPlan, ringLoads } from './support/node-ring.js';
 
 /** Of a kept prefix with the default model, on disk. */

@@ -5,7 +5,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { PdfFile } from '../plugins/pdf/pdfium.js';
+import { PdfFile } from '../plugins/extractors/pdf/pdfium.js';
 import { documentBounds } from '../src/pool/extraction.js';
 import { bmpOf } from './support/bmp.js';
 import { documentPath, hasProgram, shellCpuSeconds } from './support/documents.js';

@@ -4,10 +4,11 @@
  */
 import { parseArgs } from 'node:util';
 import { hasProc } from './support/processes.js';
-import { printColumns, short } from './support/report.js';
+import { printColumns } from './support/report.js';
 import { type Soaked, type SoakOptions, soak } from './support/soak.js';
 import type { CallFigures } from './support/soak-load.js';
 import { quantileOf } from './support/stats.js';
+import { short } from './support/text.js';
 
 const USAGE = `usage: npm run soak -- [--seconds 600] [--warm-up 60] [--rate 2000] [--streams 32] [--slope 5]
 warm-up: seconds that count for no time and no memory; slope: MB a minute that still are flat`;

@@ -5,13 +5,13 @@
  */
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
-import { addBackup } from './cli-backup.js';
-import { addMove } from './cli-move.js';
-import { note, print, printRows } from './cli-print.js';
-import { addCaches, addFiles } from './cli-resources.js';
-import { command, configOf, type Flags, rightly, serveHelp, UsageError } from './cli-settings.js';
-import type { Finding } from './doctor.js';
-import { listedModels, pullWeights } from './model-commands.js';
+import { addBackup } from './cli/backup-commands.js';
+import type { Finding } from './cli/doctor.js';
+import { listedModels, pullWeights } from './cli/model-commands.js';
+import { addMove } from './cli/move-command.js';
+import { note, print, printRows } from './cli/print.js';
+import { addCaches, addFiles } from './cli/resource-commands.js';
+import { command, configOf, type Flags, rightly, serveHelp, UsageError } from './cli/settings.js';
 import { addGrantFlags, balanceKind, readUserFlags } from './settings/accounts.js';
 import { type SettingName, settingNames } from './settings/table.js';
 
@@ -114,10 +114,10 @@ async function serve(flags: Flags): Promise<void> {
   // Loaded only now: a machine that cannot load the addons can still run every other command.
   const { serve: start } = await import('./main.js');
   if (config.apiKeys.length === 0) {
-    const { makeFirstKey } = await import('./key-commands.js');
+    const { makeFirstKey } = await import('./cli/key-commands.js');
     await makeFirstKey(config, FIRST_USER);
   }
-  const { openLog } = await import('./log.js');
+  const { openLog } = await import('./telemetry/log.js');
   const log = openLog({ level: config.logLevel, json: !process.stderr.isTTY });
   const service = await start(config, log.line, log.report);
   close = () => service.close();
@@ -140,33 +140,33 @@ function fail(cause: unknown): void {
 // -------------------------------------------------------- keys and accounts
 
 async function createKey(flags: Flags): Promise<void> {
-  const { createKey: create } = await import('./key-commands.js');
+  const { createKey: create } = await import('./cli/key-commands.js');
   await create(configOf(flags), flags.user ?? '');
 }
 
 async function listKeys(flags: Flags): Promise<void> {
-  const { listKeys: list } = await import('./key-commands.js');
+  const { listKeys: list } = await import('./cli/key-commands.js');
   await list(configOf(flags), flags);
 }
 
 async function revokeKey(id: string, flags: Flags): Promise<void> {
-  const { revokeKey: revoke } = await import('./key-commands.js');
+  const { revokeKey: revoke } = await import('./cli/key-commands.js');
   await revoke(configOf(flags), id);
 }
 
 async function listUsers(flags: Flags): Promise<void> {
-  const { listedUsers } = await import('./user-commands.js');
+  const { listedUsers } = await import('./cli/user-commands.js');
   printRows(await listedUsers(configOf(flags)), flags, 'no users; `preface keys create` makes one');
 }
 
 async function showUser(user: string, flags: Flags): Promise<void> {
-  const { shownUser } = await import('./user-commands.js');
+  const { shownUser } = await import('./cli/user-commands.js');
   print(JSON.stringify(await shownUser(configOf(flags), user), null, 2));
 }
 
 async function changeUser(user: string, flags: Flags, tokens?: string): Promise<void> {
   const change = rightly(() => readUserFlags(flags, tokens));
-  const { setUser } = await import('./user-commands.js');
+  const { setUser } = await import('./cli/user-commands.js');
   await setUser(configOf(flags), user, change);
   await showUser(user, flags);
 }
@@ -184,7 +184,7 @@ async function pullModels(flags: Flags): Promise<void> {
 // ------------------------------------------------------------------- doctor
 
 async function doctor(flags: Flags): Promise<void> {
-  const { examine } = await import('./doctor.js');
+  const { examine } = await import('./cli/doctor.js');
   const findings = await examine(() => configOf(flags));
   if (flags.json) print(JSON.stringify(findings, null, 2));
   else for (const finding of findings) printFinding(finding);

@@ -3,7 +3,7 @@
  * It must never lose what a client sent: text, −0 and odd key names come back exactly as they went in.
  */
 import { Packr } from 'msgpackr';
-import { limits } from './limits.js';
+import { limits } from './limits/index.js';
 
 /**
  * One text for equal values: keys in the order of their UTF-16 code units, undefined fields left out, text untouched.

@@ -4,9 +4,11 @@
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Accounts } from './actors/account.js';
-import { Caches } from './actors/cache.js';
-import { Files } from './actors/file.js';
+import { Accounts } from './accounts/accounts.js';
+import { openSharedFile } from './admin/open-accounts.js';
+import { statusOf } from './admin/status.js';
+import { UserBook } from './admin/user-book.js';
+import { Caches } from './caches/caches.js';
 import type { Catalog } from './chat/catalog.js';
 import { EstimateService } from './chat/estimate.js';
 import { EnginePrefiller } from './chat/prefiller.js';
@@ -14,8 +16,7 @@ import type { PromptLibrary } from './chat/prompt-library.js';
 import { cacheReview, type Review } from './chat/review.js';
 import { ChatService } from './chat/service.js';
 import { systemClock, systemRandom, unixS } from './clock.js';
-import type { Config } from './config.js';
-import { gauges, openCatalog, openCounter, openEngines, openPrompts } from './engines.js';
+import { Files } from './files/files.js';
 import { accountRoutes } from './http/account.js';
 import { adminRoutes } from './http/admin/routes.js';
 import { cacheRoutes } from './http/caches.js';
@@ -30,21 +31,20 @@ import { consoleRoutes, docsRoutes } from './http/pages.js';
 import type { Route } from './http/router.js';
 import { startServer } from './http/server.js';
 import { tagRoutes } from './http/tags.js';
-import type { ServiceLog } from './log.js';
-import { Metrics } from './metrics.js';
-import { openSharedFile } from './open-accounts.js';
-import { openReview } from './open-review.js';
-import { Opened } from './opened.js';
+import { gauges, openCatalog, openCounter, openEngines, openPrompts } from './main/engines.js';
+import { openReview } from './main/open-review.js';
+import { Opened } from './main/opened.js';
 import { ExtractionPool } from './pool/extraction.js';
 import { resources } from './protocol/chat-api.js';
 import { openApiDocument } from './protocol/openapi.js';
-import { faultText, type Report, reportText, type TakeReport } from './report.js';
 import { imageSizeOfDataUrl } from './rules/image-tokens.js';
-import { statusOf } from './status.js';
+import type { Config } from './settings/config.js';
 import { Blobs } from './store/blobs.js';
 import { LmdbStore } from './store/lmdb-store.js';
 import type { Store } from './store/store.js';
-import { UserBook } from './user-book.js';
+import type { ServiceLog } from './telemetry/log.js';
+import { Metrics } from './telemetry/metrics.js';
+import { faultText, type Report, reportText, type TakeReport } from './telemetry/report.js';
 
 export interface Service {
   /** Base URL for SDKs: `http://127.0.0.1:8080/v1`. */

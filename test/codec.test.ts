@@ -5,7 +5,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { canonicalJson, decodeRecord, encodeRecord, packFrame, unpackFrame } from '../src/codec.js';
-import { limits } from '../src/limits.js';
+import { limits } from '../src/limits/index.js';
 
 const LONE = 'a\ud800b';
 

@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import { type Limits, limits } from '../src/limits.js';
+import { type Limits, limits } from '../src/limits/index.js';
 
 const WAITS = /(Queue|Queued|Waiting|Running|Held|Backlog|Buffer|Mailbox)\w*Max$/;
 /** Bounds on the way to another one that the table names. */

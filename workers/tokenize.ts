@@ -4,7 +4,7 @@
  */
 import { setImmediate } from 'node:timers/promises';
 import { toErrorValue } from '../src/errors.js';
-import { limits } from '../src/limits.js';
+import { limits } from '../src/limits/index.js';
 import type { Tokenizer } from '../src/plugin/contract.js';
 import { loadPlugin } from '../src/plugin/load.js';
 import type { TokenizeResult, TokenizerRef, TokenizeTask } from '../src/pool/messages.js';

@@ -2,7 +2,7 @@
  * Owns writing grey pixels as a file of BMP, which every reader of pictures takes.
  * It must never compress: what is measured is the reading of letters.
  */
-import type { GreyPicture } from '../../plugins/ocr/picture.js';
+import type { GreyPicture } from '../../plugins/extractors/ocr/picture.js';
 
 const HEAD_BYTES = 54;
 const GREYS = 256;

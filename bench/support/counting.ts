@@ -4,17 +4,17 @@
  */
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { readGgufVocabulary } from '../../plugins/tokenizer-tiktoken/gguf.js';
-import { readKimiVocabulary, shippedRanksPath } from '../../plugins/tokenizer-tiktoken/kimi.js';
-import { openWasmEncoder, type WasmEncoder } from '../../plugins/tokenizer-tiktoken/wasm.js';
-import { loadConfig } from '../../src/config.js';
-import { limits } from '../../src/limits.js';
+import { readGgufVocabulary } from '../../plugins/tokenizers/tiktoken/gguf.js';
+import { readKimiVocabulary, shippedRanksPath } from '../../plugins/tokenizers/tiktoken/kimi.js';
+import { openWasmEncoder, type WasmEncoder } from '../../plugins/tokenizers/tiktoken/wasm.js';
+import { limits } from '../../src/limits/index.js';
 import { FairEncoding } from '../../src/pool/fair-encoding.js';
 import type { TokenizeResult, TokenizeTask } from '../../src/pool/messages.js';
 import { Pool } from '../../src/pool/pool.js';
 import { TokenCounter } from '../../src/pool/token-counter.js';
 import type { PromptSegment } from '../../src/rules/prompt.js';
-import { weightsPath } from '../../src/weights.js';
+import { loadConfig } from '../../src/settings/config.js';
+import { weightsPath } from '../../src/weights/index.js';
 import { builtFile } from './processes.js';
 
 /** The default weights where they are here; else null. */
@@ -58,7 +58,7 @@ export class BenchCounter {
       },
     });
     this.#counter = new TokenCounter(new FairEncoding(this.#pool));
-    this.#tokenizer = { module: builtFile('plugins/tokenizer-tiktoken.js'), path };
+    this.#tokenizer = { module: builtFile('plugins/tokenizers/tiktoken/index.js'), path };
   }
 
   /** What one owner's chats taught does not help the next: nothing is known to a new owner. */

@@ -2,11 +2,10 @@
  * Owns the picture of a figure that grows: one curve a series, both axes by factors, quartiles as whiskers.
  * It must never join points that were not measured in the same run.
  */
-import { escaped } from './plot.js';
 import type { Curves } from './question.js';
-import { short } from './report.js';
 import type { MeasuredSide } from './rounds.js';
 import { type Spread, spreadOf } from './stats.js';
+import { escaped, short } from './text.js';
 
 const WIDTH = 760;
 const HEIGHT = 420;

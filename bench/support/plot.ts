@@ -2,10 +2,9 @@
  * Owns the picture of a result: one bar a line beside its floor, quartiles as whiskers, bounds as marks.
  * It must never show a figure that is not in the result, nor need anything but the file to be looked at.
  */
-
-import { type Result, short } from './report.js';
 import type { MeasuredLine } from './rounds.js';
 import type { Spread } from './stats.js';
+import { escaped, short } from './text.js';
 
 const WIDTH = 760;
 const LEFT = 210;
@@ -13,7 +12,12 @@ const RIGHT = 150;
 const ROW = 58;
 const TOP = 48;
 
-export function plot({ title, lines }: Pick<Result, 'title' | 'lines'>): string {
+export interface Plotted {
+  readonly title: string;
+  readonly lines: readonly MeasuredLine[];
+}
+
+export function plot({ title, lines }: Plotted): string {
   const height = TOP + lines.length * ROW + 12;
   const unit = [...new Set(lines.map((line) => line.unit))].join(', ');
   const body = lines.map((line, at) => rowOf(line, TOP + at * ROW)).join('\n');
@@ -82,8 +86,4 @@ function bar(
     `<line x1="${from}" x2="${to}" y1="${y + 7.5}" y2="${y + 7.5}" stroke="#222"/>`,
     `<text x="${Number(Math.max(Number(end), Number(to)) + 6).toFixed(1)}" y="${y + 12}" fill="#222">${escaped(text)}</text>`,
   ].join('\n');
-}
-
-export function escaped(text: string): string {
-  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }

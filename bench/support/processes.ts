@@ -84,7 +84,7 @@ export function cpuSeconds(pids: readonly number[]): number {
  * become smaller with every other Node process of the machine.
  */
 export function memoryMegabytes(pids: readonly number[]): number {
-  const all = pids.map((pid) => readFileSync(`/proc/${pid}/smaps_rollup`, 'latin1'));
+  const all = pids.flatMap((pid) => readWhileAlive(`/proc/${pid}/smaps_rollup`));
   const kilobytes = (text: string, name: string) =>
     Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(text)?.[1] ?? Number.NaN);
   const shared = all.map(
@@ -92,6 +92,16 @@ export function memoryMegabytes(pids: readonly number[]): number {
   );
   const own = all.map((text, at) => kilobytes(text, 'Rss') - (shared[at] ?? 0));
   return ((own.reduce((sum, each) => sum + each, 0) + Math.max(...shared)) * 1024) / 1e6;
+}
+
+/** A process of the tree may end between the look at the tree and the look at itself; it has no memory then. */
+function readWhileAlive(path: string): string[] {
+  try {
+    return [readFileSync(path, 'latin1')];
+  } catch (cause) {
+    if (['ENOENT', 'ESRCH'].includes((cause as NodeJS.ErrnoException).code ?? '')) return [];
+    throw cause;
+  }
 }
 
 /** Sets the highest resident size of a process back to the present one. */

@@ -2,6 +2,7 @@
  * Owns what a run leaves behind: the table on the screen, one JSON file and one picture a question.
  * It must never round a figure in the file.
  */
+
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus, release, totalmem } from 'node:os';
@@ -12,6 +13,7 @@ import { pinning } from './processes.js';
 import type { Curves, Scale } from './question.js';
 import type { Measured, MeasuredLine } from './rounds.js';
 import type { Spread } from './stats.js';
+import { short } from './text.js';
 
 export interface Result extends Measured {
   readonly name: string;
@@ -58,11 +60,6 @@ export function printColumns(rows: readonly (readonly string[])[]): void {
 /** Median, and the quartiles around it. */
 export function spread({ low, median, high }: Spread): string {
   return `${short(median)} (${short(low)}–${short(high)})`;
-}
-
-export function short(value: number): string {
-  const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2;
-  return value.toLocaleString('en', { maximumFractionDigits: digits });
 }
 
 export function saveResult(folder: string, result: Result): void {

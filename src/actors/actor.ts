@@ -6,7 +6,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '../clock.js';
 import { decodeRecord, encodeRecord } from '../codec.js';
 import { ApiError } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import type { Store, StoreChange, StoreKey } from '../store/store.js';
 import { Mailbox } from './mailbox.js';
 

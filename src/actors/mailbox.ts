@@ -3,7 +3,7 @@
  * It must never drop, reorder or look into what it holds.
  */
 import { ApiError } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 
 export class Mailbox<Item> {
   #items: Item[] = [];

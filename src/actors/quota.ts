@@ -2,7 +2,7 @@
  * Owns how many things, and how many bytes of them, each owner holds against a bound: caches, files.
  * It must never be asked to trust a caller's sum: what an owner held before is counted from the store, once.
  */
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 
 export interface Held {
   readonly count: number;

@@ -3,7 +3,7 @@
  * It must never have two actors for one address, nor more than the bound.
  */
 import { ApiError } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import { Actor, type ActorParts } from './actor.js';
 
 interface Place<State, Saved, Message, Reply, Effect> {

@@ -2,19 +2,19 @@
  * Owns what becomes of the cache that a chat names: found or not, matched or not, reused or not, and why.
  * It must never call a hit what the engine has not said it reused, nor fail a chat that named a cache by header.
  */
-import type { Caches, FoundCache } from '../actors/cache.js';
+import type { Caches, FoundCache } from '../caches/caches.js';
 import { ApiError, invalid } from '../errors.js';
 import type { SnapshotRef } from '../plugin/contract.js';
 import type { CacheOptions } from '../protocol/cache-options.js';
 import { readCacheContent } from '../protocol/caching.js';
 import type { ChatRequest } from '../protocol/chat.js';
-import type { MissClass } from '../report.js';
 import {
   type CacheRecord,
   holdsSnapshot,
   type CacheUse as RecordUse,
 } from '../rules/cache-state.js';
 import { beginsWith, canonicalPrefix, missReason, prefixChain } from '../rules/prefix.js';
+import type { MissClass } from '../telemetry/report.js';
 import type { ServedModel } from './catalog.js';
 import type { Generation } from './generation.js';
 

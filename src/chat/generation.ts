@@ -4,12 +4,12 @@
  */
 import { type Clock, wholeUs } from '../clock.js';
 import { type ApiError, fromErrorValue } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import type { EngineEvent, GenerateTask, PrefillTask, SnapshotInfo } from '../plugin/contract.js';
 import type { TokenStream, TokenStreamHandlers } from '../pool/token-stream.js';
 import type { FinishReason } from '../protocol/completion.js';
-import type { ChatTimes } from '../report.js';
 import { type AnswerDelta, ChoiceAnswer } from '../rules/answer.js';
+import type { ChatTimes } from '../telemetry/report.js';
 import type { GenerationPlan } from './generation-plan.js';
 import type { Turn, Turns } from './turns.js';
 

@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../clock.js';
 import { ApiError } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 
 /** Goes on as long as it is told to come back: whoever gives the signal bounds the time. */
 export async function attempted<Result>(

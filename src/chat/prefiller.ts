@@ -2,7 +2,7 @@
  * Owns the way from a cache's messages to a prefilled prefix in an engine.
  * It must never count or render by another path than a chat does, or no chat would begin with it.
  */
-import type { Prefiller, PrefillTask } from '../actors/snapshots.js';
+import type { Prefiller, PrefillTask } from '../caches/snapshots.js';
 import type { Clock } from '../clock.js';
 import { ApiError } from '../errors.js';
 import type { AccountPolicy } from '../rules/account-policy.js';

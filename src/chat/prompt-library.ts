@@ -2,9 +2,10 @@
  * Owns which vocabulary and template count for a model id, each pair opened once, when it is first asked for.
  * It must never count itself, nor know whether a model is served: what is only counted has its place here too.
  */
-import type { ModelConfig } from '../config.js';
+
 import type { TokenizerRef } from '../pool/messages.js';
 import type { TokenCounter } from '../pool/token-counter.js';
+import type { ModelConfig } from '../settings/types.js';
 import { Prompts } from './prompts.js';
 
 export interface PromptLibraryParts {

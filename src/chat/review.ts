@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../clock.js';
 import { ApiError } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import type {
   Filter,
   FilterStep,

@@ -3,7 +3,7 @@
  * It must never pass on what is not reviewed, nor change the order of what is passed on.
  */
 import { type ApiError, fromErrorValue, toErrorValue } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import type { FilterText } from '../plugin/contract.js';
 import type { FinishReason } from '../protocol/completion.js';
 import type { AnswerDelta, AnswerLogprob } from '../rules/answer.js';

@@ -2,7 +2,7 @@
  * Owns the stages of a chat between the parsed request and the engine: model, count, length, plan.
  * It must never see HTTP, nor touch a message's text but through the counter.
  */
-import type { Caches, FoundCache } from '../actors/cache.js';
+import type { Caches, FoundCache } from '../caches/caches.js';
 import { type Clock, type NewBytes, unixS, wholeUs } from '../clock.js';
 import { type CacheOptions, readCacheHeaders } from '../protocol/cache-options.js';
 import {
@@ -14,10 +14,10 @@ import {
 import { type ChatRequest, parseChatRequest } from '../protocol/chat.js';
 import { type AnswerHead, newCompletionId, type TokenLogprobs } from '../protocol/completion.js';
 import type { JsonObject } from '../protocol/schema.js';
-import type { ChatTimes } from '../report.js';
 import type { AnswerLogprob } from '../rules/answer.js';
 import { inputTexts } from '../rules/review-texts.js';
 import { answerTokensMax } from '../rules/token-budget.js';
+import type { ChatTimes } from '../telemetry/report.js';
 import { CacheUse, findCache } from './cache-use.js';
 import type { Catalog, ChatCaller, ServedModel } from './catalog.js';
 import { conversationRequest } from './conversation.js';

@@ -3,7 +3,7 @@
  * It must never begin a chat on an engine that is gone, nor let one owner fill the room that is there for all.
  */
 import { ApiError } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import { FairQueue } from '../pool/fair-queue.js';
 
 export interface Turn {

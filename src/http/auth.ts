@@ -3,7 +3,7 @@
  * It must never know any key: whether a value is right is for the key store to say.
  */
 import { ApiError } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 
 const BEARER = /^bearer(?: +(.*))?$/i;
 

@@ -3,7 +3,7 @@
  * It must never hold more than a bound, and never keep a view of memory that the HTTP library takes back.
  */
 import { ApiError } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 
 /** The tap of the socket: closed while nobody asked for a body that keeps coming. */
 export interface Flow {

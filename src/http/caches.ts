@@ -2,7 +2,7 @@
  * Owns the routes of context caches: `/v1/caching` and `/v1/caching/{id}`.
  * It must never decide anything about a cache: it parses, asks, and writes down the answer.
  */
-import type { Caches, FoundCache } from '../actors/cache.js';
+import type { Caches, FoundCache } from '../caches/caches.js';
 import {
   cacheDeleted,
   cacheJson,

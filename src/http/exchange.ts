@@ -3,17 +3,16 @@
  * It must never touch the library's response after its end or abort, nor its request after the first call returned.
  */
 import type { HttpResponse } from 'uWebSockets.js';
+import type { Clock } from '../clock.js';
 import { ApiError, fromErrorValue, toErrorValue } from '../errors.js';
-import { limits } from '../limits.js';
-import type { RequestNote, RequestReport, RouteName } from '../report.js';
-import { Body, ClientGoneError } from './body.js';
-import type { Edge } from './edge.js';
+import { limits } from '../limits/index.js';
+import type { RequestNote, RequestReport, RouteName } from '../telemetry/report.js';
+import { Body, type BodyBudget, ClientGoneError } from './body.js';
 import { errorReply, type Headers, headText } from './head.js';
 import type { RequestHead } from './request.js';
 import { type ByteSink, ResponseSink } from './sink.js';
 
 export { ClientGoneError } from './body.js';
-export type { Edge } from './edge.js';
 export type { Headers } from './head.js';
 export type { ByteSink } from './sink.js';
 
@@ -21,6 +20,17 @@ type State = 'open' | 'streaming' | 'done';
 
 /** What a client gets that left before it had a status: nobody sees it but the log. */
 const CLIENT_LEFT_STATUS = 499;
+
+/** What the server lends to its exchanges. */
+export interface Edge {
+  readonly clock: Clock;
+  readonly bodies: BodyBudget;
+  /** True once the server drains: connections end with their current answer. */
+  readonly closing: boolean;
+  finished(exchange: Exchange): void;
+  /** A failure with nobody left to tell. */
+  failed(error: unknown, exchange: Exchange): void;
+}
 
 export class Exchange {
   readonly #res: HttpResponse;

@@ -3,10 +3,10 @@
  * It must never hold a file or its text in memory: both pass through in pieces.
  */
 import type { FileHandle } from 'node:fs/promises';
-import type { Files } from '../actors/file.js';
-import { fileTooLarge, type Upload } from '../actors/uploads.js';
 import { ApiError } from '../errors.js';
-import { limits } from '../limits.js';
+import type { Files } from '../files/files.js';
+import { fileTooLarge, type Upload } from '../files/uploads.js';
+import { limits } from '../limits/index.js';
 import {
   checkFilename,
   checkFilePart,

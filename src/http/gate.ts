@@ -2,9 +2,9 @@
  * Owns the way in: which key came, whose it is, and whether that account may run a request now.
  * Nothing behind it may answer a request that has not passed here, and every pass is given back once.
  */
-import type { Accounts, Admission } from '../actors/account.js';
+import type { Accounts, Admission } from '../accounts/accounts.js';
 import { ApiError, type ErrorName } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import type { TokenUsage } from '../rules/account.js';
 import { type AccountPolicy, type Api, checkEntry } from '../rules/account-policy.js';
 import { bearerKey } from './auth.js';

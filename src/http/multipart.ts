@@ -4,7 +4,7 @@
  */
 import busboy from 'busboy';
 import { type ApiError, invalid } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import { shown } from '../protocol/field.js';
 
 /** Takes what is in the form. Whatever it throws ends the form and is what `readForm` rejects with. */

@@ -3,9 +3,8 @@
  * It must never name a rate that is not limited.
  */
 import type { RatesLeft } from '../errors.js';
-import type { Headers } from './exchange.js';
 
-export function rateHeaders({ requests, tokens }: RatesLeft): Headers {
+export function rateHeaders({ requests, tokens }: RatesLeft): Record<string, string> {
   const headers: Record<string, string> = {};
   for (const [name, view] of Object.entries({ requests, tokens })) {
     if (view === null) continue;

@@ -3,7 +3,7 @@
  * It must never keep the library's request: its memory is taken back when the handler returns.
  */
 import { type ApiError, invalid } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import { echoedRequestId } from './head.js';
 
 export interface RequestHead {

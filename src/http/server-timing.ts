@@ -2,7 +2,7 @@
  * Owns the header that tells a client where the time of its chat went.
  * It must never name a span that is not over.
  */
-import type { ChatTimes } from '../report.js';
+import type { ChatTimes } from '../telemetry/report.js';
 import type { Headers } from './exchange.js';
 
 export function serverTiming(times: ChatTimes): Headers {

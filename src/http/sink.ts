@@ -2,7 +2,7 @@
  * Owns the bytes of a streamed response on their way into the socket, and knows when its reader is slow.
  * It must never write after the end or the loss of its connection.
  */
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 
 /** Where the bytes of a streamed answer go. */
 export interface ByteSink {

@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../clock.js';
 import { type ApiError, errorEnvelope } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import type { ByteSink, Exchange, Headers } from './exchange.js';
 
 /** The part of an exchange that a stream of events needs. */

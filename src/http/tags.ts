@@ -2,7 +2,7 @@
  * Owns the routes of tags: `/v1/caching/refs/tags` and what is below.
  * It must never decide anything about a tag: it parses, asks, and writes down the answer.
  */
-import type { Caches } from '../actors/cache.js';
+import type { Caches } from '../caches/caches.js';
 import { parseJson } from '../protocol/json.js';
 import { parsePageQuery } from '../protocol/page-query.js';
 import { parseTagBind, tag, tagDeleted, tagList } from '../protocol/tags.js';

@@ -10,21 +10,11 @@ import type {
   RemoteVocabulary,
 } from './contract/conversation.js';
 import type { Extractor, ExtractorOptions } from './contract/extractor.js';
+import type { Plugin } from './contract/plugin.js';
 
 export type * from './contract/conversation.js';
 export type * from './contract/extractor.js';
-
-export const CONTRACT_VERSION = 1;
-
-export type PluginKind = 'engine' | 'tokenizer' | 'extractor' | 'filter';
-
-/** A plugin is the default export of a module; `open` returns the service it provides. */
-export interface Plugin<Kind extends PluginKind, Options, Service> {
-  readonly kind: Kind;
-  readonly name: string;
-  readonly contract: typeof CONTRACT_VERSION;
-  open(options: Options): Promise<Service>;
-}
+export * from './contract/plugin.js';
 
 // ---------------------------------------------------------------- tokenizer
 

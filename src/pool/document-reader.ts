@@ -4,7 +4,7 @@
  */
 import { readFile } from 'node:fs/promises';
 import { toUSVString } from 'node:util';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import type {
   DocumentClaim,
   ExtractionBounds,

@@ -3,7 +3,7 @@
  * It must never let one asker's text fail another's, nor let small texts wait for a large one.
  */
 import { ApiError, fromErrorValue } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import type { TokenizeResult, TokenizerRef, TokenizeTask } from './messages.js';
 import { ThreadEndedError } from './pool.js';
 

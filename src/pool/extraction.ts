@@ -5,9 +5,9 @@
 import { rm } from 'node:fs/promises';
 import type { Clock } from '../clock.js';
 import { ApiError } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import type { ExtractionBounds, ExtractorOptions } from '../plugin/contract.js';
-import type { TakeReport } from '../report.js';
+import type { TakeReport } from '../telemetry/report.js';
 import { FairQueue } from './fair-queue.js';
 import type { ExtractProgress, ExtractResult, ExtractTask } from './messages.js';
 import { Reader } from './reader.js';

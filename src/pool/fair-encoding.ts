@@ -3,7 +3,7 @@
  * It must never hold up a short text, nor let long ones wait without bound.
  */
 import { ApiError } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import type { TokenizePool } from './encode-batches.js';
 import type { TokenizeResult, TokenizeTask } from './messages.js';
 

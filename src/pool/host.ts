@@ -5,7 +5,7 @@
 import type { ChildProcess } from 'node:child_process';
 import type { Clock } from '../clock.js';
 import { ApiError, type ErrorValue, fromErrorValue } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import type {
   EngineEvent,
   EngineModel,

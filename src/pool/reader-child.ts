@@ -4,7 +4,7 @@
  */
 import { MessageChannel, receiveMessageOnPort } from 'node:worker_threads';
 import { toErrorValue } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import { parentPipe, startOf } from './child.js';
 import type {
   ExtractProgress,

@@ -4,7 +4,7 @@
  */
 import { type FileHandle, open } from 'node:fs/promises';
 import { toUSVString } from 'node:util';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 
 const QUOTE = '"';
 const PAGE_BREAK = '\\f';

@@ -3,7 +3,7 @@
  * It must never share what it remembers between owners: a quick answer would tell one what another wrote.
  */
 import { fromErrorValue } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import type { TokenizerInfo } from '../plugin/contract.js';
 import type { PromptSegment } from '../rules/prompt.js';
 import { EncodeBatches, outOfTurn, type TokenizePool } from './encode-batches.js';

@@ -3,7 +3,7 @@
  * It must never buffer without credit, and never leave a generation without `end` or `error`.
  */
 import { type ErrorValue, toErrorValue } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import type { EngineEvent } from '../plugin/contract.js';
 import type { EngineWork, FromEngine, ToEngine } from './messages.js';
 import type { Transport } from './transport.js';

@@ -5,7 +5,7 @@
 import type { Duplex } from 'node:stream';
 import type { MessagePort } from 'node:worker_threads';
 import { packFrame, unpackFrame } from '../codec.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 
 export interface Transport<Out, In> {
   /** What is sent within one turn of the event loop leaves together, in order. */

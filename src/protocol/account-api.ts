@@ -2,7 +2,7 @@
  * Owns the description of the operations on one's own account.
  * It must never say of a field what its schema does not say.
  */
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import { balanceSchema, dayUsageSchema, usageListSchema } from './account.js';
 import { type Operation, type Parameter, pathParameter, type Resource } from './api.js';
 import { Type } from './schema.js';

@@ -3,7 +3,7 @@
  * It must never name another account.
  */
 import { invalid } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import { quoted } from './field.js';
 import { type Static, Type } from './schema.js';
 

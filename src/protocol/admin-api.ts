@@ -3,7 +3,7 @@
  * It must never say of a field what its schema does not say.
  */
 
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import { usageDays as days } from './account-api.js';
 import {
   adminLists,

@@ -3,7 +3,7 @@
  * It must never hold a key that was not made just now, nor anything of a message or a document.
  */
 import { invalid } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import { dayUsageSchema } from './account.js';
 import { accountStates, apis } from './account-words.js';
 import { refuse } from './chat-faults.js';

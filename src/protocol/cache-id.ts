@@ -3,7 +3,7 @@
  * It must never make one that could be guessed.
  */
 import type { NewBytes } from '../clock.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import { idLetters } from './id-letters.js';
 
 const ID = new RegExp(`^cache-[a-z0-9]{${limits.cacheIdLength}}$`);

@@ -2,7 +2,7 @@
  * Owns the metadata of caches: its bounds, and the form it is kept in.
  * It must never treat a key as anything but text: `__proto__` is one like any other.
  */
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import { type JsonObject, Type } from './schema.js';
 
 /** Pairs in the order of their keys, so that equal metadata are equal values. */

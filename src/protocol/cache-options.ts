@@ -3,7 +3,7 @@
  * It must never look the cache up, nor know what it holds.
  */
 import { invalid } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import { quoted } from './field.js';
 
 export type CacheName =

@@ -3,7 +3,7 @@
  * It must never know the time, a family or a token count: what depends on those is decided below.
  */
 import { ApiError, invalid } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import {
   type CacheMetadata,
   metadataJson,

@@ -2,7 +2,7 @@
  * Owns the wire shape of a chat request: what the compiled check tests and what the OpenAPI document shows.
  * It must never hold a rule that looks at two fields at once: those are in chat.ts.
  */
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import { messageSchema, TOOL_NAME_PATTERN, toolSchema } from './message-schema.js';
 import { absent, jsonObject, type Static, Type } from './schema.js';
 

@@ -3,7 +3,7 @@
  * It must never know which models there are, nor count a token.
  */
 import { invalid } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import { refuse } from './chat-faults.js';
 import { chatRequestSchema, type WireChatRequest } from './chat-schema.js';
 import { shown } from './field.js';

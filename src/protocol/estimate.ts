@@ -2,7 +2,7 @@
  * Owns the wire shapes of a token estimate: a chat request of which only what makes up the prompt is read.
  * It must never be stricter than chat, so that a client can send the very body it will send there.
  */
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import { refuse } from './chat-faults.js';
 import { type ChatMessage, checkToolResults, readMessages } from './message.js';
 import { messageSchema, toolSchema } from './message-schema.js';

@@ -3,7 +3,7 @@
  * It must never let through one that could mean anything else there.
  */
 import type { NewBytes } from '../clock.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import { idLetters } from './id-letters.js';
 
 const ID = new RegExp(`^[a-z0-9]{${limits.fileIdLength}}$`);

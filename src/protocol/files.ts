@@ -3,7 +3,7 @@
  * It must never know how a file came, where it lies, or who extracts it.
  */
 import { ApiError, invalid } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import { quoted, shown } from './field.js';
 import { type PageQuery, parsePageQuery } from './page-query.js';
 import { type Static, Type } from './schema.js';

@@ -3,7 +3,7 @@
  * keyword holds what it must. It must never resolve anything outside the schema itself.
  */
 import { invalid } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import { quoted, shown } from './field.js';
 import { isObject, type JsonObject } from './schema.js';
 

@@ -7,7 +7,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { invalid } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import { fieldName, quoted } from './field.js';
 import { jsonErrorPosition } from './json-position.js';
 

@@ -2,7 +2,7 @@
  * Owns the wire shapes of messages, their parts and their tool calls, and of tools.
  * It must never hold a rule that looks at two fields at once: those are in the parsers beside it.
  */
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import { absent, jsonObject, type Static, Type } from './schema.js';
 
 const textPart = Type.Object(

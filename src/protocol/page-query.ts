@@ -3,7 +3,7 @@
  * It must never know what is listed: whether a named bound exists is for the list to say.
  */
 import { invalid } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import type { Parameter } from './api.js';
 import type { CacheMetadata } from './cache-metadata.js';
 import { quoted } from './field.js';

@@ -2,7 +2,7 @@
  * Owns the wire shapes of tags and the rule of their names.
  * It must never know what cache a tag leads to.
  */
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import { refuse } from './chat-faults.js';
 import { compile, type Static, Type } from './schema.js';
 

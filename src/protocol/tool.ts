@@ -3,7 +3,7 @@
  * It must never see a tool that its schema has not passed.
  */
 import { invalid } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import { quoted } from './field.js';
 import { checkSchema } from './json-schema.js';
 import type { WireTool } from './message-schema.js';

@@ -3,7 +3,7 @@
  * It must stay pure: time comes in, and the grant that comes out is for others to store.
  */
 import { invalid } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import type { AccountGrant, GrantName } from './account-policy.js';
 
 export interface BalanceChange {

@@ -3,7 +3,7 @@
  * It must stay pure, and know nothing of what the account has used.
  */
 import { ApiError } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import type { AccountStateName, Api } from '../protocol/account-words.js';
 
 export { type AccountStateName, type Api, accountStates, apis } from '../protocol/account-words.js';

@@ -3,7 +3,7 @@
  * It must stay pure: time comes in with each message, and nothing is written or sent from here.
  */
 import { ApiError } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import type { AccountPolicy } from './account-policy.js';
 import {
   limitsTokens,

@@ -3,7 +3,7 @@
  * It must stay pure: time comes in with each message, and what is to be done goes out as data.
  */
 import { ApiError, invalid } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import type { CacheMetadata } from '../protocol/cache-metadata.js';
 import type { CacheError, CacheExpiry, CacheStatus } from '../protocol/caching.js';
 import type { PrefixHash } from './prefix.js';

@@ -12,8 +12,6 @@ import { PromptShapes, plainContents } from './prompt-shapes.js';
 import { type TemplateValues, templateValues } from './template-values.js';
 import { withToolsAsText } from './tool-prompt.js';
 
-export { assertPrefixStable } from './prefix-stability.js';
-
 /** What a template needs of its tokenizer. */
 export interface TemplateSource {
   readonly template: string;

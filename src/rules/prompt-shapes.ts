@@ -2,7 +2,7 @@
  * Owns the short way from a plain conversation to its prompt: what a template writes around the contents is remembered.
  * It must never be taken for a template that changes, compares or leaves out a content, nor for text that needs marks.
  */
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import type { Marks } from './look-alikes.js';
 import type { PromptInput, PromptSegment } from './prompt.js';
 

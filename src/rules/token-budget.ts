@@ -3,7 +3,7 @@
  * It must never count: it is given counts.
  */
 import { ApiError } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 
 /**
  * @param maxTokens what the client asked for, or null: then what is left of the window, up to the default.

@@ -2,7 +2,7 @@
  * Owns how what an account is granted is written: in the settings file's table and on the command line.
  * It must never know who has an account, nor what was stored for it.
  */
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import type { UserChange } from '../rules/account-change.js';
 import {
   type AccountGrant,

@@ -2,12 +2,13 @@
  * Owns the settings file's tables: how its models, weights and limits become the ones that are served.
  * It must never open a plugin or the weights: whether they are good is found out where they are used.
  */
-import type { LimitSettings, ModelConfig, WeightsConfig } from '../config.js';
-import { limits, modelWindows } from '../limits.js';
+
+import { limits, modelWindows } from '../limits/index.js';
 import { type AccountsConfig, readAccounts } from './accounts.js';
 import { byteCount, GIB, integer, type Kind, path, pattern } from './kinds.js';
 import type { Json, Place } from './place.js';
 import type { NamedKind, PluginFinder } from './plugins.js';
+import type { LimitSettings, ModelConfig, WeightsConfig } from './types.js';
 import { readRemote } from './upstreams.js';
 
 export interface FileContext {

@@ -3,7 +3,7 @@
  * It must never know which setting it reads for, nor touch the machine.
  */
 import { join, resolve } from 'node:path';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 
 export const MIB = 2 ** 20;
 export const GIB = 2 ** 30;

@@ -2,9 +2,10 @@
  * Owns what a plugin's name in the settings stands for: a built-in module, a path or an installed package.
  * It must never load the plugin, only find it.
  */
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { isAbsolute, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { builtInPath, builtInPlugins } from './built-in-plugins.js';
 
 export type NamedKind = 'engine' | 'tokenizer' | 'extractor' | 'filter';
 
@@ -38,33 +39,18 @@ export interface PluginFinder {
   builtIns(kind: NamedKind): readonly string[];
 }
 
-const builtInFolder = fileURLToPath(new URL('../../plugins/', import.meta.url));
-
 export const pluginFinder: PluginFinder = {
   find(kind, name, folder) {
     if (/^\.{0,2}\//.test(name)) return existing(resolve(folder, name));
     if (isAbsolute(name)) return existing(name);
     if (name.startsWith('file:')) return existing(fileURLToPath(name));
-    return builtIn(name) ?? builtIn(`${kind}-${name}`) ?? installed(name);
+    return builtInPath(name) ?? builtInPath(`${kind}-${name}`) ?? installed(name);
   },
-  builtIns(kind) {
-    const names = readdirSync(builtInFolder)
-      .filter((file) => file.startsWith(`${kind}-`) && !file.endsWith('.map'))
-      .map((file) => file.replace(/\.js$/, ''));
-    return [...new Set(names)]
-      .sort((a, b) => (a < b ? -1 : 1))
-      .map(builtIn)
-      .filter((path) => path !== undefined);
-  },
+  builtIns: (kind) =>
+    Object.keys(builtInPlugins)
+      .filter((name) => name.startsWith(`${kind}-`))
+      .flatMap((name) => builtInPath(name) ?? []),
 };
-
-function builtIn(name: string): string | undefined {
-  if (!/^[a-z0-9-]+$/.test(name)) return undefined;
-  return (
-    existing(resolve(builtInFolder, `${name}.js`)) ??
-    existing(resolve(builtInFolder, name, 'index.js'))
-  );
-}
 
 function existing(path: string): string | undefined {
   return existsSync(path) ? path : undefined;

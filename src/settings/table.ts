@@ -3,7 +3,7 @@
  * It must never read a file, the environment or the clock; what the machine is like is handed in.
  */
 import { isAbsolute, join } from 'node:path';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import {
   byteCount,
   flag,

@@ -2,7 +2,7 @@
  * Owns the part of a model's settings that says which servers run it, and how long each may be silent.
  * It must never show a key, nor ask a server anything: whether one answers is found out while the service runs.
  */
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import { integer, type Kind, pattern, secret } from './kinds.js';
 import type { Json, Place } from './place.js';
 

@@ -3,7 +3,7 @@
  * It must never remember a grant beyond the turn without a look at its record: another process may change it at any time.
  */
 import { decodeRecord, encodeRecord } from '../codec.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import { type AccountGrant, type AccountPolicy, policyOf } from '../rules/account-policy.js';
 import { assertOwner } from './keys.js';
 import type { Store, StoreKey } from './store.js';

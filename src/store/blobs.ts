@@ -6,7 +6,7 @@ import { constants } from 'node:fs';
 import { chmod, type FileHandle, link, mkdir, open, opendir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ApiError } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import { ContentSample, sameContent } from './content-sample.js';
 import { synced } from './synced.js';
 

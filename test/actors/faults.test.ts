@@ -5,7 +5,7 @@
 import t from 'tap';
 import { Registry } from '../../src/actors/registry.js';
 import { decodeRecord } from '../../src/codec.js';
-import { limits } from '../../src/limits.js';
+import { limits } from '../../src/limits/index.js';
 import {
   type Counter,
   type CounterMessage,

@@ -4,7 +4,7 @@
  */
 import t from 'tap';
 import { Mailbox } from '../../src/actors/mailbox.js';
-import { limits } from '../../src/limits.js';
+import { limits } from '../../src/limits/index.js';
 import { apiError } from '../support/api-error.js';
 
 t.test('first in, first out, however pushes and shifts mix', async (t) => {

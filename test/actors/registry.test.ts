@@ -6,7 +6,7 @@ import t from 'tap';
 import type { EffectRunner } from '../../src/actors/actor.js';
 import { Registry } from '../../src/actors/registry.js';
 import { decodeRecord } from '../../src/codec.js';
-import { limits } from '../../src/limits.js';
+import { limits } from '../../src/limits/index.js';
 import { apiError } from '../support/api-error.js';
 import {
   type Counter,

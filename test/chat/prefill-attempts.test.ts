@@ -5,7 +5,7 @@
 import t from 'tap';
 import { attempted } from '../../src/chat/prefill-attempts.js';
 import { ApiError } from '../../src/errors.js';
-import { limits } from '../../src/limits.js';
+import { limits } from '../../src/limits/index.js';
 import { SimulatedClock } from '../support/simulated-clock.js';
 
 const comeBack = { retryAfterMs: 1000 };

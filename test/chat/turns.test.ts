@@ -1,7 +1,7 @@
 import t from 'tap';
 import { type Turn, Turns, type TurnsOptions } from '../../src/chat/turns.js';
 import { ApiError } from '../../src/errors.js';
-import { limits } from '../../src/limits.js';
+import { limits } from '../../src/limits/index.js';
 
 interface Log {
   readonly begun: string[];

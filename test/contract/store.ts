@@ -4,7 +4,7 @@
  */
 import fc from 'fast-check';
 import t, { type Test } from 'tap';
-import { limits } from '../../src/limits.js';
+import { limits } from '../../src/limits/index.js';
 import type { Store, StoreChange, StoreKey, StoreRange } from '../../src/store/store.js';
 
 type OpenStore = (t: Test) => Promise<Store> | Store;

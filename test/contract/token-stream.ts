@@ -4,7 +4,7 @@
  */
 import type { Test } from 'tap';
 import type { ErrorValue } from '../../src/errors.js';
-import { limits } from '../../src/limits.js';
+import { limits } from '../../src/limits/index.js';
 import type { EngineEvent, EngineOptions, GenerateTask } from '../../src/plugin/contract.js';
 import type { TokenStream, TokenStreamHandlers } from '../../src/pool/token-stream.js';
 

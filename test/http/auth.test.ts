@@ -1,6 +1,6 @@
 import t from 'tap';
 import { bearerKey } from '../../src/http/auth.js';
-import { limits } from '../../src/limits.js';
+import { limits } from '../../src/limits/index.js';
 
 t.test('the bearer value, whatever the case of the scheme', async (t) => {
   t.equal(bearerKey('Bearer sk-alice-1'), 'sk-alice-1');

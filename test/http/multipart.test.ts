@@ -5,7 +5,7 @@
 import t from 'tap';
 import { ApiError } from '../../src/errors.js';
 import { readForm } from '../../src/http/multipart.js';
-import { limits } from '../../src/limits.js';
+import { limits } from '../../src/limits/index.js';
 import { apiError } from '../support/api-error.js';
 
 const type = 'multipart/form-data; boundary=xx';

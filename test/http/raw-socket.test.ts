@@ -3,7 +3,7 @@
  * answers the tests ask for what matters: nothing is executed that should not be, and the process goes on.
  */
 import t, { type Test } from 'tap';
-import { limits } from '../../src/limits.js';
+import { limits } from '../../src/limits/index.js';
 import { startEdge } from '../support/edge.js';
 import { eventually, RawClient, request } from '../support/raw-client.js';
 

@@ -3,7 +3,7 @@ import type { Clock } from '../../src/clock.js';
 import { ApiError } from '../../src/errors.js';
 import type { ByteSink, Headers } from '../../src/http/exchange.js';
 import { EventStream } from '../../src/http/sse.js';
-import { limits } from '../../src/limits.js';
+import { limits } from '../../src/limits/index.js';
 
 class HandClock implements Clock {
   ms = 0;

@@ -15,14 +15,14 @@ import {
   ExtractionPool,
   type PoolBounds,
 } from '../../src/pool/extraction.js';
-import type { Report, TakeReport } from '../../src/report.js';
+import type { Report, TakeReport } from '../../src/telemetry/report.js';
 import { eventually } from '../support/raw-client.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'preface-extraction-'));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));
 
 const hostile = new URL('../support/extractor-hostile.js', import.meta.url).href;
-const text = new URL('../../plugins/extractor-text.js', import.meta.url).href;
+const text = new URL('../../plugins/extractors/text/text.js', import.meta.url).href;
 
 function open(
   module: string,

@@ -1,11 +1,11 @@
 import t from 'tap';
-import { limits } from '../../src/limits.js';
+import { limits } from '../../src/limits/index.js';
 import { FairEncoding } from '../../src/pool/fair-encoding.js';
 import type { TokenizeResult, TokenizerRef, TokenizeTask } from '../../src/pool/messages.js';
 import { Pool } from '../../src/pool/pool.js';
 
 const tokenizer: TokenizerRef = {
-  module: new URL('../../plugins/tokenizer-tiktoken.js', import.meta.url).href,
+  module: new URL('../../plugins/tokenizers/tiktoken/index.js', import.meta.url).href,
   path: null,
 };
 const encode = (text: string): TokenizeTask => ({ type: 'encode', tokenizer, texts: [text] });

@@ -1,14 +1,14 @@
 import t from 'tap';
-import bytesPlugin from '../../plugins/tokenizer-bytes.js';
+import bytesPlugin from '../../plugins/tokenizers/bytes/index.js';
 import { invalid, toErrorValue } from '../../src/errors.js';
-import { limits } from '../../src/limits.js';
+import { limits } from '../../src/limits/index.js';
 import type { TokenizeResult, TokenizerRef, TokenizeTask } from '../../src/pool/messages.js';
 import { TokenCounter } from '../../src/pool/token-counter.js';
 import { TokenMemory } from '../../src/pool/token-memory.js';
 import tokenize from '../../workers/tokenize.js';
 
 const bytes: TokenizerRef = {
-  module: new URL('../../plugins/tokenizer-bytes.js', import.meta.url).href,
+  module: new URL('../../plugins/tokenizers/bytes/index.js', import.meta.url).href,
   path: null,
 };
 

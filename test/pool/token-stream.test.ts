@@ -17,7 +17,7 @@ import {
 } from '../contract/token-stream.js';
 
 const engine: EngineRef = {
-  module: new URL('../../plugins/engine-echo.js', import.meta.url).href,
+  module: new URL('../../plugins/engines/echo/index.js', import.meta.url).href,
   options: echoOptions,
 };
 

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { extname, join } from 'node:path';
 import t from 'tap';
 import { systemClock } from '../../src/clock.js';
-import { loadConfig } from '../../src/config.js';
 import { ExtractionPool } from '../../src/pool/extraction.js';
+import { loadConfig } from '../../src/settings/config.js';
 import { truncations } from '../support/damage.js';
 import { type GoodDocument, goodDocuments } from '../support/fuzz-files.js';
 

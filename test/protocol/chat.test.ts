@@ -1,7 +1,7 @@
 /** Owns the proof that each rule of a chat request is kept, with the words a client gets when it is not. */
 import t from 'tap';
 import { ApiError } from '../../src/errors.js';
-import { limits } from '../../src/limits.js';
+import { limits } from '../../src/limits/index.js';
 import { parseCacheCreate } from '../../src/protocol/caching.js';
 import { type ChatRequest, parseChatRequest } from '../../src/protocol/chat.js';
 import { parseEstimateRequest } from '../../src/protocol/estimate.js';

@@ -4,7 +4,7 @@
  */
 import t from 'tap';
 import { systemRandom } from '../../src/clock.js';
-import { limits } from '../../src/limits.js';
+import { limits } from '../../src/limits/index.js';
 import { isFileId, newFileId } from '../../src/protocol/file-id.js';
 import {
   checkFilename,

@@ -1,7 +1,7 @@
 /** Owns the proof that a client's JSON schema is checked for depth, size, keywords and references. */
 import t from 'tap';
 import { ApiError } from '../../src/errors.js';
-import { limits } from '../../src/limits.js';
+import { limits } from '../../src/limits/index.js';
 import { checkSchema } from '../../src/protocol/json-schema.js';
 import type { JsonObject } from '../../src/protocol/schema.js';
 

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { ApiError } from '../../src/errors.js';
-import { limits } from '../../src/limits.js';
+import { limits } from '../../src/limits/index.js';
 import { parseJson } from '../../src/protocol/json.js';
 import { jsonErrorPosition } from '../../src/protocol/json-position.js';
 

@@ -4,7 +4,7 @@
  */
 import t from 'tap';
 import { ApiError } from '../../src/errors.js';
-import { limits } from '../../src/limits.js';
+import { limits } from '../../src/limits/index.js';
 import type { CacheExpiry } from '../../src/protocol/caching.js';
 import {
   type CacheEffect,

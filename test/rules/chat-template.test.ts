@@ -1,15 +1,10 @@
 import fc from 'fast-check';
 import t from 'tap';
-import bytesPlugin from '../../plugins/tokenizer-bytes.js';
-import tiktokenPlugin from '../../plugins/tokenizer-tiktoken.js';
+import bytesPlugin from '../../plugins/tokenizers/bytes/index.js';
+import tiktokenPlugin from '../../plugins/tokenizers/tiktoken/index.js';
 import type { Tokenizer } from '../../src/plugin/contract.js';
-import {
-  assertPrefixStable,
-  ChatTemplate,
-  IMAGE_ID,
-  type TemplateSource,
-} from '../../src/rules/chat-template.js';
-import { prefixBreak } from '../../src/rules/prefix-stability.js';
+import { ChatTemplate, IMAGE_ID, type TemplateSource } from '../../src/rules/chat-template.js';
+import { assertPrefixStable, prefixBreak } from '../../src/rules/prefix-stability.js';
 import type {
   PromptInput,
   PromptMessage,

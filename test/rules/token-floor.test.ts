@@ -1,6 +1,6 @@
 import t from 'tap';
-import tokenizerBytes from '../../plugins/tokenizer-bytes.js';
-import tokenizerTiktoken from '../../plugins/tokenizer-tiktoken.js';
+import tokenizerBytes from '../../plugins/tokenizers/bytes/index.js';
+import tokenizerTiktoken from '../../plugins/tokenizers/tiktoken/index.js';
 import { TokenFloor } from '../../src/rules/token-floor.js';
 import { hostileTexts, prose } from '../support/hostile-text.js';
 import { randomText, seededRandom, testSeed } from '../support/random-text.js';

@@ -1,7 +1,7 @@
 /** Owns the check of what the settings say of upstreams: the short form, the defaults, and that no key is shown. */
 import { execFileSync } from 'node:child_process';
 import t from 'tap';
-import { loadConfig } from '../../src/config.js';
+import { loadConfig } from '../../src/settings/config.js';
 import { model, openWithSettings, post, said } from '../support/chat-client.js';
 import { FakeUpstream, says } from '../support/fake-upstream.js';
 
@@ -25,7 +25,7 @@ function refusal(fields: object): string {
 t.test('an engine, its upstreams, and nothing else is enough for a known id', async (t) => {
   const [read] = load({ 'svc-v1-8k': { engine: 'openai', upstreams: [upstream] } }).models;
   t.match(read, { family: 'svc-v1', window: 8192, weights: null });
-  t.match(read?.tokenizer, /tokenizer-upstream/);
+  t.match(read?.tokenizer, /tokenizers\/upstream/);
   t.same(read?.remote, {
     upstreams: [{ ...upstream, url: 'http://10.0.0.7:8000/v1' }],
     ...{ connectMs: 5_000, firstByteMs: 300_000, silenceMs: 60_000, healthMs: 5_000 },

@@ -6,8 +6,8 @@ import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { loadConfig } from '../../src/config.js';
 import { serve } from '../../src/main.js';
+import { loadConfig } from '../../src/settings/config.js';
 import { aliceKey, serviceEnv, temporaryFolder } from '../support/service.js';
 
 t.setTimeout(120_000);

@@ -3,9 +3,9 @@
  */
 import t, { type Test } from 'tap';
 import { decodeRecord } from '../../src/codec.js';
-import { loadConfig } from '../../src/config.js';
 import { serve } from '../../src/main.js';
 import type { AccountRecord } from '../../src/rules/account.js';
+import { loadConfig } from '../../src/settings/config.js';
 import { LmdbStore } from '../../src/store/lmdb-store.js';
 import {
   type Asked,

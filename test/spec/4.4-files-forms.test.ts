@@ -2,7 +2,7 @@
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { limits } from '../../src/limits.js';
+import { limits } from '../../src/limits/index.js';
 import type { WireFile } from '../../src/protocol/files.js';
 import { refusal } from '../support/chat-client.js';
 import { blobs, contentOf, openGatedFiles, send, upload } from '../support/file-client.js';

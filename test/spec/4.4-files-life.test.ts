@@ -2,8 +2,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { loadConfig } from '../../src/config.js';
 import { serve } from '../../src/main.js';
+import { loadConfig } from '../../src/settings/config.js';
 import { refusal } from '../support/chat-client.js';
 import { CrashService } from '../support/crash-service.js';
 import type { GatedDocument } from '../support/extractor-gated.js';

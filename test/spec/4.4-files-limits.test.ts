@@ -4,7 +4,7 @@ import { readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
-import { limits } from '../../src/limits.js';
+import { limits } from '../../src/limits/index.js';
 import { openWithSettings, refusal } from '../support/chat-client.js';
 import { blobs, contentOf, form, listed, purpose, send, upload } from '../support/file-client.js';
 import { eventually, RawClient, request } from '../support/raw-client.js';

@@ -8,7 +8,7 @@ import t from 'tap';
 import { answerTo, model, openWithSettings, said } from '../support/chat-client.js';
 import { aliceKey, openService, temporaryFolder } from '../support/service.js';
 
-const shipped = new URL('../../../plugins/data/kimi-k2.tiktoken.gz', import.meta.url);
+const shipped = new URL('../../../plugins/tokenizers/data/kimi-k2.tiktoken.gz', import.meta.url);
 const TEXTS = ['Hello', 'Counting 12345 words: naïve, 屋顶 and 👩‍👩‍👧.', 'x'.repeat(3_000)];
 
 t.test('ranks of a file count what the same ranks that are shipped count', async (t) => {

@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { limits } from '../../src/limits.js';
+import { limits } from '../../src/limits/index.js';
 import { Blobs } from '../../src/store/blobs.js';
 import { ContentSample } from '../../src/store/content-sample.js';
 import { temporaryFolder } from '../support/service.js';

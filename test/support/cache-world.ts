@@ -2,8 +2,8 @@
  * Owns the parts a set of caches needs in a test, and how one process follows another on the same disk.
  * It must count tokens and keep prefixes in ways a test can see through.
  */
-import { Caches } from '../../src/actors/cache.js';
-import { cacheQuotaMax } from '../../src/actors/cache-quota.js';
+import { Caches } from '../../src/caches/caches.js';
+import { cacheQuotaMax } from '../../src/caches/quota.js';
 import { type CacheCreation, parseCacheCreate } from '../../src/protocol/caching.js';
 import { FakePrefiller, type PrefixDisk } from './fake-prefiller.js';
 import { MortalStore } from './mortal-store.js';

@@ -7,7 +7,7 @@ import { ApiError } from '../../src/errors.js';
 import type { Exchange } from '../../src/http/exchange.js';
 import { type Route, route } from '../../src/http/router.js';
 import { type Server, startServer } from '../../src/http/server.js';
-import { limits } from '../../src/limits.js';
+import { limits } from '../../src/limits/index.js';
 
 export interface EdgeFixture {
   readonly server: Server;

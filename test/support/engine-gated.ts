@@ -8,7 +8,7 @@
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import echo from '../../plugins/engine-echo.js';
+import echo from '../../plugins/engines/echo/index.js';
 import type {
   Engine,
   EngineEvent,

@@ -2,7 +2,7 @@
  * Owns an engine that does to its process what a prompt says; all else is echo.
  * It must never be opened outside a test.
  */
-import echo from '../../plugins/engine-echo.js';
+import echo from '../../plugins/engines/echo/index.js';
 import type {
   Engine,
   EngineEvent,

@@ -4,7 +4,7 @@
  */
 import { appendFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
-import echo from '../../plugins/engine-echo.js';
+import echo from '../../plugins/engines/echo/index.js';
 import type { EnginePlugin } from '../../src/plugin/contract.js';
 
 /** Folder of the notes: `prepare` hears of no options. */

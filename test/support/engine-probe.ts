@@ -7,7 +7,7 @@
  */
 import { appendFileSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import echo from '../../plugins/engine-echo.js';
+import echo from '../../plugins/engines/echo/index.js';
 import type {
   Engine,
   EngineEvent,

@@ -6,7 +6,7 @@ import { appendFileSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Test } from 'tap';
-import echo from '../../plugins/engine-echo.js';
+import echo from '../../plugins/engines/echo/index.js';
 import type { EngineOptions, EnginePlugin, GenerateTask } from '../../src/plugin/contract.js';
 import { type Fields, openWithSettings } from './chat-client.js';
 import type { TestService } from './service.js';

@@ -2,7 +2,7 @@
  * Owns a keeper of prefixes that takes time and fails when it is told to, by a simulated clock.
  * It must never be asked for the same snapshot twice at the same time: that is what it watches for.
  */
-import type { Prefiller, PrefillTask } from '../../src/actors/snapshots.js';
+import type { Prefiller, PrefillTask } from '../../src/caches/snapshots.js';
 import type { Clock } from '../../src/clock.js';
 
 /** What survives a crash. */

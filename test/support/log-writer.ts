@@ -2,7 +2,7 @@
  * Owns a process that logs far more than anybody reads, says how much memory that took, and then waits to be ended.
  * It must never write anything else on standard error.
  */
-import { openLog } from '../../src/log.js';
+import { openLog } from '../../src/telemetry/log.js';
 
 const LINES = 40_000;
 const LINE_LENGTH = 1_000;

@@ -35,10 +35,6 @@ const repeated =
   (random: Random): string =>
     Array.from({ length: 1 + random(max) }, () => make(random)).join('');
 
-/** Digits since Unicode 16: one reader knows them, another does not yet, and blanks before a digit are cut otherwise. */
-const NEW_DIGITS =
-  /[\u{10d40}-\u{10d49}\u{116d0}-\u{116e3}\u{11bf0}-\u{11bf9}\u{16130}-\u{16139}\u{16d70}-\u{16d79}\u{1ccf0}-\u{1ccf9}\u{1e5f1}-\u{1e5fa}]/gu;
-
 export const lookAlikes = [
   '<|im_start|>',
   '<|im_end|>',
@@ -98,11 +94,15 @@ const makers: readonly ((random: Random) => string)[] = [
   oneOf(lookAlikes),
   character(1, 31),
   character(0x80, 0x700),
-  character(0x10000, 0xf_0000),
+  // Beyond 16 bits only blocks that were filled long ago: of a letter that a newer Unicode added, one reader knows that
+  // it is one and another does not.
+  character(0x10000, 0x3b),
+  character(0x1d400, 0x55),
+  character(0x20000, 0xa6d7),
+  character(0xf0000, 0xfffe),
 ];
 
 export function randomText(random: Random, partsMax: number): string {
-  return Array.from({ length: 1 + random(partsMax) }, () => makers[random(makers.length)]?.(random))
-    .join('')
-    .replace(NEW_DIGITS, '0');
+  const part = () => makers[random(makers.length)]?.(random);
+  return Array.from({ length: 1 + random(partsMax) }, part).join('');
 }

@@ -3,7 +3,7 @@
  * It must use nothing of the engine but its contract.
  */
 import type { Test } from 'tap';
-import plugin from '../../plugins/engine-openai.js';
+import plugin from '../../plugins/engines/openai/index.js';
 import type {
   ConversationRequest,
   Engine,

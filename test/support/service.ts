@@ -6,8 +6,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Test } from 'tap';
-import { loadConfig } from '../../src/config.js';
 import { serve } from '../../src/main.js';
+import { loadConfig } from '../../src/settings/config.js';
 
 export interface TestService {
   /** Ends in `/v1`. */

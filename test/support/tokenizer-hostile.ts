@@ -2,7 +2,7 @@
  * Owns a tokenizer that does to its thread what a text says; all else is the one of bytes.
  * It must never be opened outside a test.
  */
-import bytes from '../../plugins/tokenizer-bytes.js';
+import bytes from '../../plugins/tokenizers/bytes/index.js';
 import type { Tokenizer, TokenizerPlugin } from '../../src/plugin/contract.js';
 import { endThread } from './end-thread.js';
 

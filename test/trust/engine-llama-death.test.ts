@@ -11,7 +11,7 @@ import { echoTask, Recorder } from '../contract/token-stream.js';
 import { eventually } from '../support/raw-client.js';
 import { skipWithoutWeights, smallModelPath } from '../support/weights.js';
 
-const module = fileURLToPath(new URL('../../plugins/engine-llama/index.js', import.meta.url));
+const module = fileURLToPath(new URL('../../plugins/engines/llama/index.js', import.meta.url));
 const BACK_MS_MAX = 20_000;
 const PING = { pingMs: 100, pingsMax: 20 };
 

@@ -3,7 +3,7 @@
  * It must never let in a user's key, nor anybody for being on this machine.
  */
 import { ApiError } from '../../errors.js';
-import { limits } from '../../limits.js';
+import { limits } from '../../limits/index.js';
 import { parseJson } from '../../protocol/json.js';
 import type { Exchange } from '../exchange.js';
 import type { OperatorKey } from '../operator-key.js';

@@ -2,9 +2,9 @@
  * Owns the admin routes of what a user keeps: caches and files, by size and state.
  * It must never show a message, a tool or a text of a document.
  */
-import type { Caches } from '../../actors/cache.js';
-import type { Files } from '../../actors/file.js';
-import { limits } from '../../limits.js';
+import type { Caches } from '../../caches/caches.js';
+import type { Files } from '../../files/files.js';
+import { limits } from '../../limits/index.js';
 import { pageJson, type WireOwnedCache, type WireOwnedFile } from '../../protocol/admin.js';
 import { parseFileQuery } from '../../protocol/files.js';
 import { parsePageQuery } from '../../protocol/page-query.js';

@@ -2,7 +2,7 @@
  * Owns the admin routes of users: the list, one of them, what they are granted, what they used.
  * It must never decide what a change means: it parses, asks, and writes down what is then the case.
  */
-import type { Accounts } from '../../actors/account.js';
+import type { Accounts } from '../../accounts/accounts.js';
 import type { Clock } from '../../clock.js';
 import type { RateLeft } from '../../errors.js';
 import { parseUsageDays } from '../../protocol/account.js';

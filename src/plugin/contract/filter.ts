@@ -2,7 +2,7 @@
  * Owns the contract between the core and filters, the plugins of content review.
  * It must hold types only, like the contract it is a part of.
  */
-import type { Plugin } from '../contract.js';
+import type { Plugin } from './plugin.js';
 
 export interface FilterOptions {
   /** The file that the settings name beside the filter; null for none. What is in it is the filter's own affair. */

@@ -1,0 +1,13 @@
+/**
+ * Owns how a figure and a label are written, in tables and plots alike.
+ * It must never round away what tells two figures apart.
+ */
+
+export function short(value: number): string {
+  const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2;
+  return value.toLocaleString('en', { maximumFractionDigits: digits });
+}
+
+export function escaped(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+}

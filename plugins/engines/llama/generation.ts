@@ -1,0 +1,163 @@
+/**
+ * Owns one task from its queue to its last event: its choices, its bounded events, its reader.
+ * It must never touch a context; the scheduler moves it on.
+ */
+import { limits } from '../../../src/limits/index.js';
+import type {
+  EngineEvent,
+  GenerateControl,
+  GenerateTask,
+  TokenLogprob,
+} from '../../../src/plugin/contract.js';
+import type { Sampler } from './addon.js';
+import type { ConstraintState } from './constraint.js';
+import type { Job, Prompt } from './prompt.js';
+import { ChoiceSampling } from './sampling.js';
+import type { Slot } from './slots.js';
+
+export interface Choice {
+  readonly index: number;
+  readonly sampling: ChoiceSampling;
+  sampler: Sampler | null;
+  /** Reads raw logits; one a choice, since choices are sampled at the same time. */
+  plain: Sampler | null;
+  constraint: ConstraintState | null;
+  slot: Slot | null;
+  /** Ids that are out but not evaluated yet. */
+  pending: number[];
+  produced: number;
+  finished: boolean;
+}
+
+export class Generation implements Job {
+  readonly choices: readonly Choice[];
+  readonly maxTokens: number;
+  /** Set once the prompt is done; until then only the first choice has a slot. */
+  prefilled = false;
+  readonly #events: EngineEvent[] = [];
+  #started = false;
+  #over = false;
+  #abandoned = false;
+  #failure: Error | null = null;
+  #wakeReader: (() => void) | null = null;
+
+  constructor(
+    readonly task: GenerateTask,
+    readonly control: GenerateControl,
+    readonly prompt: Prompt,
+    window: number,
+    private readonly wakeEngine: () => void,
+  ) {
+    this.maxTokens = Math.min(task.maxTokens, window - task.prompt.length);
+    this.choices = Array.from({ length: task.choices }, (_, index) => ({
+      index,
+      sampling: new ChoiceSampling(task.sampling, index, this.maxTokens),
+      sampler: null,
+      plain: null,
+      constraint: null,
+      slot: null,
+      pending: [],
+      produced: 0,
+      finished: false,
+    }));
+    control.signal.addEventListener('abort', this.#onAbort);
+  }
+
+  readonly #onAbort = (): void => {
+    this.wakeReader();
+    this.wakeEngine();
+  };
+
+  /** The reader left or the task failed; its sequences are to be freed. */
+  get unwanted(): boolean {
+    return this.control.signal.aborted || this.#abandoned;
+  }
+
+  /** Null at the end. Each call takes the oldest event, with all ids that are there by then. */
+  async next(): Promise<EngineEvent | null> {
+    for (;;) {
+      if (this.#failure) throw this.#failure;
+      if (this.control.signal.aborted) return null;
+      const event = this.#events.shift();
+      if (event) {
+        this.wakeEngine();
+        return event;
+      }
+      if (this.#over) return null;
+      await new Promise<void>((resolve) => {
+        this.#wakeReader = resolve;
+      });
+    }
+  }
+
+  start(reusedTokens: number): void {
+    if (this.#started) return;
+    this.#started = true;
+    this.#push({ type: 'started', reusedTokens });
+  }
+
+  emit(choice: Choice, id: number, logprob: TokenLogprob | null): void {
+    choice.produced++;
+    choice.sampling.take(id);
+    const index = this.#events.findLastIndex((e) => 'choice' in e && e.choice === choice.index);
+    const last = this.#events[index];
+    if (last?.type === 'piece') {
+      const logprobs = logprob && last.logprobs ? [...last.logprobs, logprob] : null;
+      this.#events[index] = { ...last, ids: [...last.ids, id], logprobs };
+    } else {
+      const logprobs = logprob === null ? null : [logprob];
+      this.#push({ type: 'piece', choice: choice.index, ids: [id], logprobs });
+    }
+  }
+
+  finish(choice: Choice, reason: 'stop' | 'length'): void {
+    if (choice.finished) return;
+    choice.finished = true;
+    closeSamplers(choice);
+    this.#push({ type: 'finished', choice: choice.index, reason });
+  }
+
+  /** Whether the reader has taken enough for another token of this choice. */
+  hasRoom(choice: Choice): boolean {
+    const piece = this.#events.find((e) => e.type === 'piece' && e.choice === choice.index);
+    return piece?.type !== 'piece' || piece.ids.length < limits.runAheadTokens;
+  }
+
+  /** Nobody reads on. Samplers stay until the scheduler releases them: one may be at work. */
+  abandon(): void {
+    this.#abandoned = true;
+    this.wakeEngine();
+  }
+
+  fail(cause: unknown): void {
+    this.#failure ??= cause instanceof Error ? cause : new Error(String(cause));
+    this.#abandoned = true;
+    this.wakeReader();
+  }
+
+  /** Nothing more will come; what is there can still be read. Called between batches only. */
+  end(): void {
+    this.#over = true;
+    this.control.signal.removeEventListener('abort', this.#onAbort);
+    for (const choice of this.choices) closeSamplers(choice);
+    this.prompt.close();
+    this.wakeReader();
+  }
+
+  wakeReader(): void {
+    this.#wakeReader?.();
+    this.#wakeReader = null;
+  }
+
+  #push(event: EngineEvent): void {
+    this.#events.push(event);
+    this.wakeReader();
+  }
+}
+
+function closeSamplers(choice: Choice): void {
+  choice.sampler?.close();
+  choice.plain?.close();
+  choice.sampler = null;
+  choice.plain = null;
+}

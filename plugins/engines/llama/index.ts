@@ -1,0 +1,163 @@
+/**
+ * Owns the engine for local GGUF weights: opens the models and turns tasks into streams of events.
+ * It must never see text of a request nor the store; ids come in and ids go out.
+ */
+import { createHash } from 'node:crypto';
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type {
+  Engine,
+  EngineModel,
+  EngineOptions,
+  EnginePlugin,
+  GenerateTask,
+} from '../../../src/plugin/contract.js';
+import { Generation } from './generation.js';
+import { Keeper } from './keeper.js';
+import { Runtime, type Weights } from './native.js';
+import { Scheduler } from './scheduler.js';
+import { Snapshots } from './snapshots.js';
+import { Stations } from './stations.js';
+import { ThreadChoice, threadCounts } from './threads.js';
+
+const plugin: EnginePlugin = { kind: 'engine', name: 'engine-llama', contract: 1, prepare, open };
+export default plugin;
+
+/** Made ahead for the next `open`: the library tests its binary in a process of its own, for most of a second. */
+let prepared: Runtime | null = null;
+
+async function prepare(): Promise<void> {
+  prepared ??= await Runtime.open();
+}
+
+async function open(options: EngineOptions): Promise<Engine> {
+  const runtime = prepared ?? (await Runtime.open());
+  prepared = null;
+  try {
+    return await openEngine(runtime, options);
+  } catch (cause) {
+    await runtime.close();
+    throw cause;
+  }
+}
+
+async function openEngine(runtime: Runtime, options: EngineOptions): Promise<Engine> {
+  const weights = await loadAll(runtime, options);
+  const [first] = weights.values();
+  if (!first) throw new Error('engine-llama: no model with weights is configured');
+  const counts = options.threads ?? (await threadCounts(first, options));
+  const threads = new ThreadChoice(counts, options.threads !== null);
+  const stations = new Stations(runtime, options, threads);
+  const models: EngineModel[] = [];
+  for (const spec of options.models) {
+    const path = spec.weights ?? '';
+    const own = weights.get(path);
+    if (own && stations.add(spec, path, own)) {
+      const slots = stations.plan(spec.id)?.sequences ?? 1;
+      const { id, window } = spec;
+      const settings = { window, slots, exact: options.exact };
+      const fingerprint = await modelFingerprint(runtime, settings, path, own);
+      models.push({ id, window, fingerprint, slots, logprobs: true, vision: false });
+    }
+  }
+  const folder = join(options.stateDir, 'snapshots');
+  const snapshots = await Snapshots.open(folder, options.snapshotBytesMax);
+  return newEngine({ runtime, stations, snapshots, models, exact: options.exact });
+}
+
+async function loadAll(runtime: Runtime, options: EngineOptions): Promise<Map<string, Weights>> {
+  const weights = new Map<string, Weights>();
+  for (const { id, weights: path } of options.models) {
+    if (path === null) throw new Error(`engine-llama: model ${id} names no weights file`);
+    if (!weights.has(path)) weights.set(path, await runtime.load(path, null));
+  }
+  return weights;
+}
+
+interface ContextSettings {
+  readonly window: number;
+  /** A state is only taken in by a context with as many sequences. */
+  readonly slots: number;
+  readonly exact: boolean;
+}
+
+/** Size and time stand for the file's content: it is checked when it is fetched, and hashing it takes seconds. */
+async function modelFingerprint(
+  runtime: Runtime,
+  { window, slots, exact }: ContextSettings,
+  path: string,
+  weights: Weights,
+): Promise<string> {
+  const { size, mtimeMs } = await stat(path);
+  const scaled = window > weights.facts.trainedWindow ? window : 'trained';
+  const facts = [size, mtimeMs, weights.facts.description, scaled, slots, exact, runtime.build];
+  return createHash('sha256').update(JSON.stringify(facts)).digest('hex').slice(0, 32);
+}
+
+interface Parts {
+  readonly runtime: Runtime;
+  readonly stations: Stations;
+  readonly snapshots: Snapshots;
+  readonly models: readonly EngineModel[];
+  readonly exact: boolean;
+}
+
+function newEngine({ runtime, stations, snapshots, models, exact }: Parts): Engine {
+  const scheduler = new Scheduler(stations);
+  const keeper = new Keeper({ scheduler, stations, snapshots, models, exact });
+  let closing: Promise<void> | null = null;
+  const checkOpen = () => {
+    if (closing) throw new Error('the engine is closed');
+  };
+  return {
+    models: () => models,
+    async *generate(task, control) {
+      checkOpen();
+      const window = checkedWindow(task, stations);
+      const wake = () => scheduler.wake();
+      const generation = new Generation(task, control, keeper.prompt(task), window, wake);
+      scheduler.submit(task.model, generation);
+      try {
+        for (;;) {
+          const event = await generation.next();
+          if (!event) return;
+          yield event;
+        }
+      } finally {
+        generation.abandon();
+      }
+    },
+    async prefill(task, signal) {
+      checkOpen();
+      checkedWindow(task, stations);
+      return await keeper.prefill(task, signal);
+    },
+    forget: (snapshot) => keeper.forget(snapshot),
+    warm: () => stations.reopen(),
+    close() {
+      closing ??= scheduler
+        .close()
+        .then(() => snapshots.close())
+        .then(() => runtime.close());
+      return closing;
+    },
+  };
+}
+
+function checkedWindow(
+  { model, prompt }: Pick<GenerateTask, 'model' | 'prompt'>,
+  stations: Stations,
+): number {
+  const plan = stations.plan(model);
+  const weights = stations.weights(model);
+  if (!plan || !weights) throw new Error(`engine-llama does not serve the model ${model}`);
+  if (prompt.length === 0) throw new Error('the prompt is empty');
+  if (prompt.length >= plan.window) {
+    throw new Error(
+      `the prompt has ${prompt.length} tokens, the window of ${model} ${plan.window}`,
+    );
+  }
+  const foreign = prompt.find((id) => id >= weights.facts.vocabularySize);
+  if (foreign !== undefined) throw new Error(`the vocabulary of ${model} has no id ${foreign}`);
+  return plan.window;
+}

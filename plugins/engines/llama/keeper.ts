@@ -1,0 +1,93 @@
+/**
+ * Owns what tasks say of snapshots: the prefix a task names, its file on disk, its prefill, its end.
+ * It must never evaluate anything itself, and never promise a snapshot before it is on the disk.
+ */
+import type {
+  EngineModel,
+  GenerateTask,
+  PrefillTask,
+  SnapshotInfo,
+} from '../../../src/plugin/contract.js';
+import { Prefill, type Preparation, Prompt } from './prompt.js';
+import type { Scheduler } from './scheduler.js';
+import type { Prefix, Snapshots } from './snapshots.js';
+import type { Stations } from './stations.js';
+
+export interface KeeperParts {
+  readonly scheduler: Scheduler;
+  readonly stations: Stations;
+  readonly snapshots: Snapshots;
+  readonly models: readonly EngineModel[];
+  readonly exact: boolean;
+}
+
+/** What the addon writes around keys and values. */
+const BYTES_AROUND_TOKEN = 32;
+const BYTES_AROUND_STATE = 64 * 1024;
+/** A lone token is never exact, and saves nothing. */
+const TOKENS_MIN = 2;
+
+export class Keeper {
+  constructor(private readonly parts: KeeperParts) {}
+
+  /** The prompt of a generation, with the way to the snapshot it names. */
+  prompt({ model, owner, prompt: ids, snapshot }: GenerateTask): Prompt {
+    const { exact } = this.parts;
+    if (snapshot === null || snapshot.tokens < TOKENS_MIN)
+      return new Prompt({ owner, ids, snapshot: null, exact, answered: true, prepare: null });
+    if (snapshot.tokens > ids.length)
+      throw new Error(`the snapshot has ${snapshot.tokens} tokens, the prompt ${ids.length}`);
+    const prefix = this.#prefix(snapshot.name, model, owner, ids.subarray(0, snapshot.tokens));
+    // Also where a sequence in memory serves it, its file is what a restart will want.
+    this.parts.snapshots.used(prefix);
+    const prepare = () => this.#prepare(prefix, model);
+    return new Prompt({ owner, ids, snapshot, exact, answered: true, prepare });
+  }
+
+  async #prepare(prefix: Prefix, model: string): Promise<Preparation> {
+    const { snapshots } = this.parts;
+    const file = await snapshots.intact(prefix);
+    if (file) return { file, write: null };
+    return { file: null, write: await snapshots.begin(prefix, this.#bytes(prefix, model)) };
+  }
+
+  async prefill(task: PrefillTask, signal: AbortSignal): Promise<SnapshotInfo> {
+    const { scheduler, snapshots, exact } = this.parts;
+    const { model, owner, prompt: ids, snapshot: name } = task;
+    const tokens = ids.length;
+    if (tokens < TOKENS_MIN) throw new Error('the prefix of a snapshot has two tokens at least');
+    const prefix = this.#prefix(name, model, owner, ids);
+    const there = await snapshots.size(prefix);
+    if (there !== null) return { tokens, bytes: there, evaluatedTokens: 0 };
+    const write = await snapshots.begin(prefix, this.#bytes(prefix, model));
+    const snapshot = { name, tokens };
+    const wake = () => scheduler.wake();
+    const job = new Prefill({ owner, ids, snapshot, exact }, write, signal, wake);
+    try {
+      scheduler.submit(model, job);
+    } catch (cause) {
+      job.fail(cause);
+      job.end();
+    }
+    await job.saved;
+    const bytes = await write.commit();
+    return { tokens, bytes, evaluatedTokens: tokens - job.prompt.reused };
+  }
+
+  #prefix(name: string, model: string, owner: string, ids: Uint32Array): Prefix {
+    const { models } = this.parts;
+    const fingerprint = models.find(({ id }) => id === model)?.fingerprint ?? '';
+    return { name, fingerprint, owner, ids };
+  }
+
+  #bytes({ ids }: Prefix, model: string): number {
+    const perToken = this.parts.stations.weights(model)?.facts.bytesPerToken ?? 0;
+    return ids.length * (perToken + BYTES_AROUND_TOKEN) + BYTES_AROUND_STATE;
+  }
+
+  /** Files first, so that nothing is read from them any more, then sequences. */
+  async forget(name: string): Promise<void> {
+    await this.parts.snapshots.forget(name);
+    await this.parts.scheduler.forget(name);
+  }
+}

@@ -1,0 +1,164 @@
+/**
+ * Owns one prompt on its way through a context, and the job that only keeps one as a snapshot.
+ * It must never touch a context; the lane moves it on.
+ */
+import type { SnapshotRef } from '../../../src/plugin/contract.js';
+import type { Slot } from './slots.js';
+import type { SnapshotWrite } from './snapshot-write.js';
+import type { IntactSnapshot } from './snapshots.js';
+
+/** What waits for a sequence and then has one. */
+export interface Job {
+  readonly prompt: Prompt;
+  /** Nobody wants it any more; its sequences are to be freed. */
+  readonly unwanted: boolean;
+  fail(cause: unknown): void;
+  /** Nothing more will come. */
+  end(): void;
+}
+
+/** What the disk can do for a prompt: an intact snapshot of its prefix, or room for one. */
+export interface Preparation {
+  readonly file: IntactSnapshot | null;
+  readonly write: SnapshotWrite | null;
+}
+
+export interface PromptParts {
+  readonly owner: string;
+  readonly ids: Uint32Array;
+  readonly snapshot: SnapshotRef | null;
+  readonly exact: boolean;
+  /** Whether it is answered; else it is kept and no more. */
+  readonly answered: boolean;
+  /** Null where there is nothing to look for. */
+  readonly prepare: (() => Promise<Preparation>) | null;
+}
+
+export class Prompt {
+  slot: Slot | null = null;
+  /** Ids that are evaluated or reused. */
+  evaluated = 0;
+  /** Those that were not evaluated for it. */
+  reused = 0;
+  file: IntactSnapshot | null = null;
+  write: SnapshotWrite | null = null;
+  preparing = false;
+  #prepare: (() => Promise<Preparation>) | null;
+  #closed = false;
+
+  constructor(readonly parts: PromptParts) {
+    this.#prepare = parts.prepare;
+  }
+
+  get owner(): string {
+    return this.parts.owner;
+  }
+
+  get ids(): Uint32Array {
+    return this.parts.ids;
+  }
+
+  /** The prefix that a snapshot holds or will hold. */
+  get prefix(): Uint32Array {
+    return this.ids.subarray(0, this.parts.snapshot?.tokens ?? 0);
+  }
+
+  /** Where the next chunk has to stop: a state is saved at exactly its prefix. */
+  get stop(): number {
+    const { length } = this.prefix;
+    return this.write && this.evaluated < length ? length : this.ids.length;
+  }
+
+  get atSnapshot(): boolean {
+    return this.write !== null && this.evaluated === this.prefix.length;
+  }
+
+  /** Most that may be taken over when an answer follows: its first logits come from an evaluation. */
+  get most(): number {
+    const { answered, exact } = this.parts;
+    // A token that is evaluated alone differs in the last bits.
+    return this.ids.length - (answered ? (exact ? 2 : 1) : 0);
+  }
+
+  usable(tokens: number): number {
+    const most = Math.max(0, Math.min(tokens, this.most));
+    const oneBefore = this.write !== null && most === this.prefix.length - 1;
+    return this.parts.exact && oneBefore ? most - 1 : most;
+  }
+
+  get unprepared(): boolean {
+    return this.#prepare !== null;
+  }
+
+  /** Asks the disk, beside whatever is evaluated meanwhile. */
+  prepare(onReady: () => void): void {
+    const prepare = this.#prepare;
+    if (!prepare) return;
+    this.#prepare = null;
+    this.preparing = true;
+    prepare()
+      .then(({ file, write }) => {
+        this.file = file;
+        this.write = write;
+        if (this.#closed) write?.abandon();
+      })
+      // Without the disk it is evaluated.
+      .catch(() => {})
+      .finally(() => {
+        this.preparing = false;
+        onReady();
+      });
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.write?.abandon();
+    this.write = null;
+  }
+}
+
+/** Evaluates a prefix and hands its state to the disk; nothing is answered. */
+export class Prefill implements Job {
+  readonly prompt: Prompt;
+  /** Resolves once the state is in the file, before that is complete. */
+  readonly saved: Promise<void>;
+  done = false;
+  #resolve: () => void = () => {};
+  #reject: (cause: unknown) => void = () => {};
+
+  constructor(
+    parts: Omit<PromptParts, 'answered' | 'prepare'>,
+    write: SnapshotWrite,
+    private readonly signal: AbortSignal,
+    private readonly wakeEngine: () => void,
+  ) {
+    this.prompt = new Prompt({ ...parts, answered: false, prepare: null });
+    this.prompt.write = write;
+    this.saved = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+    signal.addEventListener('abort', this.wakeEngine);
+  }
+
+  get unwanted(): boolean {
+    return this.signal.aborted;
+  }
+
+  finish(): void {
+    this.done = true;
+    this.#resolve();
+  }
+
+  fail(cause: unknown): void {
+    this.done = true;
+    this.#reject(cause);
+  }
+
+  end(): void {
+    this.signal.removeEventListener('abort', this.wakeEngine);
+    // Nothing happens where it finished before.
+    this.#reject(this.signal.aborted ? this.signal.reason : new Error('the prefill was ended'));
+    this.prompt.close();
+  }
+}

@@ -1,0 +1,99 @@
+/**
+ * Owns the one loop that decides what the processor does next, over all contexts: prompt chunks against streams.
+ * It must never have two evaluations at once, since they would fight for the same cores.
+ */
+import { limits } from '../../../src/limits/index.js';
+import type { Job } from './prompt.js';
+import type { Stations } from './stations.js';
+
+export class Scheduler {
+  #running: Promise<void> | null = null;
+  #closing = false;
+  #wake: (() => void) | null = null;
+  #woken = false;
+  /** Time the streams have to get before the next chunk of a prompt. */
+  #owedMs = 0;
+  #prefillTurn = 0;
+  /** Small things to do while nothing is evaluated. */
+  #between: (() => void)[] = [];
+
+  constructor(
+    private readonly stations: Stations,
+    private readonly nowMs: () => number = () => performance.now(),
+  ) {
+    stations.onChange = () => this.wake();
+  }
+
+  wake(): void {
+    this.#woken = true;
+    this.#wake?.();
+    this.#wake = null;
+    // Without work the run would be over before it is noted, and its note would keep all later ones from beginning.
+    if (this.#hasWork) this.#running ??= this.#run();
+  }
+
+  get #hasWork(): boolean {
+    return !this.#closing && (!this.stations.idle || this.#between.length > 0);
+  }
+
+  async #run(): Promise<void> {
+    while (this.#hasWork) {
+      this.#woken = false;
+      for (const task of this.#between.splice(0)) task();
+      await this.stations.settle();
+      await this.stations.admit();
+      const worked = await this.#work();
+      if (!worked && !this.#woken && !this.stations.idle) {
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
+      }
+    }
+    this.#running = null;
+  }
+
+  /** One step; false when there was nothing to do. */
+  async #work(): Promise<boolean> {
+    const lanes = this.stations.lanes();
+    const streaming = lanes.filter((lane) => lane.ready().length > 0);
+    const prompts = lanes.filter((lane) => lane.hasPrefill);
+    if (streaming.length === 0) this.#owedMs = 0;
+    const startedAt = this.nowMs();
+    if (prompts.length > 0 && this.#owedMs <= 0) {
+      const lane = prompts[this.#prefillTurn++ % prompts.length];
+      if (lane) await this.stations.guard(lane, () => lane.prefill());
+      const share = limits.prefillShareMax;
+      this.#owedMs = ((this.nowMs() - startedAt) * (1 - share)) / share;
+      return true;
+    }
+    for (const lane of streaming) {
+      await this.stations.guard(lane, () => lane.decode(lane.ready()));
+    }
+    this.#owedMs -= this.nowMs() - startedAt;
+    return streaming.length > 0;
+  }
+
+  /** Ends every generation between two steps. */
+  async close(): Promise<void> {
+    this.#closing = true;
+    this.#woken = true;
+    this.#wake?.();
+    await this.#running;
+    await this.stations.close();
+  }
+
+  submit(model: string, job: Job): void {
+    this.stations.enqueue(model, job);
+    this.wake();
+  }
+
+  /** See `Engine.forget`, for what is in memory. */
+  forget(snapshot: string): Promise<void> {
+    return new Promise((resolve) => {
+      this.#between.push(() => resolve(this.stations.forget(snapshot)));
+      this.wake();
+      // A closed engine holds nothing.
+      if (this.#closing) resolve();
+    });
+  }
+}

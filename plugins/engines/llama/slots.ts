@@ -1,0 +1,126 @@
+/**
+ * Owns what each sequence of a context holds, for whom, and which one a prompt should take.
+ * It must never let one owner's tokens be reused by another, and never evaluates anything.
+ */
+import { limits } from '../../../src/limits/index.js';
+
+export interface Slot {
+  readonly sequence: number;
+  owner: string | null;
+  /** Ids whose keys and values the sequence holds. */
+  tokens: number[];
+  /** Leading tokens whose values are those of a cold run. A token evaluated alone differs in the last bits. */
+  exactLength: number;
+  /** Names of the snapshots that its tokens begin with. */
+  snapshots: Set<string>;
+  /** One of them was forgotten: it is to be emptied once it is free. */
+  forgotten: boolean;
+  busy: boolean;
+  /** Larger is later. */
+  usedAt: number;
+}
+
+export interface Placement {
+  readonly target: Slot;
+  /** Where the prefix is copied from; null when it is in place already, or nothing is reused. */
+  readonly source: Slot | null;
+  readonly reused: number;
+}
+
+export function newSlots(count: number): Slot[] {
+  return Array.from({ length: count }, (_, sequence) => ({
+    sequence,
+    owner: null,
+    tokens: [],
+    exactLength: 0,
+    snapshots: new Set(),
+    forgotten: false,
+    busy: false,
+    usedAt: 0,
+  }));
+}
+
+/** What is asked of a prompt to find its place. */
+export interface Placed {
+  readonly owner: string;
+  readonly ids: Uint32Array;
+  /** How many of so many leading tokens may be taken over. */
+  usable(tokens: number): number;
+}
+
+/** The free sequence whose loss costs the least. */
+export function leastWorth(slots: readonly Slot[]): Slot | null {
+  return slots.filter((slot) => !slot.busy).sort(leastWorthFirst)[0] ?? null;
+}
+
+/** Null when no sequence is free. */
+export function placePrompt(
+  slots: readonly Slot[],
+  prompt: Placed,
+  exact: boolean,
+): Placement | null {
+  const oldest = leastWorth(slots);
+  if (!oldest) return null;
+  const { source, reused } = longestPrefix(slots, prompt, exact);
+  if (!source) return { target: oldest, source: null, reused: 0 };
+  const loses = source.tokens.length - reused > reused;
+  if (!source.busy && (oldest === source || !loses))
+    return { target: source, source: null, reused };
+  if (reused < limits.prefixCopyTokensMin) {
+    return source.busy || oldest !== source
+      ? { target: oldest, source: null, reused: 0 }
+      : { target: source, source: null, reused };
+  }
+  return { target: oldest, source, reused };
+}
+
+function leastWorthFirst(a: Slot, b: Slot): number {
+  const empty = Number(b.tokens.length === 0) - Number(a.tokens.length === 0);
+  return empty || a.usedAt - b.usedAt;
+}
+
+function longestPrefix(
+  slots: readonly Slot[],
+  prompt: Placed,
+  exact: boolean,
+): { source: Slot | null; reused: number } {
+  let source: Slot | null = null;
+  let reused = 0;
+  for (const slot of slots) {
+    if (slot.owner !== prompt.owner) continue;
+    const length = prompt.usable(heldLength(slot, prompt.ids, exact));
+    if (length > reused || (length === reused && length > 0 && source?.busy && !slot.busy)) {
+      source = slot;
+      reused = length;
+    }
+  }
+  return { source, reused };
+}
+
+/** Whether some sequence holds all of a prefix. */
+export function holdsPrefix(
+  slots: readonly Slot[],
+  owner: string,
+  ids: Uint32Array,
+  exact: boolean,
+): boolean {
+  return slots.some((slot) => slot.owner === owner && heldLength(slot, ids, exact) === ids.length);
+}
+
+function heldLength(slot: Slot, ids: Uint32Array, exact: boolean): number {
+  const common = commonLength(slot.tokens, ids);
+  return exact ? Math.min(common, slot.exactLength) : common;
+}
+
+function commonLength(tokens: readonly number[], prompt: Uint32Array): number {
+  const end = Math.min(tokens.length, prompt.length);
+  let i = 0;
+  while (i < end && tokens[i] === prompt[i]) i++;
+  return i;
+}
+
+/** Length of the next chunk of `left` tokens, such that none is ever evaluated alone. */
+export function chunkLength(left: number, most: number): number {
+  if (left <= most) return left;
+  return left === most + 1 ? most - 1 : most;
+}

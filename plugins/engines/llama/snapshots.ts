@@ -1,0 +1,241 @@
+/**
+ * Owns the folder of snapshots: what is in it, its budget of bytes, and the only ways in and out.
+ * It must never hand out a file whose checksum, fingerprint, owner or ids are not what was asked for.
+ */
+import { chmod, mkdir, open, readdir, rename, rm, stat, statfs, utimes } from 'node:fs/promises';
+import { join } from 'node:path';
+import { limits } from '../../../src/limits/index.js';
+import { evictions, type Kept } from './snapshot-budget.js';
+import {
+  hashOf,
+  idsHash,
+  readHeader,
+  type SnapshotFacts,
+  type SnapshotHeader,
+  stateIntact,
+} from './snapshot-file.js';
+import { noSpace, SnapshotWrite } from './snapshot-write.js';
+
+/** A prefix by its name and all that must be true of it. */
+export interface Prefix {
+  readonly name: string;
+  readonly fingerprint: string;
+  readonly owner: string;
+  readonly ids: Uint32Array;
+}
+
+interface Entry extends Kept {
+  readonly path: string;
+  readonly header: SnapshotHeader;
+  usedAt: number;
+}
+
+/** A snapshot whose every byte was just checked. */
+export interface IntactSnapshot {
+  readonly path: string;
+  readonly tokens: number;
+  readonly bytes: number;
+  /** For one that would not load. */
+  discard(): Promise<void>;
+}
+
+const TEMPORARY = '.tmp';
+const NAME = /^[a-z0-9]{1,64}$/;
+
+export class Snapshots {
+  readonly #entries = new Map<string, Entry>();
+  readonly #writes = new Set<SnapshotWrite>();
+  readonly #checks = new Map<string, Promise<IntactSnapshot | null>>();
+  readonly #pending = new Set<Promise<unknown>>();
+  #uses = 0;
+  #serial = 0;
+
+  private constructor(
+    private readonly folder: string,
+    private readonly bytesMax: number,
+  ) {}
+
+  /** Lists what is there; the states themselves are checked when they are wanted. */
+  static async open(folder: string, bytesMax: number): Promise<Snapshots> {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await chmod(folder, 0o700);
+    const snapshots = new Snapshots(folder, bytesMax);
+    const entries = await readEntries(folder, await readdir(folder));
+    for (const entry of entries.sort((a, b) => a.usedAt - b.usedAt)) snapshots.#add(entry);
+    return snapshots;
+  }
+
+  /** Its size, when a file with the right header is there. */
+  async size(prefix: Prefix): Promise<number | null> {
+    return (await this.#find(prefix))?.bytes ?? null;
+  }
+
+  /** Null when there is none; one that is damaged or of other ids is gone afterwards. */
+  intact(prefix: Prefix): Promise<IntactSnapshot | null> {
+    const key = keyOf(prefix);
+    const running = this.#checks.get(key);
+    if (running) return running;
+    const check = this.#check(prefix).finally(() => this.#checks.delete(key));
+    this.#checks.set(key, check);
+    return check;
+  }
+
+  async #check(prefix: Prefix): Promise<IntactSnapshot | null> {
+    const entry = await this.#find(prefix);
+    if (!entry) return null;
+    this.used(prefix);
+    if (!(await stateIntact(entry.path, entry.header))) {
+      await this.#remove(entry);
+      return null;
+    }
+    const { path, bytes, header } = entry;
+    return { path, bytes, tokens: header.tokens, discard: () => this.#remove(entry) };
+  }
+
+  async #find(prefix: Prefix): Promise<Entry | null> {
+    const entry = this.#entries.get(keyOf(prefix));
+    if (!entry) return null;
+    const facts = factsOf(prefix);
+    if (entry.header.owner !== facts.owner) return null;
+    const header = await readHeader(entry.path);
+    if (header && sameFacts(header, facts)) return entry;
+    await this.#remove(entry);
+    return null;
+  }
+
+  /** Notes a use, on disk too, so that a restart knows what is worth keeping. */
+  used(prefix: { readonly name: string; readonly fingerprint: string }): void {
+    const entry = this.#entries.get(keyOf(prefix));
+    if (!entry) return;
+    entry.usedAt = ++this.#uses;
+    const now = new Date();
+    void this.#track(utimes(entry.path, now, now));
+  }
+
+  /**
+   * Makes room for a snapshot of about so many bytes.
+   * @throws Error with the code `no_space`; then nothing was evicted.
+   */
+  async begin(prefix: Prefix, bytes: number): Promise<SnapshotWrite> {
+    if (!NAME.test(prefix.name)) throw new Error(`${prefix.name} is no name of a snapshot`);
+    const facts = factsOf(prefix);
+    const there = this.#entries.get(keyOf(prefix));
+    if (there && there.header.owner !== facts.owner)
+      throw new Error(`the snapshot ${prefix.name} is of another owner`);
+    const { bavail, bsize } = await statfs(this.folder);
+    const chosen = this.#roomFor(facts.owner, bytes, bavail * bsize);
+    const key = keyOf(prefix);
+    const path = join(this.folder, key);
+    const write = new SnapshotWrite(`${path}.${++this.#serial}${TEMPORARY}`, facts, bytes, {
+      done: (total) => this.#written(write, path, total),
+      over: () => this.#writes.delete(write),
+      track: (task) => this.#track(task),
+    });
+    this.#writes.add(write);
+    await Promise.all(chosen.map((entry) => this.#remove(entry)));
+    return write;
+  }
+
+  #roomFor(owner: string, bytes: number, diskFree: number): Entry[] {
+    let reserved = 0;
+    for (const write of this.#writes) reserved += write.bytes;
+    let held = 0;
+    for (const entry of this.#entries.values()) held += entry.bytes;
+    const over = Math.max(held + reserved + bytes - this.bytesMax, bytes + reserved - diskFree);
+    const chosen = evictions(this.#entries.values(), { owner, bytes }, over);
+    if (chosen) return chosen;
+    throw noSpace(`a snapshot of ${bytes} bytes has no room among ${this.bytesMax}`);
+  }
+
+  async #written(write: SnapshotWrite, path: string, bytes: number): Promise<void> {
+    await rename(write.path, path);
+    await syncFolder(this.folder);
+    if (write.cancelled) {
+      await rm(path, { force: true });
+      return;
+    }
+    const header = await readHeader(path);
+    if (!header) throw new Error(`the snapshot ${path} cannot be read back`);
+    this.#add({ path, header, owner: header.owner, bytes, usedAt: 0 });
+  }
+
+  #add(entry: Entry): void {
+    entry.usedAt = ++this.#uses;
+    this.#entries.set(keyOf(entry.header), entry);
+  }
+
+  async #remove(entry: Entry): Promise<void> {
+    const key = keyOf(entry.header);
+    if (this.#entries.get(key) !== entry) return;
+    this.#entries.delete(key);
+    await rm(entry.path, { force: true });
+  }
+
+  /** Of all fingerprints, and what is on its way to the disk. */
+  async forget(name: string): Promise<void> {
+    for (const write of this.#writes) if (write.facts.name === name) write.abandon();
+    const entries = [...this.#entries.values()].filter(({ header }) => header.name === name);
+    await Promise.all(entries.map((entry) => this.#remove(entry)));
+  }
+
+  #track<Result>(task: Promise<Result>): Promise<Result | undefined> {
+    const tracked = task.catch(() => undefined);
+    this.#pending.add(tracked);
+    void tracked.then(() => this.#pending.delete(tracked));
+    return tracked;
+  }
+
+  /** Waits for what is half on disk. */
+  async close(): Promise<void> {
+    while (this.#pending.size > 0) await Promise.all(this.#pending);
+    for (const write of this.#writes) write.abandon();
+    while (this.#pending.size > 0) await Promise.all(this.#pending);
+  }
+}
+
+function keyOf({ name, fingerprint }: { name: string; fingerprint: string }): string {
+  return `${name}.${fingerprint}`;
+}
+
+function factsOf({ name, fingerprint, owner, ids }: Prefix): SnapshotFacts {
+  return { name, fingerprint, owner: hashOf(owner), tokens: ids.length, ids: idsHash(ids) };
+}
+
+function sameFacts(a: SnapshotFacts, b: SnapshotFacts): boolean {
+  const same = a.name === b.name && a.fingerprint === b.fingerprint && a.owner === b.owner;
+  return same && a.tokens === b.tokens && a.ids === b.ids;
+}
+
+async function readEntries(folder: string, files: readonly string[]): Promise<Entry[]> {
+  const entries: Entry[] = [];
+  const left = files.values();
+  const read = async () => {
+    for (const file of left) {
+      const entry = await readEntry(folder, file);
+      if (entry) entries.push(entry);
+    }
+  };
+  await Promise.all(Array.from({ length: limits.snapshotOpenFilesMax }, read));
+  return entries;
+}
+
+/** Null for what is no snapshot; it is deleted. */
+async function readEntry(folder: string, file: string): Promise<Entry | null> {
+  const path = join(folder, file);
+  const header = file.endsWith(TEMPORARY) ? null : await readHeader(path);
+  if (header && keyOf(header) === file) {
+    const { size, mtimeMs } = await stat(path);
+    return { path, header, owner: header.owner, bytes: size, usedAt: mtimeMs };
+  }
+  await rm(path, { force: true, recursive: true });
+  return null;
+}
+
+async function syncFolder(folder: string): Promise<void> {
+  const file = await open(folder);
+  try {
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}

@@ -1,0 +1,169 @@
+/**
+ * Owns the way from the chunks of one upstream's answer to the events of the contract.
+ * It must never end a choice that the upstream did not end, nor invent a figure that it did not give.
+ */
+import { limits } from '../../../src/limits/index.js';
+import type { EngineEvent, TextChance, TextLogprob } from '../../../src/plugin/contract.js';
+import { Echo } from './echo.js';
+import { broken, reasonOf } from './failure.js';
+import { splitCount, type Usage, usageOf } from './usage.js';
+
+interface Call {
+  name: string;
+  arguments: string;
+}
+
+interface Choice {
+  readonly calls: Map<number, Call>;
+  /** Chunks with something in them: mostly a token each. */
+  chunks: number;
+  /** As the upstream said it of this choice alone. */
+  counted: number | null;
+  reason: 'stop' | 'length' | null;
+  readonly echo: Echo;
+}
+
+interface WireChance {
+  readonly token?: unknown;
+  readonly logprob?: unknown;
+  readonly bytes?: unknown;
+  readonly top_logprobs?: readonly WireChance[];
+}
+
+/** Of a chunk, what is read of it. Nothing of it is believed. */
+interface WireChunk {
+  readonly error?: unknown;
+  readonly choices?: readonly WireChoice[];
+  readonly usage?: unknown;
+}
+
+interface WireChoice {
+  readonly index?: unknown;
+  readonly delta?: {
+    readonly content?: unknown;
+    readonly reasoning_content?: unknown;
+    readonly reasoning?: unknown;
+    readonly tool_calls?: readonly WireCall[];
+  } | null;
+  readonly logprobs?: { readonly content?: readonly WireChance[] | null } | null;
+  readonly finish_reason?: unknown;
+  readonly usage?: unknown;
+}
+
+interface WireCall {
+  readonly index?: unknown;
+  readonly function?: { readonly name?: unknown; readonly arguments?: unknown };
+}
+
+export class AnswerReader {
+  readonly #choices: readonly Choice[];
+  #usage: Usage | null = null;
+  #callsLength = 0;
+
+  constructor(
+    choices: number,
+    readonly secret: string | null,
+    /** What is left out where a choice begins with it. */
+    echo = '',
+  ) {
+    this.#choices = Array.from({ length: choices }, () => ({
+      calls: new Map(),
+      chunks: 0,
+      counted: null,
+      reason: null,
+      echo: new Echo(echo),
+    }));
+  }
+
+  /** @returns what can be told already. @throws UpstreamError when it is no chunk, or tells of a failure. */
+  read(data: string): EngineEvent[] {
+    const chunk = parsed(data);
+    if (chunk.error !== undefined && chunk.error !== null) {
+      throw broken(reasonOf(data, this.secret));
+    }
+    this.#usage = usageOf(chunk.usage) ?? this.#usage;
+    const choices = Array.isArray(chunk.choices) ? chunk.choices : [];
+    return choices.flatMap((wire: WireChoice) => this.#readChoice(wire));
+  }
+
+  /** What could only be told at the end. @throws UpstreamError when there was no end. */
+  *end(spentTokens: number): Generator<EngineEvent> {
+    if (this.#choices.some(({ reason }) => reason === null)) throw broken('it has no end');
+    if (this.#usage !== null) yield this.#counted(this.#usage, spentTokens);
+    for (const [choice, { calls, reason }] of this.#choices.entries()) {
+      for (const call of calls.values()) yield { type: 'call', choice, ...call };
+      yield { type: 'finished', choice, reason: reason ?? 'stop' };
+    }
+  }
+
+  #counted(usage: Usage, spentTokens: number): EngineEvent {
+    const counted = this.#choices.map((each) => each.counted);
+    const completionTokens = counted.every((count) => count !== null)
+      ? counted
+      : splitCount(
+          usage.completionTokens,
+          this.#choices.map(({ chunks }) => chunks),
+        );
+    const { promptTokens, cachedTokens } = usage;
+    const reusedTokens = Math.max(0, Math.min(cachedTokens ?? 0, promptTokens) - spentTokens);
+    return { type: 'usage', promptTokens, reusedTokens, completionTokens };
+  }
+
+  #readChoice(wire: WireChoice): EngineEvent[] {
+    const index = Number(wire.index ?? 0);
+    const choice = this.#choices[index];
+    if (choice === undefined) throw broken(`it has a choice ${index}`);
+    choice.counted = usageOf(wire.usage)?.completionTokens ?? choice.counted;
+    const { content, reasoning_content, reasoning, tool_calls } = wire.delta ?? {};
+    const calls = Array.isArray(tool_calls) ? (tool_calls as readonly WireCall[]) : [];
+    for (const call of calls) this.#readCall(choice, call);
+    const said = typeof content === 'string' ? content : '';
+    const hidden = [reasoning_content, reasoning].some((each) => typeof each === 'string' && each);
+    if (said !== '' || hidden || calls.length > 0) choice.chunks += 1;
+    if (typeof wire.finish_reason === 'string') {
+      choice.reason = wire.finish_reason === 'length' ? 'length' : 'stop';
+    }
+    const text = choice.echo.without(said) + (choice.reason === null ? '' : choice.echo.end());
+    const logprobs = wire.logprobs?.content?.map(readLogprob) ?? null;
+    if (text === '' && !logprobs?.length) return [];
+    const tokens = choice.counted ?? choice.chunks;
+    return [{ type: 'text', choice: index, text, tokens, logprobs }];
+  }
+
+  #readCall({ calls }: Choice, { index, function: part }: WireCall): void {
+    const at = Number(index ?? 0);
+    const call = calls.get(at) ?? { name: '', arguments: '' };
+    const [name, more] = [part?.name, part?.arguments];
+    if (typeof name === 'string') call.name += name;
+    if (typeof more === 'string') call.arguments += more;
+    calls.set(at, call);
+    this.#callsLength += String(name ?? '').length + String(more ?? '').length;
+    if (calls.size > limits.upstreamCallsMax || this.#callsLength > limits.upstreamCallsLengthMax) {
+      throw broken('its tool calls are longer than allowed');
+    }
+  }
+}
+
+function parsed(data: string): WireChunk {
+  try {
+    const value: unknown = JSON.parse(data);
+    if (typeof value === 'object' && value !== null) return value;
+  } catch {
+    // Told below.
+  }
+  throw broken('an event of it is no JSON object');
+}
+
+function readLogprob(wire: WireChance): TextLogprob {
+  const top = Array.isArray(wire.top_logprobs) ? wire.top_logprobs : [];
+  return { ...readChance(wire), top: top.map(readChance) };
+}
+
+function readChance({ token, logprob, bytes }: WireChance): TextChance {
+  const text = typeof token === 'string' ? token : '';
+  return {
+    token: text,
+    logprob: typeof logprob === 'number' ? logprob : 0,
+    bytes: Array.isArray(bytes) ? bytes.map(Number) : [...Buffer.from(text)],
+  };
+}

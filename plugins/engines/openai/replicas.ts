@@ -1,0 +1,102 @@
+/**
+ * Owns the upstreams of one model: which one a task goes to, how busy each is, which are dead and when they are back.
+ * It must never give up on an upstream: the dead are asked last, and again as soon as they show life.
+ */
+import { createHash } from 'node:crypto';
+import type { Clock } from '../../../src/clock.js';
+import { limits } from '../../../src/limits/index.js';
+import type { RemoteSpec, UpstreamSpec } from '../../../src/plugin/contract.js';
+import { Connection } from './connection.js';
+import { type Dialect, dialectOf, plainDialect } from './dialect.js';
+
+export class Replica {
+  readonly connection: Connection;
+  /** Requests that wait or run there now. */
+  running = 0;
+  isAlive = true;
+  dialect: Dialect = plainDialect;
+  /** Resolves after the first look, whatever it found. */
+  readonly looked: Promise<void>;
+  #cancelNext = () => {};
+  readonly #closed = new AbortController();
+
+  constructor(
+    readonly upstream: UpstreamSpec,
+    readonly remote: RemoteSpec,
+    readonly clock: Clock,
+    readonly log: (line: string) => void,
+  ) {
+    this.connection = new Connection(upstream, remote);
+    this.looked = this.#look();
+  }
+
+  /** A request failed in a way that says that nobody is there. */
+  died(why: string): void {
+    if (!this.isAlive) return;
+    this.isAlive = false;
+    this.log(`upstream ${this.upstream.url} is taken as dead: ${why}`);
+  }
+
+  async close(): Promise<void> {
+    this.#cancelNext();
+    this.#closed.abort();
+    await this.connection.close();
+  }
+
+  /** Any answer but a failure of the server's own is life; the list of models also says what kind of server it is. */
+  async #look(): Promise<void> {
+    try {
+      const { signal } = this.#closed;
+      const ask = { path: '/models', body: null, signal, firstByteMs: limits.upstreamLookMsMax };
+      const answer = await this.connection.ask(ask);
+      const text = await answer.text();
+      if (answer.status >= 500) throw new Error(`it answers ${answer.status}`);
+      if (answer.status < 300) this.dialect = dialectOf(text, this.upstream.model);
+      if (!this.isAlive) this.log(`upstream ${this.upstream.url} is back`);
+      this.isAlive = true;
+    } catch (cause) {
+      if (this.#closed.signal.aborted) return;
+      this.died((cause as Error).message);
+    }
+    if (this.#closed.signal.aborted) return;
+    this.#cancelNext = this.clock.after(this.remote.healthMs, () => void this.#look());
+  }
+}
+
+export class Replicas {
+  readonly all: readonly Replica[];
+  #turn = 0;
+
+  constructor(remote: RemoteSpec, clock: Clock, log: (line: string) => void) {
+    this.all = remote.upstreams.map((upstream) => new Replica(upstream, remote, clock, log));
+  }
+
+  /**
+   * Every replica, the best first.
+   * @param key what keeps its prefix warm on one replica; null for whoever has least to do.
+   */
+  order(key: string | null): readonly Replica[] {
+    const ranked = key === null ? this.#byLoad() : this.#byHash(key);
+    return [...ranked.filter(({ isAlive }) => isAlive), ...ranked.filter((each) => !each.isAlive)];
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.all.map((replica) => replica.close()));
+  }
+
+  /** Rendezvous: where one leaves or comes, only its own keys move. */
+  #byHash(key: string): Replica[] {
+    const rank = ({ upstream }: Replica) =>
+      createHash('sha256').update(`${key}\0${upstream.url}\0${upstream.model}`).digest('hex');
+    const ranked = this.all.map((replica) => ({ replica, rank: rank(replica) }));
+    return ranked.sort((a, b) => (a.rank < b.rank ? 1 : -1)).map(({ replica }) => replica);
+  }
+
+  /** Those with equally much to do take turns. */
+  #byLoad(): Replica[] {
+    const { length } = this.all;
+    this.#turn = (this.#turn + 1) % length;
+    const turned = [...this.all.slice(this.#turn), ...this.all.slice(0, this.#turn)];
+    return turned.sort((a, b) => a.running - b.running);
+  }
+}

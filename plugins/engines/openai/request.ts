@@ -1,0 +1,145 @@
+/**
+ * Owns the wire form of what an upstream is asked.
+ * It must never hold a field that the client wrote and the service did not read, nor anything of another owner.
+ */
+import { createHash } from 'node:crypto';
+import type {
+  Conversation,
+  ConversationMessage,
+  ConversationRequest,
+  ConversationTool,
+  GenerateTask,
+  UpstreamSpec,
+} from '../../../src/plugin/contract.js';
+import type { Dialect } from './dialect.js';
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** OpenAI takes this many; the reader looks for the others itself. */
+const STOPS_MAX = 4;
+
+export interface Target {
+  readonly upstream: UpstreamSpec;
+  readonly dialect: Dialect;
+}
+
+export function chatBody(
+  task: GenerateTask,
+  conversation: ConversationRequest,
+  target: Target,
+): string {
+  const { stop, partial } = conversation;
+  return JSON.stringify({
+    ...shared(task.owner, conversation, target),
+    messages: messages(conversation, target.dialect),
+    ...(partial && target.dialect.partial === 'flags' ? CONTINUES : {}),
+    stream: true,
+    stream_options: { include_usage: true },
+    max_tokens: task.maxTokens,
+    ...sampling(task, target.dialect),
+    ...(stop.length === 0 ? {} : { stop: stop.slice(0, STOPS_MAX) }),
+    ...toolChoice(conversation),
+    ...responseFormat(conversation.responseFormat),
+    ...(task.logprobs === null ? {} : { logprobs: true, top_logprobs: task.logprobs }),
+  });
+}
+
+/** Has the upstream evaluate a prefix: a token is the least that can be asked of it. */
+export function prefixBody(owner: string, prefix: Conversation, target: Target): string {
+  return JSON.stringify({
+    ...shared(owner, prefix, target),
+    messages: answerable(prefix.messages).map(message),
+    max_tokens: 1,
+    temperature: 0,
+  });
+}
+
+const CONTINUES = { continue_final_message: true, add_generation_prompt: false };
+
+function shared(owner: string, { tools }: Conversation, { upstream, dialect }: Target): Json {
+  return {
+    model: upstream.model,
+    ...(tools.length === 0 ? {} : { tools: tools.map(tool) }),
+    ...(dialect.saltsCache ? { cache_salt: salt(owner, upstream) } : {}),
+  };
+}
+
+/** The same for one owner always, and nobody without the key can make it. */
+function salt(owner: string, { apiKey }: UpstreamSpec): string {
+  return createHash('sha256')
+    .update(`${apiKey ?? ''}\0${owner}`)
+    .digest('hex')
+    .slice(0, 32);
+}
+
+function sampling({ sampling: asked, choices }: GenerateTask, dialect: Dialect): Json {
+  const { temperature, topP, presencePenalty, frequencyPenalty, seed } = asked;
+  return {
+    temperature,
+    top_p: topP,
+    ...dialect.sampling,
+    ...(choices === 1 ? {} : { n: choices }),
+    ...(presencePenalty === 0 ? {} : { presence_penalty: presencePenalty }),
+    ...(frequencyPenalty === 0 ? {} : { frequency_penalty: frequencyPenalty }),
+    ...(seed === null ? {} : { seed }),
+  };
+}
+
+function messages({ messages: all, partial }: ConversationRequest, dialect: Dialect): Json[] {
+  const wire = all.map(message);
+  const last = wire.pop();
+  if (last === undefined) return [];
+  return [...wire, partial && dialect.partial === 'partial' ? { ...last, partial: true } : last];
+}
+
+/** Most templates want the user's turn last; this one is the shortest, and behind all that is to be kept. */
+function answerable(all: readonly ConversationMessage[]): readonly ConversationMessage[] {
+  const last = all.at(-1)?.role;
+  if (last === 'user' || last === 'tool') return all;
+  return [...all, { role: 'user', content: '.', name: null, toolCalls: [], toolCallId: null }];
+}
+
+function message({ role, content, name, toolCalls, toolCallId }: ConversationMessage): Json {
+  const calls = toolCalls.map((call) => ({
+    id: call.id,
+    type: 'function',
+    function: { name: call.name, arguments: call.arguments },
+  }));
+  return {
+    role,
+    content: content === '' && calls.length > 0 ? null : content,
+    ...(name === null ? {} : { name }),
+    ...(calls.length === 0 ? {} : { tool_calls: calls }),
+    ...(toolCallId === null ? {} : { tool_call_id: toolCallId }),
+  };
+}
+
+function tool({ name, description, parameters }: ConversationTool): Json {
+  return {
+    type: 'function',
+    function: {
+      name,
+      ...(description === null ? {} : { description }),
+      ...(parameters === null ? {} : { parameters }),
+    },
+  };
+}
+
+/** `auto` is what no choice means, and servers without a parser of calls refuse the word. */
+function toolChoice({ tools, toolChoice: choice, parallelToolCalls }: ConversationRequest): Json {
+  if (tools.length === 0) return {};
+  const parallel = parallelToolCalls ? {} : { parallel_tool_calls: false };
+  if (choice.type === 'function') {
+    return { tool_choice: { type: 'function', function: { name: choice.name } }, ...parallel };
+  }
+  return choice.type === 'auto' ? parallel : { tool_choice: choice.type, ...parallel };
+}
+
+function responseFormat(format: ConversationRequest['responseFormat']): Json {
+  if (format.type === 'text') return {};
+  if (format.type !== 'json_schema') return { response_format: { type: 'json_object' } };
+  const { name, schema, strict } = format;
+  return {
+    response_format: { type: 'json_schema', json_schema: { name, schema, strict } },
+  };
+}

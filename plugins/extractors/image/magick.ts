@@ -1,0 +1,177 @@
+/**
+ * Owns ImageMagick, compiled to WebAssembly: pictures of many formats become grey pixels, right way up, on white.
+ * It must never let a document choose its decoder: formats that run commands or read addresses are never named.
+ */
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import {
+  AlphaAction,
+  FilterType,
+  type IMagickImage,
+  initializeImageMagick,
+  MagickColors,
+  MagickFormat,
+  MagickImageCollection,
+  MagickReadSettings,
+  ResourceLimits,
+} from '@imagemagick/magick-wasm';
+import type { ExtractionBounds } from '../../../src/plugin/contract.js';
+import { type GreyPicture, shrinkOf } from '../ocr/picture.js';
+import type { PictureFormat } from './format.js';
+
+type MagickName = Exclude<PictureFormat, 'svg'>;
+
+const formats: Readonly<Record<MagickName, MagickFormat>> = {
+  PNG: MagickFormat.Png,
+  JPEG: MagickFormat.Jpeg,
+  GIF: MagickFormat.Gif,
+  BMP: MagickFormat.Bmp,
+  TIFF: MagickFormat.Tiff,
+  WEBP: MagickFormat.WebP,
+  AVIF: MagickFormat.Avif,
+  ICO: MagickFormat.Ico,
+  XBM: MagickFormat.Xbm,
+};
+
+/** Characters of screens are some 10 pixels high; recognition wants 20 and more. */
+const SMALL_SIDE = 1600;
+const ENLARGE_MAX = 3;
+
+let ready: Promise<void> | undefined;
+
+export class PictureFile {
+  private constructor(
+    private readonly bytes: Uint8Array,
+    private readonly format: MagickName,
+    private readonly bounds: ExtractionBounds,
+    /** Where in the file each page is. */
+    private readonly frames: readonly number[],
+  ) {}
+
+  get pages(): number {
+    return this.frames.length;
+  }
+
+  /** Reads headers only. @throws Error with a `code` of `bound` or `damaged`. */
+  static async open(
+    bytes: Uint8Array,
+    format: MagickName,
+    bounds: ExtractionBounds,
+  ): Promise<PictureFile> {
+    ready ??= initializeImageMagick(
+      readFileSync(createRequire(import.meta.url).resolve('@imagemagick/magick-wasm/magick.wasm')),
+    );
+    await ready;
+    bound(bounds);
+    const frames = guarded(format, bounds, () => framesOf(bytes, format, bounds));
+    return new PictureFile(bytes, format, bounds, frames);
+  }
+
+  page(index: number): GreyPicture {
+    const { bytes, format, bounds } = this;
+    return guarded(format, bounds, () => {
+      const images = MagickImageCollection.create();
+      try {
+        images.read(bytes, settingsOf(format, this.frames[index] ?? 0, 1));
+        const [image] = images;
+        if (image === undefined) throw coded('damaged', 'it holds no picture');
+        return greyOf(image, bounds);
+      } finally {
+        images.dispose();
+      }
+    });
+  }
+}
+
+/** Of a pixel while it is worked on: before and after, with what is see-through. */
+const PIXEL_BYTES = 8;
+/** With less than it needs for itself it does not refuse a picture: it ends. */
+const MEMORY_BYTES_MIN = 64 * 1024 * 1024;
+
+/** ImageMagick's own limits hold where a header lies; what it cannot hold in memory it must not put on disk. */
+function bound({ pixelsMax, pagesMax }: ExtractionBounds): void {
+  const bytes = BigInt(Math.max(pixelsMax * PIXEL_BYTES, MEMORY_BYTES_MIN));
+  ResourceLimits.area = bytes;
+  ResourceLimits.memory = bytes;
+  ResourceLimits.disk = 0n;
+  ResourceLimits.listLength = BigInt(pagesMax + 1);
+}
+
+function framesOf(bytes: Uint8Array, format: MagickName, bounds: ExtractionBounds): number[] {
+  const images = MagickImageCollection.create();
+  try {
+    // The first picture of an animation stands for it; icons hold one picture in several sizes.
+    const all = format === 'TIFF' || format === 'ICO';
+    images.ping(bytes, all ? settingsOf(format) : settingsOf(format, 0, 1));
+    if (images.length > bounds.pagesMax) {
+      throw coded('bound', `it has ${images.length} pages, at most ${bounds.pagesMax} are read`);
+    }
+    for (const { width, height } of images) checkPixels(width, height, bounds);
+    if (images.length === 0) throw coded('damaged', 'it holds no picture');
+    return format === 'ICO' ? [largest(images)] : images.map((_, index) => index);
+  } finally {
+    images.dispose();
+  }
+}
+
+function largest(images: readonly IMagickImage[]): number {
+  const areas = images.map(({ width, height }) => width * height);
+  return areas.indexOf(Math.max(...areas));
+}
+
+function settingsOf(format: MagickName, frame?: number, frames?: number): MagickReadSettings {
+  return new MagickReadSettings({
+    format: formats[format],
+    ...(frame !== undefined && { frameIndex: frame }),
+    ...(frames !== undefined && { frameCount: frames }),
+  });
+}
+
+function greyOf(image: IMagickImage, bounds: ExtractionBounds): GreyPicture {
+  checkPixels(image.width, image.height, bounds);
+  image.autoOrient();
+  image.backgroundColor = MagickColors.White;
+  image.alpha(AlphaAction.Remove);
+  image.grayscale();
+  const scale = scaleOf(image.width, image.height, bounds.pixelsMax);
+  if (scale !== 1) {
+    const width = Math.max(1, Math.floor(image.width * scale));
+    const height = Math.max(1, Math.floor(image.height * scale));
+    // A large picture takes seconds with the filter that enlarges best, and loses nothing by the plain one.
+    image.resize(width, height, scale < 1 ? FilterType.Box : FilterType.Lanczos);
+  }
+  const { width, height } = image;
+  const pixels = image.getPixels((all) => all.toByteArray(0, 0, width, height, 'R'));
+  if (pixels === null) throw coded('damaged', 'its pixels cannot be read');
+  // The bytes may lie in the decoder's own memory, which the next picture overwrites.
+  return { width, height, pixels: new Uint8Array(pixels) };
+}
+
+function scaleOf(width: number, height: number, pixelsMax: number): number {
+  const side = Math.max(width, height);
+  if (side >= SMALL_SIDE) return shrinkOf(width, height, pixelsMax);
+  return Math.min(ENLARGE_MAX, SMALL_SIDE / side);
+}
+
+function checkPixels(width: number, height: number, { pixelsMax }: ExtractionBounds): void {
+  if (width * height <= pixelsMax) return;
+  throw coded('bound', `it has ${width} × ${height} pixels, at most ${pixelsMax} are read`);
+}
+
+/** The library's warnings are errors as well: a picture it cannot read whole is not read. */
+function guarded<Result>(format: string, bounds: ExtractionBounds, work: () => Result): Result {
+  try {
+    return work();
+  } catch (cause) {
+    if (cause instanceof Error && 'code' in cause) throw cause;
+    const message = cause instanceof Error ? cause.message : String(cause);
+    if (/limit|exhausted|too large|exceeds/i.test(message)) {
+      throw coded('bound', `it takes more than ${bounds.pixelsMax} pixels, or their memory`, cause);
+    }
+    throw coded('damaged', `it is no ${format}, or too damaged to be read`, cause);
+  }
+}
+
+function coded(code: string, message: string, cause?: unknown): Error {
+  return Object.assign(new Error(message, { cause }), { code });
+}

@@ -1,0 +1,171 @@
+/**
+ * Owns what the elements of a page of HTML mean for its text: headings, paragraphs, lists, tables as rows.
+ * It must never run a script, load a picture or follow a link.
+ */
+import type { Flow } from '../shared/flow.js';
+import type { MarkupHandler } from './walk.js';
+
+type Attributes = Readonly<Record<string, string>>;
+
+/** `noscript` is shown where no script runs, and here none does. */
+const unseen = new Set('head script style template svg math rt rp'.split(' '));
+const blocks = new Set(
+  (
+    'address article aside blockquote body dd details dialog div dl dt fieldset figcaption figure ' +
+    'footer form header hgroup hr legend main nav ol p pre section summary ul'
+  ).split(' '),
+);
+const paragraphs = new Set(['p', 'blockquote', 'pre', 'ul', 'ol', 'dl', 'figure', 'hr']);
+const SPAN_MAX = 63;
+
+export class HtmlBody implements MarkupHandler {
+  readonly #flow: Flow;
+  /** One for each list that is open: the next number, or null for bullets. */
+  readonly #lists: (number | null)[] = [];
+  #unseen = 0;
+  #verbatim = 0;
+  #marker = '';
+  #heading = 0;
+  #spans: number[] = [];
+  /** A space is due before the next word. */
+  #space = false;
+  #atStart = true;
+
+  constructor(flow: Flow) {
+    this.#flow = flow;
+  }
+
+  open(name: string, attributes: Attributes): void {
+    if (this.#unseen > 0 || unseen.has(name)) {
+      this.#unseen += 1;
+      return;
+    }
+    const heading = /^h([1-6])$/.exec(name)?.[1];
+    if (heading !== undefined) {
+      this.#end();
+      this.#heading = Number(heading);
+    } else if (blocks.has(name)) this.#openBlock(name, attributes);
+    else this.#openPart(name, attributes);
+  }
+
+  text(text: string): void {
+    if (this.#unseen > 0) return;
+    if (this.#verbatim > 0) {
+      this.#flow.text(text);
+      this.#atStart = false;
+      return;
+    }
+    const words = text.replace(/[ \t\r\n\f\u00a0]+/g, ' ');
+    const first = words.startsWith(' ');
+    // An entity comes alone, and blanks that are wider than one are text.
+    const line = words.replace(/^ | $/g, '');
+    if (first) this.#space = true;
+    if (line === '') return;
+    this.#flow.text((this.#space && !this.#atStart ? ' ' : '') + line);
+    this.#atStart = false;
+    this.#space = words.endsWith(' ');
+  }
+
+  close(name: string): void {
+    if (this.#unseen > 0) {
+      this.#unseen -= 1;
+      return;
+    }
+    if (name === 'pre' && this.#verbatim > 0) this.#verbatim -= 1;
+    if (/^h[1-6]$/.test(name)) {
+      this.#end();
+    } else if (blocks.has(name)) this.#closeBlock(name);
+    else this.#closePart(name);
+  }
+
+  #openBlock(name: string, attributes: Attributes): void {
+    this.#end();
+    if (paragraphs.has(name) && this.#lists.length === 0) this.#flow.gap();
+    if (name === 'pre') this.#verbatim += 1;
+    if (name === 'ul') this.#lists.push(null);
+    if (name === 'ol') this.#lists.push(Math.trunc(Number(attributes.start ?? 1)) || 1);
+  }
+
+  #closeBlock(name: string): void {
+    this.#end();
+    if (name === 'ul' || name === 'ol') this.#lists.pop();
+    if (paragraphs.has(name) && this.#lists.length === 0) this.#flow.gap();
+  }
+
+  #openPart(name: string, attributes: Attributes): void {
+    switch (name) {
+      case 'br':
+        this.#flow.text('\n');
+        this.#atStart = true;
+        break;
+      case 'img':
+        // Spaces, since a word may stand right beside a picture.
+        if ((attributes.alt ?? '').trim() !== '') this.text(` ${attributes.alt} `);
+        break;
+      case 'li':
+        this.#openItem();
+        break;
+      case 'table':
+        this.#end();
+        this.#flow.openTable();
+        break;
+      case 'tr':
+        this.#end();
+        this.#flow.closeRow();
+        break;
+      case 'td':
+      case 'th':
+        this.#end();
+        this.#spans.push(Math.min(Math.trunc(Number(attributes.colspan ?? 1)) || 1, SPAN_MAX));
+        this.#flow.openCell();
+        break;
+      // Books break pages by it, and parted words by the browser's leave.
+      case 'pagebreak':
+        this.#end();
+        this.#flow.breakPage();
+    }
+  }
+
+  #closePart(name: string): void {
+    switch (name) {
+      case 'li':
+        this.#end();
+        break;
+      case 'td':
+      case 'th':
+        this.#end();
+        this.#flow.closeCell(Math.max(this.#spans.pop() ?? 1, 1));
+        break;
+      case 'tr':
+        this.#flow.closeRow();
+        break;
+      case 'table':
+        this.#end();
+        this.#flow.closeTable();
+    }
+  }
+
+  #openItem(): void {
+    this.#end();
+    const list = this.#lists.at(-1) ?? null;
+    this.#marker = list === null ? '•' : `${list}.`;
+    if (list !== null) this.#lists[this.#lists.length - 1] = list + 1;
+  }
+
+  #end(): void {
+    const depth = Math.max(this.#lists.length - 1, 0);
+    // An item whose first element is a paragraph keeps its marker for that.
+    if (!this.#atStart || this.#heading > 0) {
+      this.#flow.closeParagraph({ heading: this.#heading, marker: this.#marker, depth });
+      this.#marker = '';
+    }
+    this.#heading = 0;
+    this.#space = false;
+    this.#atStart = true;
+  }
+
+  /** To be called after the last element. */
+  end(): void {
+    this.#end();
+  }
+}

@@ -1,0 +1,114 @@
+/**
+ * Owns web pages: what their bytes and names say, their encoding, their title, and their text as a browser would show it.
+ * It must never run a script, load what a page names, or take the source of a program for a page.
+ */
+import type {
+  DocumentClaim,
+  DocumentPage,
+  ExtractionBounds,
+  SourceDocument,
+} from '../../../src/plugin/contract.js';
+import { Flow } from '../shared/flow.js';
+import { documentPlugin } from '../shared/plugin.js';
+import { refusal } from '../shared/refusal.js';
+import { decodePieces, encodingOf } from '../text/encoding.js';
+import { endingOf, textTypeOf } from '../text/types.js';
+import { HtmlBody } from './html-body.js';
+import { type MarkupHandler, readHtml } from './walk.js';
+
+export default documentPlugin({
+  name: 'extractor-html',
+  accepts,
+  pages,
+});
+
+const HEAD_BYTES = 4096;
+const TITLE_LENGTH_MAX = 1000;
+
+const typeByEnding = new Map([
+  ['html', 'text/html'],
+  ['htm', 'text/html'],
+  ['shtml', 'text/html'],
+  ['xhtml', 'application/xhtml+xml'],
+  ['xht', 'application/xhtml+xml'],
+]);
+
+const opening =
+  /^\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->)[\s\S])*-->\s*)*<(?:!doctype\s+html|html|head|body)[\s>]/i;
+
+function accepts({ bytes, filename }: SourceDocument): DocumentClaim | null {
+  const named = typeByEnding.get(endingOf(filename));
+  if (named === undefined && !mayOpen(bytes)) return null;
+  const encoding = encodingOf(bytes, declaredIn(bytes));
+  if (encoding === null) return null;
+  const fileType = named ?? 'text/html';
+  // A template of PHP or Vue begins like a page, and is source code.
+  const other = textTypeOf(filename) !== undefined && endingOf(filename) !== 'xml';
+  if (!other && opening.test(headOf(bytes, encoding))) return { fileType, ground: 'content' };
+  return named === undefined ? null : { fileType, ground: 'name' };
+}
+
+/** Whatever the encoding, the first thing to be seen is an angle: most documents are told from pages by that alone. */
+function mayOpen(bytes: Uint8Array): boolean {
+  const head = Buffer.from(bytes.subarray(0, HEAD_BYTES)).toString('latin1');
+  return /^[\s\0\xef\xbb\xbf\xfe\xff]*</.test(head);
+}
+
+function* pages({ bytes }: SourceDocument, bounds: ExtractionBounds): Generator<DocumentPage> {
+  const encoding = encodingOf(bytes, declaredIn(bytes));
+  if (encoding === null) throw refusal('unsupported', 'it is not text');
+  const flow = new Flow(bounds.textLengthMax);
+  const page = new Page(flow);
+  readHtml(decodePieces(bytes, encoding), page, bounds.nestingMax);
+  page.end();
+  const text = flow.end().join('\n');
+  yield { text, pages: 1, title: page.title.replace(/\s+/g, ' ').trim() };
+}
+
+/** A page's body, and of its head the title. */
+class Page implements MarkupHandler {
+  title = '';
+  readonly #body: HtmlBody;
+  #inTitle = false;
+  /** A picture has titles of its own. */
+  #pictures = 0;
+
+  constructor(flow: Flow) {
+    this.#body = new HtmlBody(flow);
+  }
+
+  open(name: string, attributes: Readonly<Record<string, string>>): void {
+    if (name === 'svg') this.#pictures += 1;
+    this.#inTitle = name === 'title' && this.#pictures === 0 && this.title === '';
+    this.#body.open(name, attributes);
+  }
+
+  text(text: string): void {
+    if (this.#inTitle) this.title = (this.title + text).slice(0, TITLE_LENGTH_MAX);
+    else this.#body.text(text);
+  }
+
+  close(name: string): void {
+    if (name === 'svg') this.#pictures -= 1;
+    if (name === 'title') this.#inTitle = false;
+    this.#body.close(name);
+  }
+
+  end(): void {
+    this.#body.end();
+  }
+}
+
+function headOf(bytes: Uint8Array, encoding: string): string {
+  for (const piece of decodePieces(bytes.subarray(0, HEAD_BYTES), encoding)) return piece;
+  return '';
+}
+
+/** What the page itself says of its encoding: in a `meta` element, or in its first line as XML. */
+function declaredIn(bytes: Uint8Array): string | null {
+  const head = Buffer.from(bytes.subarray(0, HEAD_BYTES)).toString('latin1');
+  const meta = /<meta[^>]{0,200}?\bcharset\s*=\s*["']?\s*([\w.:-]{1,40})/i.exec(head)?.[1];
+  return (
+    meta ?? /^\s*<\?xml[^>]{0,200}?\bencoding\s*=\s*["']([\w.:-]{1,40})/.exec(head)?.[1] ?? null
+  );
+}

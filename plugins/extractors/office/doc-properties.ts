@@ -1,0 +1,131 @@
+/**
+ * Owns what a doc of Word 97 to 2003 keeps beside its text: which bytes are deleted, end a row, or head a section.
+ * It must never read text.
+ */
+import { refusal } from '../shared/refusal.js';
+
+/** Of one paragraph. */
+export interface DocParagraph {
+  readonly inTable: boolean;
+  /** Its mark ends a row. */
+  readonly rowEnd: boolean;
+  /** 1…9, or 0. */
+  readonly heading: number;
+}
+
+interface Run<T> {
+  /** Bytes of the main stream, from and to. */
+  readonly start: number;
+  readonly end: number;
+  readonly value: T;
+}
+
+const CHARACTER_PAGES = 0xfa;
+const PARAGRAPH_PAGES = 0x102;
+const PAGE_BYTES = 512;
+const PARAGRAPH_ENTRY_BYTES = 13;
+const DELETED = 0x0800;
+const IN_TABLE = 0x2416;
+const ROW_END = 0x2417;
+const OUTLINE = 0x2640;
+const HEADINGS = 9;
+/** Bytes of an operand by the kind of its code; 6 says its length itself. */
+const operandBytes = [1, 1, 2, 4, 2, 2, 0, 3];
+
+const NOTHING: DocParagraph = { inTable: false, rowEnd: false, heading: 0 };
+
+export class DocProperties {
+  readonly #deleted: readonly Run<boolean>[];
+  readonly #paragraphs: readonly Run<DocParagraph>[];
+
+  constructor(main: Buffer, table: Buffer) {
+    this.#deleted = runs(main, table, CHARACTER_PAGES, deletion).filter(({ value }) => value);
+    this.#paragraphs = runs(main, table, PARAGRAPH_PAGES, paragraph);
+  }
+
+  isDeleted(at: number): boolean {
+    return this.#deleted.length > 0 && (find(this.#deleted, at)?.value ?? false);
+  }
+
+  paragraphAt(at: number): DocParagraph {
+    return find(this.#paragraphs, at)?.value ?? NOTHING;
+  }
+}
+
+function find<T>(sorted: readonly Run<T>[], at: number): Run<T> | null {
+  let low = 0;
+  let high = sorted.length - 1;
+  while (low <= high) {
+    const middle = (low + high) >> 1;
+    const run = sorted[middle];
+    if (run === undefined || at < run.start) high = middle - 1;
+    else if (at >= run.end) low = middle + 1;
+    else return run;
+  }
+  return null;
+}
+
+/** Properties stand in pages, each with its runs; the table stream lists the pages. */
+function runs<T>(
+  main: Buffer,
+  table: Buffer,
+  field: number,
+  read: (page: Buffer, run: number, count: number) => T,
+): Run<T>[] {
+  const start = main.readUInt32LE(field);
+  const count = Math.floor((main.readUInt32LE(field + 4) - 4) / 8);
+  if (count > main.length / PAGE_BYTES + 1) {
+    throw refusal('damaged', 'it is damaged: its formats cannot be read');
+  }
+  const found: Run<T>[] = [];
+  for (let index = 0; index < count; index++) {
+    const number = table.readUInt32LE(start + (count + 1) * 4 + index * 4) & 0x3fffff;
+    const page = main.subarray(number * PAGE_BYTES, (number + 1) * PAGE_BYTES);
+    if (page.length < PAGE_BYTES) continue;
+    const runsOfPage = page.readUInt8(PAGE_BYTES - 1);
+    for (let run = 0; run < runsOfPage; run++) {
+      const [from, to] = [page.readUInt32LE(run * 4), page.readUInt32LE(run * 4 + 4)];
+      found.push({ start: from, end: to, value: read(page, run, runsOfPage) });
+    }
+  }
+  return found.sort((a, b) => a.start - b.start);
+}
+
+function deletion(page: Buffer, run: number, count: number): boolean {
+  const at = page.readUInt8((count + 1) * 4 + run) * 2;
+  if (at === 0) return false;
+  const codes = page.subarray(at + 1, at + 1 + page.readUInt8(at));
+  return (operands(codes).get(DELETED) ?? 0) % 2 === 1;
+}
+
+function paragraph(page: Buffer, run: number, count: number): DocParagraph {
+  const at = page.readUInt8((count + 1) * 4 + run * PARAGRAPH_ENTRY_BYTES) * 2;
+  if (at === 0) return NOTHING;
+  const words = page.readUInt8(at);
+  const [start, length] =
+    words === 0 ? [at + 2, page.readUInt8(at + 1) * 2] : [at + 1, words * 2 - 1];
+  const codes = page.subarray(start, start + length);
+  if (codes.length < 2) return NOTHING;
+  const style = codes.readUInt16LE(0);
+  const found = operands(codes.subarray(2));
+  const outline = (found.get(OUTLINE) ?? HEADINGS) + 1;
+  return {
+    inTable: found.get(IN_TABLE) === 1,
+    rowEnd: found.get(ROW_END) === 1,
+    // The first styles are the headings, in every document.
+    heading: style >= 1 && style <= HEADINGS ? style : outline <= HEADINGS ? outline : 0,
+  };
+}
+
+/** First byte of each operand, by its code. */
+function operands(codes: Buffer): Map<number, number> {
+  const found = new Map<number, number>();
+  for (let at = 0; at + 2 < codes.length; ) {
+    const code = codes.readUInt16LE(at);
+    at += 2;
+    found.set(code, codes[at] ?? 0);
+    const length = operandBytes[code >> 13] ?? 0;
+    at += length === 0 ? (codes[at] ?? 0) + 1 : length;
+  }
+  return found;
+}

@@ -1,0 +1,78 @@
+/**
+ * Owns which document lies in an OLE container, as Office wrote them before 2007, and its streams.
+ * It must never run a macro or open a container that lies within.
+ */
+import type { DocumentClaim, SourceDocument } from '../../../src/plugin/contract.js';
+import { refusal } from '../shared/refusal.js';
+import { readContainer } from './ole-reader.js';
+
+const MAGIC = Buffer.from('d0cf11e0a1b11ae1', 'hex');
+
+export interface OleContainer {
+  has(name: string): boolean;
+  /** A stream that lies directly in the container. */
+  stream(name: string): Buffer | null;
+}
+
+export function isOle(bytes: Uint8Array): boolean {
+  return MAGIC.equals(bytes.subarray(0, MAGIC.length));
+}
+
+/** One document is asked for by several extractors; null: damaged. */
+const opened = new WeakMap<Uint8Array, OleContainer | null>();
+
+/** @returns null for bytes that are no such container, or a damaged one. */
+export function tryOle(bytes: Uint8Array): OleContainer | null {
+  if (!isOle(bytes)) return null;
+  const known = opened.get(bytes);
+  if (known !== undefined) return known;
+  let container: OleContainer | null = null;
+  try {
+    container = read(bytes);
+  } catch {
+    // Said by `openOle`, to whom it is asked to read the document.
+  }
+  opened.set(bytes, container);
+  return container;
+}
+
+/** @throws a refusal of `damaged`. */
+export function openOle(bytes: Uint8Array): OleContainer {
+  const container = tryOle(bytes);
+  if (container === null) throw refusal('damaged', 'it is damaged: its container cannot be read');
+  return container;
+}
+
+/** What Office makes of a document with a password: the format within cannot be seen. */
+export function isEncryptedPackage(bytes: Uint8Array): boolean {
+  return tryOle(bytes)?.has('EncryptedPackage') ?? false;
+}
+
+export interface OleKind {
+  readonly fileType: string;
+  /** One of these lies directly in the container. */
+  readonly streams: readonly string[];
+  readonly names: RegExp;
+}
+
+export function claimOle(
+  { bytes, filename }: SourceDocument,
+  { fileType, streams, names }: OleKind,
+): DocumentClaim | null {
+  if (!isOle(bytes)) return null;
+  const container = tryOle(bytes);
+  if (container !== null && streams.some((name) => container.has(name))) {
+    return { fileType, ground: 'content' };
+  }
+  // A container that is cut off: the name tells who has to say so.
+  return container === null && names.test(filename) ? { fileType, ground: 'name' } : null;
+}
+
+function read(bytes: Uint8Array): OleContainer {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const streams = readContainer(buffer);
+  return {
+    has: (name) => streams.has(name.toLowerCase()),
+    stream: (name) => streams.get(name.toLowerCase())?.() ?? null,
+  };
+}

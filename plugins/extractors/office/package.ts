@@ -1,0 +1,145 @@
+/**
+ * Owns the packages of Office Open XML: which document one holds, its parts, and how they refer to each other.
+ * It must never follow a reference out of the package, to a file or to the network.
+ */
+import { posix } from 'node:path';
+import type {
+  DocumentClaim,
+  ExtractionBounds,
+  SourceDocument,
+} from '../../../src/plugin/contract.js';
+import { attribute, readXml } from '../markup/walk.js';
+import { locked, refusal } from '../shared/refusal.js';
+import { ZipArchive } from '../shared/zip.js';
+import { isEncryptedPackage } from './ole.js';
+
+export interface PackageKind {
+  readonly fileType: string;
+  /** Part of the content type of its main part. */
+  readonly mainPart: RegExp;
+  /** File names of the format. */
+  readonly names: RegExp;
+}
+
+export interface Relation {
+  /** Last word of its type: `officeDocument`, `slide`. */
+  readonly type: string;
+  /** Name of a part, resolved. */
+  readonly part: string;
+}
+
+const CONTENT_TYPES = '[Content_Types].xml';
+const CONTENT_TYPES_BYTES_MAX = 1024 * 1024;
+
+export function isZip(bytes: Uint8Array): boolean {
+  return bytes[0] === 0x50 && bytes[1] === 0x4b && (bytes[2] === 3 || bytes[2] === 5);
+}
+
+export function claimPackage(
+  { bytes, filename }: SourceDocument,
+  kind: PackageKind,
+  bounds: ExtractionBounds,
+): DocumentClaim | null {
+  const { fileType } = kind;
+  const named = kind.names.test(filename);
+  if (isEncryptedPackage(bytes)) return named ? { fileType, ground: 'content' } : null;
+  if (!isZip(bytes)) return null;
+  const types = contentTypesOf(bytes, bounds);
+  // A directory that cannot be read, or a bomb: the name tells who has to say so.
+  if (types === null) return named ? { fileType, ground: 'name' } : null;
+  return kind.mainPart.test(types) ? { fileType, ground: 'content' } : null;
+}
+
+function contentTypesOf(bytes: Uint8Array, bounds: ExtractionBounds): string | null {
+  try {
+    const archive = new ZipArchive(bytes, bounds.archiveEntriesMax);
+    if (archive.sizeOf(CONTENT_TYPES) > CONTENT_TYPES_BYTES_MAX) return null;
+    return archive.read(CONTENT_TYPES)?.toString('utf8') ?? '';
+  } catch {
+    return null;
+  }
+}
+
+export class OfficePackage {
+  readonly #archive: ZipArchive;
+  readonly #bounds: ExtractionBounds;
+
+  /** @throws a refusal. */
+  constructor(bytes: Uint8Array, bounds: ExtractionBounds) {
+    if (isEncryptedPackage(bytes)) throw locked();
+    this.#archive = new ZipArchive(bytes, bounds.archiveEntriesMax);
+    this.#archive.check(bounds);
+    this.#bounds = bounds;
+  }
+
+  part(name: string | undefined): Buffer | null {
+    return name === undefined ? null : this.#archive.read(name);
+  }
+
+  /** @throws a refusal when the package has no such document. */
+  main(): { name: string; bytes: Buffer } {
+    const relation = [...this.relations('').values()].find(({ type }) => type === 'officeDocument');
+    const bytes = this.part(relation?.part);
+    if (relation === undefined || bytes === null) {
+      throw refusal('damaged', 'it is damaged: its main part is missing');
+    }
+    return { name: relation.part, bytes };
+  }
+
+  /** By id. References out of the package are left out. */
+  relations(part: string): Map<string, Relation> {
+    const found = new Map<string, Relation>();
+    const { dir, base } = posix.parse(part);
+    const bytes = this.part(posix.join(dir, '_rels', `${base}.rels`));
+    if (bytes === null) return found;
+    const open = (name: string, attributes: Readonly<Record<string, string>>) => {
+      const { Id, Type, Target, TargetMode } = attributes;
+      if (name !== 'Relationship' || !Id || !Type || !Target || TargetMode === 'External') return;
+      const type = Type.slice(Type.lastIndexOf('/') + 1);
+      found.set(Id, { type, part: resolvePart(dir, Target) });
+    };
+    readXml(bytes, { open, text: ignore, close: ignore }, this.#bounds.nestingMax);
+    return found;
+  }
+
+  title(): string {
+    const relations = [...this.relations('').values()];
+    const core = relations.find(({ type }) => type === 'core-properties');
+    const bytes = this.part(core?.part ?? 'docProps/core.xml');
+    return bytes === null ? '' : elementText(bytes, 'title', this.#bounds.nestingMax);
+  }
+}
+
+/** A name within the archive, whatever the reference says; it never is a path of a file system. */
+export function resolvePart(folder: string, target: string): string {
+  return posix.join('/', target.startsWith('/') ? '' : folder, target).slice(1);
+}
+
+/** Text of the first element of that name. */
+export function elementText(bytes: Uint8Array, element: string, depthMax: number): string {
+  let text: string | null = null;
+  let inside = false;
+  readXml(
+    bytes,
+    {
+      open: (name) => {
+        if (name === element && text === null) inside = true;
+      },
+      text: (piece) => {
+        if (inside) text = (text ?? '') + piece;
+      },
+      close: (name) => {
+        if (name === element) inside = false;
+      },
+    },
+    depthMax,
+  );
+  return (text ?? '').trim();
+}
+
+/** Of an element whose only attribute that counts is `val`, however prefixed. */
+export function attributeValue(attributes: Readonly<Record<string, string>>): string {
+  return attribute(attributes, 'val') ?? '';
+}
+
+export function ignore(): void {}

@@ -1,0 +1,127 @@
+/**
+ * Owns what the elements of a slide mean for its text: the title first, then shapes as they lie, tables as rows.
+ * It must never read another part than the one it is given.
+ */
+
+import { attribute, type MarkupHandler, readXml } from '../markup/walk.js';
+import { Flow } from '../shared/flow.js';
+
+type Attributes = Readonly<Record<string, string>>;
+
+export interface SlideText {
+  readonly title: string;
+  /** In order; without the title. */
+  readonly body: string;
+  /** Ids of relations to diagrams, whose text lies in parts of their own. */
+  readonly diagrams: readonly string[];
+}
+
+/** Numbers, dates and pictures of the slide itself are no text of it. */
+const furniture = new Set(['sldNum', 'dt', 'sldImg', 'hdr']);
+const TITLES = new Set(['title', 'ctrTitle']);
+
+export function readSlide(bytes: Uint8Array, lengthMax: number, depthMax: number): SlideText {
+  const slide = new Slide(lengthMax);
+  readXml(bytes, slide, depthMax);
+  return {
+    title: slide.title.end().join(' ').replace(/\s+/g, ' ').trim(),
+    body: slide.body.end().join('\n'),
+    diagrams: slide.diagrams,
+  };
+}
+
+class Slide implements MarkupHandler {
+  readonly title: Flow;
+  readonly body: Flow;
+  readonly diagrams: string[] = [];
+  #placeholder = '';
+  #bullet = '';
+  #depth = 0;
+  /** How far each level of a numbered list has come. */
+  #numbers: number[] = [];
+  #inText = 0;
+  #fallback = 0;
+
+  constructor(lengthMax: number) {
+    this.title = new Flow(lengthMax);
+    this.body = new Flow(lengthMax);
+  }
+
+  open(name: string, attributes: Attributes): void {
+    if (this.#fallback > 0 || name === 'Fallback') {
+      this.#fallback += 1;
+      return;
+    }
+    switch (name) {
+      case 'ph':
+        this.#placeholder = attributes.type ?? 'body';
+        break;
+      case 't':
+        this.#inText += 1;
+        break;
+      case 'p':
+        this.#bullet = '';
+        this.#depth = 0;
+        this.#flow.openParagraph();
+        break;
+      case 'pPr':
+        this.#depth = Math.min(Math.max(Number(attributes.lvl) || 0, 0), 8);
+        break;
+      case 'buChar':
+        this.#bullet = '•';
+        break;
+      case 'buAutoNum':
+        this.#numbers.length = this.#depth + 1;
+        this.#numbers[this.#depth] = (this.#numbers[this.#depth] ?? 0) + 1;
+        this.#bullet = `${this.#numbers[this.#depth]}.`;
+        break;
+      case 'br':
+        this.#flow.text('\n');
+        break;
+      case 'tbl':
+        this.#flow.openTable();
+        break;
+      case 'tc':
+        // The cells that a merged one covers are written out, and empty.
+        this.#flow.openCell();
+        break;
+      case 'relIds':
+        this.diagrams.push(attribute(attributes, 'dm') ?? '');
+    }
+  }
+
+  text(text: string): void {
+    if (this.#inText > 0 && !furniture.has(this.#placeholder)) this.#flow.text(text);
+  }
+
+  close(name: string): void {
+    if (this.#fallback > 0) {
+      this.#fallback -= 1;
+      return;
+    }
+    switch (name) {
+      case 't':
+        this.#inText -= 1;
+        break;
+      case 'p':
+        if (this.#bullet === '' || this.#bullet === '•') this.#numbers = [];
+        this.#flow.closeParagraph({ heading: 0, marker: this.#bullet, depth: this.#depth });
+        break;
+      case 'tbl':
+        this.#flow.closeTable();
+        break;
+      case 'tr':
+        this.#flow.closeRow();
+        break;
+      case 'tc':
+        this.#flow.closeCell();
+        break;
+      case 'sp':
+        this.#placeholder = '';
+    }
+  }
+
+  get #flow(): Flow {
+    return TITLES.has(this.#placeholder) ? this.title : this.body;
+  }
+}

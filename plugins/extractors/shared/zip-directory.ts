@@ -1,0 +1,121 @@
+/**
+ * Owns the directory at the end of a ZIP archive, in both widths of its numbers.
+ * It must never trust an offset: each is checked against the bytes there are.
+ */
+import { refusal } from './refusal.js';
+
+export interface ZipEntry {
+  readonly name: string;
+  readonly method: number;
+  readonly encrypted: boolean;
+  readonly crc: number;
+  readonly packedBytes: number;
+  readonly unpackedBytes: number;
+  /** Of the local header. */
+  readonly offset: number;
+}
+
+const END_SIGNATURE = 0x06054b50;
+const END_BYTES = 22;
+const COMMENT_BYTES_MAX = 0xffff;
+const END64_SIGNATURE = 0x06064b50;
+const LOCATOR64_SIGNATURE = 0x07064b50;
+const LOCATOR64_BYTES = 20;
+const ENTRY_SIGNATURE = 0x02014b50;
+const ENTRY_BYTES = 46;
+const WIDE_FIELD = 1;
+const NARROW_MAX = 0xffffffff;
+
+/** @throws a refusal of `damaged`, or of `bound` for too many entries. */
+export function readDirectory(bytes: Buffer, entriesMax: number): ZipEntry[] {
+  try {
+    return readEntries(bytes, entriesMax);
+  } catch (cause) {
+    if (!(cause instanceof RangeError)) throw cause;
+    throw damaged();
+  }
+}
+
+function readEntries(bytes: Buffer, entriesMax: number): ZipEntry[] {
+  const { count, offset } = endOf(bytes);
+  if (count > entriesMax) {
+    throw refusal('bound', `its archive has more than ${entriesMax} entries`);
+  }
+  const entries: ZipEntry[] = [];
+  let at = offset;
+  for (let index = 0; index < count; index++) {
+    if (bytes.readUInt32LE(at) !== ENTRY_SIGNATURE) throw damaged();
+    entries.push(readEntry(bytes, at));
+    at += ENTRY_BYTES + sizeOfNames(bytes, at);
+  }
+  return entries;
+}
+
+function endOf(bytes: Buffer): { count: number; offset: number } {
+  const first = Math.max(0, bytes.length - END_BYTES - COMMENT_BYTES_MAX);
+  for (let at = bytes.length - END_BYTES; at >= first; at--) {
+    if (bytes.readUInt32LE(at) !== END_SIGNATURE) continue;
+    return (
+      wideEnd(bytes, at) ?? {
+        count: bytes.readUInt16LE(at + 10),
+        offset: bytes.readUInt32LE(at + 16),
+      }
+    );
+  }
+  throw refusal('damaged', 'its archive is damaged or cut off: it has no directory');
+}
+
+function wideEnd(bytes: Buffer, end: number): { count: number; offset: number } | null {
+  const locator = end - LOCATOR64_BYTES;
+  if (locator < 0 || bytes.readUInt32LE(locator) !== LOCATOR64_SIGNATURE) return null;
+  const at = readWide(bytes, locator + 8);
+  if (bytes.readUInt32LE(at) !== END64_SIGNATURE) throw damaged();
+  return { count: readWide(bytes, at + 32), offset: readWide(bytes, at + 48) };
+}
+
+function sizeOfNames(bytes: Buffer, at: number): number {
+  return bytes.readUInt16LE(at + 28) + bytes.readUInt16LE(at + 30) + bytes.readUInt16LE(at + 32);
+}
+
+function readEntry(bytes: Buffer, at: number): ZipEntry {
+  const nameEnd = at + ENTRY_BYTES + bytes.readUInt16LE(at + 28);
+  const wide = wideNumbers(bytes, nameEnd, nameEnd + bytes.readUInt16LE(at + 30));
+  // The wide numbers stand in this order, and only those whose narrow field is full.
+  const number = (offset: number) => {
+    const narrow = bytes.readUInt32LE(at + offset);
+    return narrow === NARROW_MAX ? (wide.shift() ?? narrow) : narrow;
+  };
+  return {
+    unpackedBytes: number(24),
+    packedBytes: number(20),
+    offset: number(42),
+    name: bytes.toString('utf8', at + ENTRY_BYTES, nameEnd).replaceAll('\\', '/'),
+    method: bytes.readUInt16LE(at + 10),
+    encrypted: (bytes.readUInt16LE(at + 8) & 1) !== 0,
+    crc: bytes.readUInt32LE(at + 16),
+  };
+}
+
+function wideNumbers(bytes: Buffer, start: number, end: number): number[] {
+  for (let at = start; at + 4 <= end; ) {
+    const size = bytes.readUInt16LE(at + 2);
+    if (bytes.readUInt16LE(at) === WIDE_FIELD) {
+      const fieldEnd = Math.min(at + 4 + size, end);
+      const numbers: number[] = [];
+      for (let place = at + 4; place + 8 <= fieldEnd; place += 8) {
+        numbers.push(readWide(bytes, place));
+      }
+      return numbers;
+    }
+    at += 4 + size;
+  }
+  return [];
+}
+
+function readWide(bytes: Buffer, at: number): number {
+  return Number(bytes.readBigUInt64LE(at));
+}
+
+function damaged(): Error {
+  return refusal('damaged', 'its archive is damaged: its directory cannot be read');
+}

@@ -1,0 +1,65 @@
+/**
+ * Owns plain text of any kind, from notes and tables to source code: its encoding, and its lines as they were written.
+ * It must never change the text beyond line ends: a table with commas is read as its author wrote it.
+ */
+import type {
+  DocumentClaim,
+  DocumentPage,
+  Extractor,
+  ExtractorPlugin,
+  SourceDocument,
+} from '../../../src/plugin/contract.js';
+import { decodePieces, encodingOf } from './encoding.js';
+import { textTypeOf } from './types.js';
+
+const plugin: ExtractorPlugin = {
+  kind: 'extractor',
+  name: 'extractor-text',
+  contract: 1,
+  open: async (): Promise<Extractor> => ({
+    accepts,
+    extract,
+    close: async () => {},
+  }),
+};
+
+export default plugin;
+
+function accepts({ bytes, filename }: SourceDocument): DocumentClaim | null {
+  if (encodingOf(bytes) === null) return null;
+  const fileType = textTypeOf(filename);
+  return fileType === undefined
+    ? { fileType: 'text/plain', ground: 'text' }
+    : { fileType, ground: 'name' };
+}
+
+/** UTF-16 units. A text this long is one page; a longer one is parted after a line, so that memory stays flat. */
+const PAGE_LENGTH = 8 * 1024 * 1024;
+
+async function* extract({ bytes }: SourceDocument): AsyncGenerator<DocumentPage> {
+  const encoding = encodingOf(bytes);
+  if (encoding === null) {
+    throw Object.assign(new Error('it is not text'), { code: 'unsupported' });
+  }
+  let page = '';
+  for (const piece of lines(decodePieces(bytes, encoding))) {
+    if (page.length + piece.length > PAGE_LENGTH) {
+      const end = page.lastIndexOf('\n') + 1 || page.length;
+      yield { text: page.slice(0, end), pages: null };
+      page = page.slice(end);
+    }
+    page += piece;
+  }
+  yield { text: page, pages: null };
+}
+
+/** Line ends of every system become `\n`; one may be parted by two pieces. */
+function* lines(pieces: Iterable<string>): Generator<string> {
+  let held = '';
+  for (const piece of pieces) {
+    const text = held + piece;
+    held = text.endsWith('\r') ? '\r' : '';
+    yield text.slice(0, text.length - held.length).replace(/\r\n?/g, '\n');
+  }
+  if (held !== '') yield '\n';
+}

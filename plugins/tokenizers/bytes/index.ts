@@ -1,0 +1,47 @@
+/**
+ * Owns the tokenizer without a vocabulary file: a token is a byte. For the echo engine, tests and benches.
+ * It must never need a binary, a file or another package.
+ */
+import type { Tokenizer, TokenizerInfo, TokenizerPlugin } from '../../../src/plugin/contract.js';
+
+const SPECIAL = { '<|im_start|>': 256, '<|im_end|>': 257, '<|image|>': 258 } as const;
+
+const TEMPLATE = `
+{%- for message in messages -%}
+{{ '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{ '<|im_start|>assistant\\n' }}{%- endif -%}
+`.trim();
+
+const info: TokenizerInfo = {
+  fingerprint: 'bytes-1',
+  special: SPECIAL,
+  endIds: [SPECIAL['<|im_end|>']],
+  template: TEMPLATE,
+  bosToken: '<|im_start|>',
+  eosToken: '<|im_end|>',
+  addBos: false,
+  vocabulary: {
+    bytes: Uint8Array.from({ length: 256 }, (_, id) => id),
+    offsets: Uint32Array.from({ length: 260 }, (_, id) => Math.min(id, 256)),
+  },
+};
+
+const encoder = new TextEncoder();
+
+const tokenizer: Tokenizer = {
+  info: () => info,
+  encode: (text) => new Uint32Array(encoder.encode(text)),
+  close() {
+    // Nothing is held.
+  },
+};
+
+const plugin: TokenizerPlugin = {
+  kind: 'tokenizer',
+  name: 'tokenizer-bytes',
+  contract: 1,
+  open: () => Promise.resolve(tokenizer),
+};
+
+export default plugin;

@@ -1,0 +1,56 @@
+/**
+ * Owns the one shape that every vocabulary file is read into, and what is derived from it alike for all.
+ * It must never read a file.
+ */
+import { createHash } from 'node:crypto';
+import type { TokenizerInfo, Vocabulary } from '../../../src/plugin/contract.js';
+import type { PiecePattern } from './patterns.js';
+
+export interface VocabularySource {
+  readonly pattern: PiecePattern;
+  /** Bytes of each id; special ones are empty. */
+  readonly vocabulary: Vocabulary;
+  /** Merge order: `idOfRank[rank]` is the id of the token. `NO_ID` stands for a byte that has none. */
+  readonly idOfRank: Uint32Array;
+  /** Bytes of each rank. */
+  readonly ranks: Vocabulary;
+  /** Only templates may produce them. */
+  readonly special: Readonly<Record<string, number>>;
+  /** Added tokens that any text may produce: they are looked for before the pieces are cut. */
+  readonly added: ReadonlyMap<string, number>;
+  readonly endIds: readonly number[];
+  readonly template: string;
+  readonly bosToken: string;
+  readonly eosToken: string;
+  readonly addBos: boolean;
+}
+
+/** A byte outside every token: it is dropped, as the reference encoder does. */
+export const NO_ID = 0xff_ff_ff_ff;
+
+export function infoOf(source: VocabularySource): TokenizerInfo {
+  const { special, endIds, template, bosToken, eosToken, addBos, vocabulary } = source;
+  const fingerprint = fingerprintOf(source);
+  return { fingerprint, special, endIds, template, bosToken, eosToken, addBos, vocabulary };
+}
+
+export function packTokens(tokens: readonly Uint8Array[]): Vocabulary {
+  const offsets = new Uint32Array(tokens.length + 1);
+  tokens.forEach((token, id) => {
+    offsets[id + 1] = (offsets[id] ?? 0) + token.length;
+  });
+  const bytes = new Uint8Array(offsets.at(-1) ?? 0);
+  tokens.forEach((token, id) => {
+    bytes.set(token, offsets[id]);
+  });
+  return { bytes, offsets };
+}
+
+function fingerprintOf(source: VocabularySource): string {
+  const hash = createHash('sha256').update(source.pattern.rust);
+  for (const part of [source.ranks.bytes, source.ranks.offsets, source.idOfRank]) {
+    hash.update(part);
+  }
+  const named = [...Object.entries(source.special), ...source.added];
+  return hash.update(JSON.stringify(named)).digest('hex');
+}

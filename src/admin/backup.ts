@@ -1,0 +1,239 @@
+/**
+ * Owns the copy of a data folder while the service runs, and the way back from it.
+ * It must never change what it copies, nor leave half a copy that could be taken for a whole one.
+ */
+import { constants, existsSync } from 'node:fs';
+import {
+  chmod,
+  copyFile,
+  link,
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  rmdir,
+} from 'node:fs/promises';
+import { join, relative, resolve } from 'node:path';
+import { allFiles, sourceBlob, textBlob } from '../files/records.js';
+import { limits } from '../limits/index.js';
+import type { Config } from '../settings/config.js';
+import { assertReadable, DATA_FORMAT } from '../store/data-format.js';
+import { copyDatabase, RESTORING } from '../store/lmdb-open.js';
+import { LmdbStore } from '../store/lmdb-store.js';
+import { synced } from '../store/synced.js';
+
+/** Written last: what has none is no whole backup. */
+const MANIFEST = 'backup.json';
+/** There as long as a backup is being made. */
+const UNFINISHED = 'unfinished';
+const FILES = 'files';
+/** Keys before records, so that every account in the records has its keys. */
+const databases = ['keys.mdb', 'records.mdb'] as const;
+const PRIVATE = { folder: 0o700, file: 0o600 };
+/** What a fresh disk has of its own. */
+const ALLOWED_IN_EMPTY = ['lost+found'];
+
+export interface BackupNote {
+  readonly files: number;
+  readonly bytes: number;
+}
+
+/** @throws Error that says why there is no backup; then nothing of it is left. */
+export async function backUp({ dataDir }: Config, target: string): Promise<BackupNote> {
+  const folder = resolve(target);
+  if (!existsSync(join(dataDir, 'records.mdb'))) {
+    throw new Error(`the data folder ${dataDir} holds nothing: set the one that the service uses`);
+  }
+  if (!relative(dataDir, folder).startsWith('..')) {
+    throw new Error(`${folder} is inside the data folder: choose another place`);
+  }
+  await mkdir(folder, { recursive: true, mode: PRIVATE.folder });
+  await claimEmpty(folder, UNFINISHED);
+  try {
+    await chmod(folder, PRIVATE.folder);
+    const note = await copyAll(dataDir, folder);
+    await writeFlushed(join(folder, MANIFEST), JSON.stringify({ format: DATA_FORMAT, ...note }));
+    await rmdir(join(folder, UNFINISHED));
+    await synced(folder);
+    return note;
+  } catch (cause) {
+    await clear(folder, [...databases, FILES, MANIFEST, UNFINISHED]);
+    throw new Error(`no backup was made: ${(cause as Error).message}`, { cause });
+  }
+}
+
+/** @throws Error that says why nothing was restored; then the data folder is as empty as it was. */
+export async function restore({ dataDir }: Config, source: string): Promise<BackupNote> {
+  const folder = resolve(source);
+  const note = await readManifest(folder);
+  await mkdir(dataDir, { recursive: true, mode: PRIVATE.folder });
+  // The service does not start beside this name.
+  const part = join(dataDir, RESTORING);
+  await claimEmpty(dataDir, RESTORING);
+  try {
+    await mkdir(join(part, FILES), { mode: PRIVATE.folder });
+    for (const name of databases) await copyFlushed(join(folder, name), join(part, name));
+    for (const name of await readdir(join(folder, FILES))) {
+      await copyFlushed(join(folder, FILES, name), join(part, FILES, name));
+    }
+    await synced(join(part, FILES));
+    for (const name of [FILES, ...databases]) await rename(join(part, name), join(dataDir, name));
+    await synced(dataDir);
+    await rm(part, { recursive: true });
+    await synced(dataDir);
+    return note;
+  } catch (cause) {
+    await clear(dataDir, [...databases, FILES, RESTORING]);
+    throw new Error(`nothing was restored: ${(cause as Error).message}`, { cause });
+  }
+}
+
+// ------------------------------------------------------------------- copies
+
+/**
+ * Files are on the disk before a record names them, and go after it: those that were there before the records were
+ * copied, with those that are there after it, are all that the copy names, but what was deleted in between.
+ */
+async function copyAll(dataDir: string, folder: string): Promise<BackupNote> {
+  const from = join(dataDir, FILES);
+  const to = join(folder, FILES);
+  await mkdir(to, { mode: PRIVATE.folder });
+  for (let tries = 1; ; tries += 1) {
+    await takeBlobs(from, to);
+    for (const name of databases) await takeDatabase(dataDir, folder, name);
+    await takeBlobs(from, to);
+    const missing = await missingBlobs(folder);
+    if (missing.length === 0) break;
+    if (tries === limits.backupAttemptsMax) {
+      throw new Error(`files are missing, ${missing[0]} among them: the data folder is damaged`);
+    }
+    // Deleted while the records were copied: in newer records they are not named any more.
+    for (const name of databases) await rm(join(folder, name));
+  }
+  await synced(to);
+  const names = await readdir(to);
+  return { files: names.length, bytes: await bytesOf(folder, names) };
+}
+
+async function takeDatabase(dataDir: string, folder: string, name: string): Promise<void> {
+  const target = join(folder, name);
+  await copyDatabase(dataDir, name, target);
+  await chmod(target, PRIVATE.file);
+  await synced(target);
+}
+
+async function takeBlobs(from: string, to: string): Promise<void> {
+  if (!existsSync(from)) return;
+  for (const name of await readdir(from)) {
+    if (!name.endsWith('.part')) await takeBlob(join(from, name), join(to, name));
+  }
+}
+
+/** A second name for the same bytes, which nobody ever changes; on another disk a copy. */
+async function takeBlob(from: string, to: string): Promise<void> {
+  try {
+    await link(from, to);
+  } catch (cause) {
+    const code = codeOf(cause);
+    if (code === 'EEXIST') return;
+    // Deleted since it was listed.
+    if (code === 'ENOENT' && !existsSync(from)) return;
+    if (!NO_LINKS.includes(code)) throw cause;
+    await copyFlushed(from, to);
+  }
+}
+
+const NO_LINKS: readonly unknown[] = ['EXDEV', 'EPERM', 'EMLINK', 'ENOTSUP', 'EOPNOTSUPP'];
+
+/** Of the files that the copied records name. */
+async function missingBlobs(folder: string): Promise<string[]> {
+  const store = LmdbStore.open({ folder, exclusive: false });
+  const missing: string[] = [];
+  try {
+    for (const { id, progress } of allFiles(store)) {
+      const names = [sourceBlob(id), ...(progress.status === 'ok' ? [textBlob(id)] : [])];
+      missing.push(...names.filter((name) => !existsSync(join(folder, FILES, name))));
+    }
+  } finally {
+    await store.close();
+    await rm(join(folder, 'records.mdb-lock'), { force: true });
+  }
+  return missing;
+}
+
+async function copyFlushed(from: string, to: string): Promise<void> {
+  await copyFile(from, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
+  await chmod(to, PRIVATE.file);
+  await synced(to);
+}
+
+async function writeFlushed(path: string, text: string): Promise<void> {
+  const file = await open(path, 'wx', PRIVATE.file);
+  try {
+    await file.writeFile(text);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+// ------------------------------------------------------------------ folders
+
+/** The first of two who want the same folder has it. */
+async function claimEmpty(folder: string, mark: string): Promise<void> {
+  try {
+    await mkdir(join(folder, mark), { mode: PRIVATE.folder });
+  } catch (cause) {
+    throw codeOf(cause) === 'EEXIST' ? notEmpty(folder) : cause;
+  }
+  const others = (await readdir(folder)).filter((name) => name !== mark);
+  if (others.some((name) => !ALLOWED_IN_EMPTY.includes(name))) {
+    await rmdir(join(folder, mark));
+    throw notEmpty(folder);
+  }
+}
+
+function notEmpty(folder: string): Error {
+  return new Error(`the folder ${folder} is not empty: choose another one`);
+}
+
+async function readManifest(folder: string): Promise<BackupNote> {
+  let text: string;
+  try {
+    text = await readFile(join(folder, MANIFEST), 'utf8');
+  } catch (cause) {
+    const reason = codeOf(cause) === 'ENOENT' ? `it has no ${MANIFEST}` : (cause as Error).message;
+    throw new Error(`${folder} is no whole backup: ${reason}`, { cause });
+  }
+  const { format, files, bytes } = JSON.parse(text) as BackupNote & { readonly format: number };
+  assertReadable(folder, Buffer.from(String(format)));
+  const found = await readdir(join(folder, FILES));
+  if (found.length !== files || (await bytesOf(folder, found)) !== bytes) {
+    throw new Error(`${folder} is no whole backup: it is not as it was when it was made`);
+  }
+  return { files, bytes };
+}
+
+async function bytesOf(folder: string, files: readonly string[]): Promise<number> {
+  let bytes = 0;
+  for (const path of [...databases, ...files.map((name) => join(FILES, name))]) {
+    const file = await open(join(folder, path), 'r');
+    try {
+      bytes += (await file.stat()).size;
+    } finally {
+      await file.close();
+    }
+  }
+  return bytes;
+}
+
+/** What was made here, and nothing else. */
+async function clear(folder: string, names: readonly string[]): Promise<void> {
+  for (const name of names) await rm(join(folder, name), { recursive: true, force: true });
+}
+
+function codeOf(cause: unknown): unknown {
+  return cause instanceof Error && 'code' in cause ? cause.code : undefined;
+}

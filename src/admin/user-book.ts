@@ -1,0 +1,79 @@
+/**
+ * Owns who the users are, their keys and what they are granted, for the command line and the admin API alike.
+ * It must never write what accounts have used: the service counts that, and only it.
+ */
+import type { Clock } from '../clock.js';
+import { ApiError, invalid } from '../errors.js';
+import { limits } from '../limits/index.js';
+import { changedGrant, type UserChange } from '../rules/account-change.js';
+import type { AccountPolicy } from '../rules/account-policy.js';
+import type { Config } from '../settings/config.js';
+import { isOwner, type KeyInfo } from '../store/keys.js';
+import type { SharedFile } from './open-accounts.js';
+
+export interface UserBookParts {
+  readonly file: Pick<SharedFile, 'keys' | 'grants'>;
+  readonly apiKeys: Config['apiKeys'];
+  readonly clock: Clock;
+  /** Users that are in the records only: their keys are gone, what they used and keep is not. */
+  readonly recorded: () => Iterable<string>;
+}
+
+export class UserBook {
+  constructor(readonly parts: UserBookParts) {}
+
+  /** With the number of their keys, those of the settings included; sorted by name. */
+  async list(): Promise<ReadonlyMap<string, number>> {
+    const { file, apiKeys, recorded } = this.parts;
+    const users = new Map<string, number>();
+    const add = (user: string, keys: number) => users.set(user, (users.get(user) ?? 0) + keys);
+    for await (const { user } of file.keys.walk()) add(user, 1);
+    for (const { user } of apiKeys) add(user, 1);
+    for (const user of [...file.grants.list(), ...recorded()]) add(user, 0);
+    return new Map([...users].sort(([one], [other]) => (one < other ? -1 : 1)));
+  }
+
+  /** @throws ApiError `userNotFound`. */
+  async assertKnown(user: string): Promise<void> {
+    if (isOwner(user) && (await this.list()).has(user)) return;
+    throw new ApiError('userNotFound', { user_id: user.slice(0, 2 * limits.ownerLengthMax) });
+  }
+
+  policyOf(user: string): AccountPolicy {
+    return this.parts.file.grants.of(user);
+  }
+
+  /** Durable when it resolves. @throws ApiError `userNotFound`, `invalidRequest`. */
+  async change(user: string, change: UserChange): Promise<void> {
+    await this.assertKnown(user);
+    const { file, clock } = this.parts;
+    await file.grants.change(user, (stored) => changedGrant(stored, change, clock.nowMs()));
+  }
+
+  /** Stored ones, the oldest first. */
+  async keysOf(user: string): Promise<KeyInfo[]> {
+    await this.assertKnown(user);
+    const keys: KeyInfo[] = [];
+    for await (const key of this.parts.file.keys.walk()) if (key.user === user) keys.push(key);
+    return keys.sort((a, b) => a.createdS - b.createdS || (a.keyId < b.keyId ? -1 : 1));
+  }
+
+  /** Makes a user of a name that has none. Durable when it resolves. @throws ApiError for a bad name. */
+  async createKey(user: string): Promise<KeyInfo & { readonly key: string }> {
+    if (!isOwner(user)) {
+      throw invalid(
+        `user must have 1 to ${limits.ownerLengthMax} of A-Z a-z 0-9 . _ -, the first a letter or digit`,
+        'user',
+      );
+    }
+    return await this.parts.file.keys.create(user);
+  }
+
+  /** Durable when it resolves. @throws ApiError `notFound` for a key that is not this user's. */
+  async revokeKey(user: string, keyId: string): Promise<void> {
+    await this.assertKnown(user);
+    const { keys } = this.parts.file;
+    if (keys.find(keyId)?.user === user && (await keys.revoke(keyId))) return;
+    throw new ApiError('notFound', { kind: 'key', id: keyId.slice(0, limits.ownerLengthMax) });
+  }
+}

@@ -1,0 +1,281 @@
+/**
+ * Owns the move of one user from one data folder to another: what is packed, unpacked, and at last removed.
+ * It must never let two nodes serve the user at once, nor remove anything that another node does not have.
+ *
+ * `pack` suspends the user and works beside the running service; `unpack` and `remove` want the service of their data
+ * folder stopped. Each may be interrupted and run again: a package without its manifest is none, a record that is there
+ * already is left alone, and the user is active on the new node only after all else is on its disk.
+ */
+import { createHash } from 'node:crypto';
+import { createReadStream, createWriteStream, existsSync } from 'node:fs';
+import { copyFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+import { pipeline } from 'node:stream/promises';
+import { setTimeout as wait } from 'node:timers/promises';
+import { limits } from '../limits/index.js';
+import type { AccountStateName } from '../rules/account-policy.js';
+import type { Config } from '../settings/config.js';
+import { assertReadable, DATA_FORMAT } from '../store/data-format.js';
+import { LmdbStore } from '../store/lmdb-store.js';
+import { synced } from '../store/synced.js';
+import { withSharedFile } from './open-accounts.js';
+import {
+  blobsOf,
+  type PackedRecord,
+  packedRecords,
+  putRecord,
+  removeRecord,
+  type Stores,
+} from './user-records.js';
+
+const MANIFEST = 'manifest.json';
+const RECORDS = 'records.jsonl';
+const FILES = 'files';
+const BLOB = /^[a-z0-9]{1,64}\.[a-z]{1,16}$/;
+const PRIVATE = { folder: 0o700, file: 0o600 };
+
+interface Manifest {
+  readonly format: number;
+  readonly user: string;
+  /** Before the move: what he is again after it. */
+  readonly state: AccountStateName;
+  readonly records: number;
+  readonly sha256: string;
+  /** SHA-256 of each blob of a file, by its name. */
+  readonly files: Readonly<Record<string, string>>;
+}
+
+export interface MoveNote {
+  readonly records: number;
+  readonly files: number;
+}
+
+/** @throws Error that says why; a package that is whole already is left as it is. */
+export async function pack(config: Config, user: string, target: string): Promise<MoveNote> {
+  const folder = resolve(target);
+  await mkdir(join(folder, FILES), { recursive: true, mode: PRIVATE.folder });
+  if (existsSync(join(folder, MANIFEST))) return noteOf(await readManifest(folder, user));
+  await assertKnown(config, user);
+  const state = await suspend(config, user, folder);
+  const stores = openStores(config, false);
+  try {
+    await quiet(stores, user);
+    const { count, sha256 } = await writeRecords(stores, user, folder);
+    const files: Record<string, string> = {};
+    for (const name of blobsOf(packedRecords(stores, user))) {
+      const packed = join(folder, FILES, name);
+      await placeBlob(join(config.dataDir, FILES, name), packed);
+      files[name] = await hashOf(packed);
+    }
+    await synced(join(folder, FILES));
+    const manifest = { format: DATA_FORMAT, user, state, records: count, sha256, files };
+    await writeWhole(join(folder, MANIFEST), JSON.stringify(manifest));
+    return noteOf(manifest);
+  } finally {
+    await stores.close();
+  }
+}
+
+/** @throws Error while the service runs, and for ids that another user of this node has. */
+export async function unpack(config: Config, user: string, source: string): Promise<MoveNote> {
+  const folder = resolve(source);
+  const manifest = await readManifest(folder, user);
+  await assertWhole(folder, manifest);
+  const stores = openStores(config, true);
+  try {
+    await mkdir(join(config.dataDir, FILES), { recursive: true, mode: PRIVATE.folder });
+    for (const name of Object.keys(manifest.files)) {
+      await placeBlob(join(folder, FILES, name), join(config.dataDir, FILES, name));
+    }
+    await synced(join(config.dataDir, FILES));
+    for await (const record of readRecords(folder)) {
+      await putRecord(stores, user, record, config.limits.cacheKeepMs);
+    }
+    await stores.flushed();
+  } finally {
+    await stores.close();
+  }
+  // Last: only now this node answers him.
+  await setState(config, user, manifest.state);
+  return noteOf(manifest);
+}
+
+/** Takes away what the package holds. @throws Error while the service runs, and for what has changed since. */
+export async function remove(config: Config, user: string, source: string): Promise<MoveNote> {
+  const folder = resolve(source);
+  const manifest = await readManifest(folder, user);
+  await assertWhole(folder, manifest);
+  const stores = openStores(config, true);
+  try {
+    const packed = new Set<string>();
+    for await (const record of readRecords(folder)) packed.add(JSON.stringify(record.key));
+    const now: PackedRecord[] = [];
+    for (const record of packedRecords(stores, user)) {
+      // Messages go with their cache, and are too much to hold.
+      if (record.key[0] !== 'cache-body') now.push(record);
+    }
+    const strange = now.find((record) => !packed.has(JSON.stringify(record.key)));
+    if (strange !== undefined) {
+      throw new Error(
+        `${user} has ${strange.key.slice(0, 2).join(' ')} here, which ${folder} has not: nothing was removed`,
+      );
+    }
+    const blobs = [...blobsOf(now)];
+    for (const record of now) await removeRecord(stores, record, config.limits.cacheKeepMs);
+    await stores.flushed();
+    for (const name of blobs) await rm(join(config.dataDir, FILES, name), { force: true });
+  } finally {
+    await stores.close();
+  }
+  return noteOf(manifest);
+}
+
+// ------------------------------------------------------------------- states
+
+/** @throws Error for a name that has neither key nor anything else here: a misspelt one would be suspended for nothing. */
+async function assertKnown(config: Config, user: string): Promise<void> {
+  if (config.apiKeys.some((key) => key.user === user)) return;
+  const stores = openStores(config, false);
+  try {
+    for (const _record of packedRecords(stores, user)) return;
+  } finally {
+    await stores.close();
+  }
+  throw new Error(`there is no user ${JSON.stringify(user)}; \`preface users list\` shows them`);
+}
+
+/** Noted before it is done, so that a second run still knows what the first one found. */
+async function suspend(config: Config, user: string, folder: string): Promise<AccountStateName> {
+  const file = join(folder, 'state.json');
+  if (!existsSync(file)) {
+    const state = await withSharedFile(config, ({ grants }) => grants.of(user).state);
+    await writeWhole(file, JSON.stringify(state));
+  }
+  await setState(config, user, 'suspended');
+  return JSON.parse(await readFile(file, 'utf8')) as AccountStateName;
+}
+
+async function setState(config: Config, user: string, state: AccountStateName): Promise<void> {
+  await withSharedFile(config, ({ grants }) =>
+    grants.change(user, (stored) => ({ ...stored, state })),
+  );
+}
+
+/** Until what was under way when he was suspended has ended, or would end as an error anyway. */
+async function quiet(stores: Stores, user: string): Promise<void> {
+  const endMs = performance.now() + limits.moveWaitMsMax;
+  let before = versionsOf(stores, user);
+  for (;;) {
+    await wait(limits.moveQuietMs);
+    const now = versionsOf(stores, user);
+    if (now === before) return;
+    if (performance.now() > endMs) {
+      throw new Error(
+        `what ${user} has is still changing: run this again when his requests have ended`,
+      );
+    }
+    before = now;
+  }
+}
+
+function versionsOf(stores: Stores, user: string): string {
+  const hash = createHash('sha256');
+  for (const { key, value } of packedRecords(stores, user)) {
+    hash.update(JSON.stringify(key)).update(value);
+  }
+  return hash.digest('hex');
+}
+
+// ------------------------------------------------------------------- stores
+
+interface OpenStores extends Stores {
+  flushed(): Promise<void>;
+  close(): Promise<void>;
+}
+
+function openStores({ dataDir: folder }: Config, exclusive: boolean): OpenStores {
+  const records = LmdbStore.open({ folder, name: 'records', exclusive });
+  const shared = LmdbStore.open({ folder, name: 'keys', exclusive: false });
+  return {
+    records,
+    shared,
+    async flushed() {
+      await Promise.all([records.flushed(), shared.flushed()]);
+    },
+    async close() {
+      await Promise.all([records.close(), shared.close()]);
+    },
+  };
+}
+
+// ------------------------------------------------------------------ package
+
+async function writeRecords(stores: Stores, user: string, folder: string) {
+  const hash = createHash('sha256');
+  let count = 0;
+  function* lines() {
+    for (const { key, value } of packedRecords(stores, user)) {
+      const line = `${JSON.stringify({ key, value: Buffer.from(value).toString('base64') })}\n`;
+      hash.update(line);
+      count += 1;
+      yield line;
+    }
+  }
+  const options = { mode: PRIVATE.file, flush: true };
+  await pipeline(lines, createWriteStream(join(folder, RECORDS), options));
+  return { count, sha256: hash.digest('hex') };
+}
+
+async function* readRecords(folder: string): AsyncGenerator<PackedRecord> {
+  const input = createReadStream(join(folder, RECORDS), 'utf8');
+  for await (const line of createInterface({ input })) {
+    const { key, value } = JSON.parse(line) as { key: PackedRecord['key']; value: string };
+    yield { key, value: Buffer.from(value, 'base64') };
+  }
+}
+
+/** Records and files, byte for byte: what is not there is taken in by nobody, and removed nowhere. */
+async function assertWhole(folder: string, { sha256, files }: Manifest): Promise<void> {
+  const blobs = Object.entries(files).map(([name, hash]) => [join(FILES, name), hash] as const);
+  for (const [name, hash] of [[RECORDS, sha256] as const, ...blobs]) {
+    const found = await hashOf(join(folder, name)).catch(() => 'nothing');
+    if (found !== hash) throw new Error(`${folder} is damaged: pack the user again (${name})`);
+  }
+}
+
+async function hashOf(path: string): Promise<string> {
+  const hash = createHash('sha256');
+  await pipeline(createReadStream(path), hash);
+  return hash.digest('hex');
+}
+
+async function readManifest(folder: string, user: string): Promise<Manifest> {
+  const file = join(folder, MANIFEST);
+  if (!existsSync(file)) throw new Error(`${folder} is no whole package: it has no ${MANIFEST}`);
+  const manifest = JSON.parse(await readFile(file, 'utf8')) as Manifest;
+  assertReadable(folder, Buffer.from(String(manifest.format)));
+  // One of an earlier version says nothing of its files, and no name of a blob leads out of the folder.
+  if (!Object.keys(manifest.files ?? { '/': '' }).every((name) => BLOB.test(name))) {
+    throw new Error(`${folder} is of an earlier version, or damaged: pack the user again`);
+  }
+  if (manifest.user === user) return manifest;
+  throw new Error(`${folder} is the package of ${manifest.user}, not of ${user}`);
+}
+
+/** Whole under its name and on the disk, or not there; its name is there for good after `synced` of its folder. */
+async function placeBlob(from: string, to: string): Promise<void> {
+  if (existsSync(to)) return;
+  await copyFile(from, `${to}.part`);
+  await synced(`${to}.part`);
+  await rename(`${to}.part`, to);
+}
+
+async function writeWhole(path: string, text: string): Promise<void> {
+  await writeFile(`${path}.part`, text, { mode: PRIVATE.file, flush: true });
+  await rename(`${path}.part`, path);
+}
+
+function noteOf({ records, files }: Manifest): MoveNote {
+  return { records, files: Object.keys(files).length };
+}

@@ -1,0 +1,153 @@
+/**
+ * Owns which records are one user's, and how each of them is put into another store and taken out of one.
+ * It must never carry what only one node can know: indexes are made anew, and prefixes are prefilled anew.
+ */
+import { cacheKeys, creationChanges, idOf, indexChanges } from '../caches/records.js';
+import { tagChanges, tagKeys } from '../caches/tags.js';
+import { decodeRecord } from '../codec.js';
+import { fileIdOf, fileIndexChanges, fileKeys, sourceBlob, textBlob } from '../files/records.js';
+import { limits } from '../limits/index.js';
+import type { TagRecord } from '../protocol/tags.js';
+import type { CacheRecord } from '../rules/cache-state.js';
+import type { FileRecord } from '../rules/file-state.js';
+import type { KeyInfo } from '../store/keys.js';
+import type { Store, StoreChange, StoreEntry, StoreKey } from '../store/store.js';
+
+export interface Stores {
+  readonly records: Store;
+  /** Keys and grants. */
+  readonly shared: Store;
+}
+
+export interface PackedRecord {
+  readonly key: StoreKey;
+  readonly value: Uint8Array;
+}
+
+/** Records that are no index, in the order in which they have to be put: what is named before what names it. */
+export function* packedRecords(stores: Stores, user: string): Generator<PackedRecord> {
+  const { records, shared } = stores;
+  for (const entry of walk(records, fileKeys.owned(user))) {
+    yield* packed(records, fileKeys.record(fileIdOf(entry)));
+  }
+  for (const entry of walk(records, cacheKeys.owned(user))) {
+    yield* packed(records, cacheKeys.body(idOf(entry)));
+    yield* packed(records, cacheKeys.record(idOf(entry)));
+  }
+  for (const { key, record } of walk(records, tagKeys.owned(user)))
+    yield { key, value: record.value };
+  yield* packed(records, ['account', user]);
+  for (const { key, record } of walk(shared, ['key'])) {
+    if (decodeRecord<KeyInfo>(record.value).user === user) yield { key, value: record.value };
+  }
+  const [grant] = packed(shared, ['account', user]);
+  if (grant !== undefined) yield { ...grant, key: GRANT };
+}
+
+/** The store of keys has accounts too: this key stands for the one there. */
+const GRANT: StoreKey = ['grant'];
+
+function* packed(store: Store, key: StoreKey): Generator<PackedRecord> {
+  const record = store.get(key);
+  if (record !== null) yield { key, value: record.value };
+}
+
+function* walk(store: Store, prefix: StoreKey): Generator<StoreEntry> {
+  const range = { prefix, limit: limits.pageLengthMax };
+  let page = store.page(range);
+  for (let last = page.at(-1); last; last = page.at(-1)) {
+    yield* page;
+    page = store.page({ ...range, after: last.key });
+  }
+}
+
+export function* blobsOf(records: Iterable<PackedRecord>): Generator<string> {
+  for (const { key, value } of records) {
+    if (key[0] !== 'file') continue;
+    const { id, progress } = decodeRecord<FileRecord>(value);
+    yield sourceBlob(id);
+    if (progress.status === 'ok') yield textBlob(id);
+  }
+}
+
+/** A record that is there is left alone: it came with an earlier run. @throws Error where it is somebody else's. */
+export async function putRecord(
+  { records, shared }: Stores,
+  user: string,
+  { key, value }: PackedRecord,
+  keepMs: number,
+): Promise<void> {
+  // He may have been here before: what he is granted came with him.
+  if (key[0] === GRANT[0]) {
+    return await commit(shared, [{ type: 'put', key: ['account', user], value }]);
+  }
+  if (key[0] === 'key') return await put(shared, key, value);
+  if (key[0] === 'cache-body') return await put(records, key, value);
+  const there = records.get(key);
+  if (there !== null) return assertOwned(there.value, user, key);
+  await commit(records, changesOf(records, key, value, keepMs));
+}
+
+function changesOf(
+  records: Store,
+  key: StoreKey,
+  value: Uint8Array,
+  keepMs: number,
+): readonly StoreChange[] {
+  if (key[0] === 'cache') {
+    const body = records.get(cacheKeys.body(String(key[1])))?.value;
+    if (body === undefined) throw new Error(`the messages of ${key[1]} are missing`);
+    return creationChanges(arriving(decodeRecord<CacheRecord>(value)), body, keepMs);
+  }
+  if (key[0] === 'file') {
+    const changes = fileIndexChanges(null, decodeRecord<FileRecord>(value));
+    return [{ type: 'put', key, value }, ...changes];
+  }
+  if (key[0] === 'tag') return tagChanges(decodeRecord<TagRecord>(value));
+  return [{ type: 'put', key, value }];
+}
+
+/** Its prefix was on the other node: here it is prefilled anew. */
+function arriving(record: CacheRecord): CacheRecord {
+  if (record.status !== 'ready') return record;
+  return { ...record, status: 'pending', generation: record.generation + 1 };
+}
+
+async function put(store: Store, key: StoreKey, value: Uint8Array): Promise<void> {
+  if (store.get(key) === null) await commit(store, [{ type: 'put', key, value }]);
+}
+
+/** @throws Error for an id that two users would have. */
+function assertOwned(value: Uint8Array, user: string, key: StoreKey): void {
+  const { owner } = decodeRecord<{ owner?: string }>(value);
+  if (owner === undefined || owner === user) return;
+  throw new Error(`${key.join(' ')} is another user's here`);
+}
+
+/** With all that the record implies. The bytes of a prefix are freed at the next start. */
+export async function removeRecord(
+  { records, shared }: Stores,
+  { key, value }: PackedRecord,
+  keepMs: number,
+): Promise<void> {
+  if (key[0] === 'key') return await commit(shared, [{ type: 'remove', key }]);
+  // Stays, suspended: so a request that is sent here by mistake is told why it is refused.
+  if (key[0] === GRANT[0]) return;
+  await commit(records, [{ type: 'remove', key }, ...impliedBy(key, value, keepMs)]);
+}
+
+function impliedBy(key: StoreKey, value: Uint8Array, keepMs: number): readonly StoreChange[] {
+  if (key[0] === 'cache') return indexChanges(decodeRecord<CacheRecord>(value), null, keepMs);
+  if (key[0] === 'file') return fileIndexChanges(decodeRecord<FileRecord>(value), null);
+  if (key[0] === 'tag') {
+    return tagChanges(decodeRecord<TagRecord>(value)).map(({ key: each }) => ({
+      type: 'remove',
+      key: each,
+    }));
+  }
+  return [];
+}
+
+async function commit(store: Store, changes: readonly StoreChange[]): Promise<void> {
+  if (!(await store.commit(changes))) throw new Error('a record changed meanwhile: run this again');
+}

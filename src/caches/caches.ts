@@ -1,0 +1,286 @@
+/**
+ * Owns the context caches: one actor a cache, what sets them off, and how they are found.
+ * It must never show a cache to anybody but its owner, nor call one `ready` whose prefix is not prefilled.
+ */
+
+import type { Quota } from '../actors/quota.js';
+import { Registry } from '../actors/registry.js';
+import { decodeRecord } from '../codec.js';
+import { ApiError, invalid } from '../errors.js';
+import { limits } from '../limits/index.js';
+import { isCacheId, newCacheId } from '../protocol/cache-id.js';
+import { type CacheCreation, type CacheUpdate, readCacheContent } from '../protocol/caching.js';
+import { quoted } from '../protocol/field.js';
+import type { PageQuery } from '../protocol/page-query.js';
+import type { TagRecord } from '../protocol/tags.js';
+import {
+  age,
+  type CacheEffect,
+  type CacheMessage,
+  type CacheRecord,
+  type CacheState,
+  type CacheUse,
+  cacheTransition,
+  holdsSnapshot,
+} from '../rules/cache-state.js';
+import {
+  type CanonicalPrefix,
+  canonicalPrefix,
+  type PrefixHash,
+  prefixChain,
+} from '../rules/prefix.js';
+import type { Store } from '../store/store.js';
+import { cacheEffects } from './effects.js';
+import { closedFamily, contentFaultOf, notFound, unknownFamily } from './faults.js';
+import { listCaches } from './list.js';
+import { cacheLogic } from './logic.js';
+import { type CachesParts, type FoundCache, found } from './parts.js';
+import { cacheQuota, cacheQuotaMax } from './quota.js';
+import {
+  bodyOf,
+  cacheKeys,
+  creationChanges,
+  encodeBody,
+  idOf,
+  type NewCacheParts,
+} from './records.js';
+import { type PrefillTask, Snapshots } from './snapshots.js';
+import { CacheSweeper } from './sweeper.js';
+import { Tags } from './tags.js';
+import { CacheTokens } from './tokens.js';
+
+export type { CachesParts, FoundCache } from './parts.js';
+
+type CacheRegistry = Registry<CacheState, CacheRecord, CacheMessage, CacheState, CacheEffect>;
+
+export class Caches {
+  readonly tags: Tags;
+  readonly #parts: CachesParts;
+  readonly #keepMs: number;
+  readonly #registry: CacheRegistry;
+  readonly #snapshots: Snapshots;
+  readonly #sweeper: CacheSweeper;
+  readonly #quota: Quota;
+  readonly #tokens: CacheTokens;
+
+  constructor(parts: CachesParts) {
+    const { store, clock, report, prefiller } = parts;
+    const { keepMs = limits.cacheKeepMs, quotaMax = cacheQuotaMax } = parts;
+    this.#parts = parts;
+    this.#keepMs = keepMs;
+    this.tags = new Tags({ store, clock, report });
+    this.#quota = cacheQuota(store, quotaMax);
+    this.#tokens = new CacheTokens(parts);
+    const task = (id: string) => this.#prefillTask(id);
+    this.#snapshots = new Snapshots({ store, clock, prefiller, task });
+    const runEffect = cacheEffects({
+      read: (id) => this.#read(id),
+      snapshots: this.#snapshots,
+      quota: this.#quota,
+      tokens: this.#tokens,
+    });
+    this.#registry = new Registry({ logic: cacheLogic(keepMs), store, clock, report, runEffect });
+    this.#sweeper = new CacheSweeper({
+      ...{ store, clock, report, keepMs },
+      touch: (id) => this.#ask(id, { type: 'read' }),
+      forget: (hash) => this.#snapshots.forget(hash),
+      busy: () => this.#snapshots.full(null),
+    });
+  }
+
+  /** Takes up what the last run left: effects of pending caches, bytes to free, what expired meanwhile. */
+  start(): Promise<void> {
+    return this.#sweeper.start();
+  }
+
+  /** @throws ApiError for what is no valid request; what only makes the cache fail is told by its status. */
+  async create(owner: string, creation: CacheCreation): Promise<FoundCache> {
+    const { clock, newBytes, families, isOpen } = this.#parts;
+    const nowMs = clock.nowMs();
+    const { family, wireMessages, wireTools } = creation;
+    if (!families.includes(family)) throw unknownFamily(family, families);
+    if (!isOpen(owner, family)) throw closedFamily(family);
+    if (this.#snapshots.full(owner)) throw new ApiError('overloaded');
+    const texts = canonicalPrefix(wireMessages, wireTools);
+    const body = encodeBody(texts);
+    const id = newCacheId(newBytes, nowMs);
+    const places = [await this.#quota.reserve(owner, body.length)];
+    const hold = async (tokens: number) => {
+      places.push(await this.#tokens.reserve(owner, tokens));
+    };
+    try {
+      const record = await this.#begin({ owner, id, creation, texts, body, nowMs }, hold);
+      this.#wake(id);
+      return found(record, () => texts);
+    } catch (cause) {
+      // A write that failed may have happened all the same.
+      if (this.#read(id) === null) for (const place of places) place.giveBack();
+      throw cause;
+    } finally {
+      for (const place of places) place.kept();
+    }
+  }
+
+  /** Counts, and writes all of a new cache. Durable when it resolves. @param hold takes room for its tokens. */
+  async #begin(
+    { owner, id, creation, texts, body, nowMs }: NewCacheParts,
+    hold: (tokens: number) => Promise<void>,
+  ): Promise<CacheRecord> {
+    const { store, countTokens, review } = this.#parts;
+    const { family, messages, tools, tags } = creation;
+    const hash = prefixChain({ owner, family }, texts).at(-1) as PrefixHash;
+    const tokens = await countTokens(owner, family, messages, tools);
+    const contentFault = await contentFaultOf(creation, tokens, review);
+    const bytes = body.length;
+    const cache = { ...picked(creation), id, owner, hash, tokens, bytes, contentFault };
+    const { reply } = cacheTransition(null, { type: 'create', cache }, nowMs, this.#keepMs);
+    if (reply === null) throw new ApiError('server', { error: 'a new cache is gone at once' });
+    if (holdsSnapshot(reply)) await hold(tokens);
+    const changes = creationChanges(reply, body, this.#keepMs);
+    if (tags.length > 0) await this.tags.move(owner, tags, id, changes);
+    else if (await store.commit(changes)) await store.flushed();
+    else throw new ApiError('server', { error: `the id ${id} is taken` });
+    return reply;
+  }
+
+  /** @throws ApiError `notFound`, or `otherUser` for a live cache of somebody else. */
+  async get(owner: string, id: string): Promise<FoundCache> {
+    const record = await this.#current(id);
+    if (record === null) throw notFound(id);
+    if (record.owner !== owner) throw new ApiError('otherUser');
+    return found(record, () => this.#texts(id));
+  }
+
+  /** Ends early where the bodies are large, but never without an item where there is one. */
+  async list(owner: string, query: PageQuery): Promise<FoundCache[]> {
+    const records = await this.records(owner, query, limits.pageBytesMax);
+    // One that is deleted meanwhile is not on the page, and must not fail it.
+    return records.flatMap((record) => {
+      const texts = bodyOf(this.#parts.store, record.id);
+      return texts === null ? [] : [found(record, () => texts)];
+    });
+  }
+
+  /** For who reads no body. */
+  records(owner: string, query: PageQuery, bytesMax = Infinity): Promise<CacheRecord[]> {
+    const source = {
+      page: (range: Parameters<Store['page']>[0]) => this.#parts.store.page(range),
+      read: (id: string) => this.#read(id),
+      current: (id: string) => this.#current(id),
+    };
+    return listCaches(owner, query, source, bytesMax);
+  }
+
+  /** @throws ApiError as `get`, and for an expiry too far ahead. */
+  async update(owner: string, id: string, update: CacheUpdate): Promise<FoundCache> {
+    const { record: before } = await this.get(owner, id);
+    const act = () => this.#ask(id, { type: 'update', ...update });
+    const record = await this.#tokens.reviving(before, act);
+    if (record === null) throw notFound(id);
+    return found(record, () => this.#texts(id));
+  }
+
+  /** @throws ApiError as `get`. */
+  async delete(owner: string, id: string): Promise<void> {
+    await this.get(owner, id);
+    if ((await this.#ask(id, { type: 'delete' })) === null) throw notFound(id);
+  }
+
+  /** @throws ApiError as `get`, and for a cache in status `error`. */
+  async bindTag(owner: string, tag: string, cacheId: string): Promise<TagRecord> {
+    const { record } = await this.get(owner, cacheId);
+    if (record.status === 'error') {
+      throw invalid(
+        `cache_id must name a cache that is not in status 'error', got ${quoted(cacheId)}`,
+        'cache_id',
+      );
+    }
+    const [bound] = await this.tags.move(owner, [tag], cacheId);
+    return bound as TagRecord;
+  }
+
+  /** @throws ApiError `notFound` for the tag, or for the cache it points to. */
+  resolveTag(owner: string, tag: string): Promise<FoundCache> {
+    return this.get(owner, this.tags.get(owner, tag).cacheId);
+  }
+
+  /** Tells what a chat made of the cache. Durable when it resolves, if the expiry was reset. */
+  async use(id: string, use: CacheUse): Promise<CacheRecord | null> {
+    const before = await this.#current(id);
+    if (before === null) return null;
+    const tell = async (told: CacheUse) =>
+      await this.#registry.askOwed(id, { type: 'use', use: told });
+    if (use.reset === null) return await tell(use);
+    // Without room among the live ones it stays expired, which costs the chat nothing.
+    const stay = () => tell({ ...use, reset: null });
+    return await this.#tokens.reviving(before, () => tell(use), stay);
+  }
+
+  /** The prefix that `ready` promised in that generation is not there: it is prefilled again. */
+  async snapshotLost(id: string, generation: number): Promise<void> {
+    if (this.#read(id) !== null) await this.#ask(id, { type: 'snapshot-lost', generation });
+  }
+
+  /** A chat with the snapshot of that prefix has ended, whatever became of its cache meanwhile. */
+  async snapshotLeft(hash: PrefixHash): Promise<void> {
+    await this.#snapshots.leave(hash);
+  }
+
+  /** @param hashes of prefixes, the longest first. @returns the first live cache that has one of them. */
+  nearest(hashes: readonly PrefixHash[]): string | null {
+    for (const hash of hashes) {
+      const [entry] = this.#parts.store.page({ prefix: cacheKeys.snapshot(hash), limit: 1 });
+      if (entry) return idOf(entry);
+    }
+    return null;
+  }
+
+  async close(): Promise<void> {
+    this.#sweeper.stop();
+    this.#snapshots.close();
+    await this.#registry.close();
+    await this.tags.close();
+  }
+
+  /** As stored. An id that nobody could have been given never reaches the store or a registry. */
+  #read(id: string): CacheRecord | null {
+    const record = isCacheId(id) ? this.#parts.store.get(cacheKeys.record(id)) : null;
+    return record === null ? null : decodeRecord<CacheRecord>(record.value);
+  }
+
+  /** As it is now: what time has changed is written first. */
+  async #current(id: string): Promise<CacheState> {
+    const record = this.#read(id);
+    const aged = age(record, this.#parts.clock.nowMs(), this.#keepMs);
+    return aged === record ? record : await this.#ask(id, { type: 'read' });
+  }
+
+  async #ask(id: string, message: CacheMessage): Promise<CacheState> {
+    return await this.#registry.ask(id, message);
+  }
+
+  /** An actor that is activated resumes what its record waits for. */
+  #wake(id: string): void {
+    this.#ask(id, { type: 'read' }).catch((fault: unknown) => {
+      this.#parts.report(fault);
+      this.#sweeper.resumeAgain();
+    });
+  }
+
+  #texts(id: string): CanonicalPrefix {
+    const texts = bodyOf(this.#parts.store, id);
+    if (texts === null) throw notFound(id);
+    return texts;
+  }
+
+  #prefillTask(id: string): PrefillTask {
+    const record = this.#read(id);
+    if (record === null) throw notFound(id);
+    const { owner, family, hash, tokens } = record;
+    return { owner, family, snapshot: hash, tokens, ...readCacheContent(this.#texts(id)) };
+  }
+}
+
+function picked({ family, name, description, metadata, expiry }: CacheCreation) {
+  return { family, name, description, metadata, expiry };
+}

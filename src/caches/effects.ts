@@ -1,0 +1,54 @@
+/**
+ * Owns what the effects of a cache's state machine do: prefill, refuse, forget, release.
+ * It must never decide what becomes of a cache: results go back to its actor as messages.
+ */
+
+import type { EffectRunner } from '../actors/actor.js';
+import type { Quota } from '../actors/quota.js';
+import type { CacheEffect, CacheMessage, CacheRecord } from '../rules/cache-state.js';
+import { cacheError } from './faults.js';
+import type { Snapshots } from './snapshots.js';
+import type { CacheTokens } from './tokens.js';
+
+export interface CacheEffectsParts {
+  /** As stored. */
+  readonly read: (id: string) => CacheRecord | null;
+  readonly snapshots: Snapshots;
+  readonly quota: Quota;
+  readonly tokens: CacheTokens;
+}
+
+export function cacheEffects(parts: CacheEffectsParts): EffectRunner<CacheMessage, CacheEffect> {
+  const { snapshots, quota, tokens } = parts;
+  return async (effect, id) => {
+    switch (effect.type) {
+      case 'prefill':
+        return await prefill(parts, id, effect.generation);
+      case 'refuse':
+        return { ...effect, type: 'prefill-failed' };
+      case 'forget':
+        tokens.release(effect.cache.owner, effect.cache.tokens);
+        await snapshots.forget(effect.cache.hash);
+        return null;
+      case 'release':
+        quota.release(effect.owner, effect.bytes);
+        return null;
+    }
+  };
+}
+
+async function prefill(
+  { read, snapshots }: CacheEffectsParts,
+  id: string,
+  generation: number,
+): Promise<CacheMessage | null> {
+  const record = read(id);
+  // Deleted meanwhile, or begun anew: then another effect is on its way.
+  if (record?.generation !== generation) return null;
+  try {
+    const outcome = await snapshots.prefill(record.owner, record.hash);
+    return outcome === 'unwanted' ? null : { type: 'prefilled', generation };
+  } catch (cause) {
+    return { type: 'prefill-failed', generation, error: cacheError(cause) };
+  }
+}

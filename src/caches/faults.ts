@@ -1,0 +1,52 @@
+/**
+ * Owns what is said when a cache cannot be made or found.
+ * It must never tell whether an id was ever given out.
+ */
+import { ApiError, fromErrorValue, invalid, toErrorValue } from '../errors.js';
+import { limits } from '../limits/index.js';
+import type { CacheCreation, CacheError } from '../protocol/caching.js';
+import { quoted, shown } from '../protocol/field.js';
+import type { ChatMessage } from '../protocol/message.js';
+import type { ChatTool } from '../protocol/tool.js';
+
+export function unknownFamily(family: string, families: readonly string[]): ApiError {
+  const allowed = families.map(shown).join(', ');
+  return invalid(`model must be one of the families ${allowed}, got ${quoted(family)}`, 'model');
+}
+
+/** As a chat says it of each of the family's models. */
+export function closedFamily(family: string): ApiError {
+  return new ApiError('modelNotFound', {}, { param: 'model', code: family });
+}
+
+/** What content review has against a cache; null for nothing. Rejects where it gave no verdict. */
+export type ContentReview = (
+  messages: readonly ChatMessage[],
+  tools: readonly ChatTool[],
+) => Promise<CacheError | null>;
+
+/** What makes a cache end in `error` whatever is tried. */
+export async function contentFaultOf(
+  { fault, messages, tools }: CacheCreation,
+  tokens: number,
+  review: ContentReview | undefined,
+): Promise<CacheError | null> {
+  return fault ?? lengthFault(tokens) ?? (await review?.(messages, tools)) ?? null;
+}
+
+function lengthFault(tokens: number): CacheError | null {
+  if (tokens <= limits.cacheTokensMax) return null;
+  return cacheError(
+    invalid(`messages and tools must have at most ${limits.cacheTokensMax} tokens, got ${tokens}`),
+  );
+}
+
+export function cacheError(cause: unknown): CacheError {
+  const { type, message } = fromErrorValue(toErrorValue(cause));
+  return { type, message };
+}
+
+export function notFound(id: string): ApiError {
+  const shownId = id.slice(0, 2 * ('cache-'.length + limits.cacheIdLength));
+  return new ApiError('notFound', { kind: 'cache', id: shownId });
+}

@@ -1,0 +1,95 @@
+/**
+ * Owns a page of an owner's caches: the walk along an index, and the bounds of what it may gather.
+ * It must never read more records than it has to look at, nor any body.
+ */
+import { setImmediate } from 'node:timers/promises';
+import { ApiError } from '../errors.js';
+import type { PageQuery } from '../protocol/page-query.js';
+import type { CacheRecord, CacheState } from '../rules/cache-state.js';
+import { type PageRange, pageRange } from '../rules/paging.js';
+import type { StoreEntry, StoreKey, StoreRange } from '../store/store.js';
+import { cacheKeys, idOf, listPlace } from './records.js';
+
+export interface CacheSource {
+  page(range: StoreRange): readonly StoreEntry[];
+  /** As stored. */
+  read(id: string): CacheState;
+  /** As it is now. */
+  current(id: string): Promise<CacheState>;
+}
+
+/**
+ * @param bytesMax of the bodies together, for who wants to read them.
+ * @throws ApiError for a bound that names no cache of the owner.
+ */
+export async function listCaches(
+  owner: string,
+  query: PageQuery,
+  source: CacheSource,
+  bytesMax: number,
+): Promise<CacheRecord[]> {
+  const range = pageRange(query, (id) => {
+    const record = source.read(id);
+    if (record === null) return null;
+    if (record.owner !== owner) throw new ApiError('otherUser');
+    return listPlace(record);
+  });
+  const page = new Page(query, bytesMax);
+  for await (const id of idsOf(indexPrefix(owner, query), range, query.limit, source)) {
+    const record = await source.current(id);
+    if (record !== null && matches(record, query)) page.add(record);
+    if (page.full) break;
+  }
+  return page.records;
+}
+
+class Page {
+  readonly records: CacheRecord[] = [];
+  full = false;
+  #bytes = 0;
+
+  constructor(
+    readonly query: PageQuery,
+    readonly bytesMax: number,
+  ) {}
+
+  add(record: CacheRecord): void {
+    this.#bytes += record.bytes;
+    const tooLarge = this.#bytes > this.bytesMax;
+    if (!tooLarge || this.records.length === 0) this.records.push(record);
+    this.full = tooLarge || this.records.length === this.query.limit;
+  }
+}
+
+/** All caches of the owner, or those with the first of the wanted pairs. */
+function indexPrefix(owner: string, { metadata }: PageQuery): StoreKey {
+  const [pair] = metadata;
+  return pair === undefined ? cacheKeys.owned(owner) : cacheKeys.metadata(owner, ...pair);
+}
+
+function matches(record: CacheRecord, { metadata }: PageQuery): boolean {
+  return metadata.every(([key, value]) =>
+    record.metadata.some(([ownKey, ownValue]) => ownKey === key && ownValue === value),
+  );
+}
+
+async function* idsOf(
+  prefix: StoreKey,
+  { lower, upper, reverse }: PageRange<StoreKey>,
+  limit: number,
+  source: CacheSource,
+): AsyncGenerator<string> {
+  let after = lower === null ? null : [...prefix, ...lower];
+  let before = upper === null ? null : [...prefix, ...upper];
+  for (;;) {
+    const bounds = { ...(after && { after }), ...(before && { before }) };
+    const entries = source.page({ prefix, reverse, limit, ...bounds });
+    for (const entry of entries) yield idOf(entry);
+    const last = entries.at(-1)?.key;
+    if (last === undefined || entries.length < limit) return;
+    if (reverse) before = [...last];
+    else after = [...last];
+    // A walk over many that do not match must not hold up everybody else.
+    await setImmediate();
+  }
+}

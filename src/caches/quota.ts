@@ -1,0 +1,54 @@
+/**
+ * Owns the bound on what one owner's caches take of the store: how it is counted, and what is said when it is reached.
+ * It must never read a cache's messages to know their size.
+ */
+import { setImmediate } from 'node:timers/promises';
+import { type Held, Quota } from '../actors/quota.js';
+import { decodeRecord } from '../codec.js';
+import { type ApiError, invalid } from '../errors.js';
+import { limits } from '../limits/index.js';
+import type { CacheRecord } from '../rules/cache-state.js';
+import type { Store, StoreEntry, StoreKey } from '../store/store.js';
+import { bytesOf, cacheKeys, idOf } from './records.js';
+
+const MIB = 1024 * 1024;
+
+export const cacheQuotaMax: Held = {
+  count: limits.cachesPerOwnerMax,
+  bytes: limits.cacheBytesPerOwnerMax,
+};
+
+export function cacheQuota(store: Store, max: Held): Quota {
+  return new Quota({ held: (owner) => heldBy(store, owner), max: () => max, refusal });
+}
+
+async function heldBy(store: Store, owner: string): Promise<Held> {
+  const prefix = cacheKeys.owned(owner);
+  const limit = limits.storePageMax;
+  let count = 0;
+  let bytes = 0;
+  for (let after: StoreKey | null = null; ; ) {
+    const entries = store.page({ prefix, limit, ...(after && { after }) });
+    count += entries.length;
+    for (const entry of entries) bytes += bytesOf(entry) ?? recordBytes(store, entry);
+    if (entries.length < limit) return { count, bytes };
+    after = entries.at(-1)?.key ?? null;
+    // Whoever holds many must not hold up the others.
+    await setImmediate();
+  }
+}
+
+function recordBytes(store: Store, entry: StoreEntry): number {
+  const record = store.get(cacheKeys.record(idOf(entry)));
+  return record === null ? 0 : decodeRecord<CacheRecord>(record.value).bytes;
+}
+
+function refusal(over: 'count' | 'bytes', max: Held): ApiError {
+  const bound =
+    over === 'count'
+      ? `${max.count} caches`
+      : `${Math.floor(max.bytes / MIB)} MiB of messages and tools`;
+  return invalid(
+    `all your caches together must have at most ${bound}: delete some, or let them expire and be removed`,
+  );
+}

@@ -1,0 +1,100 @@
+/**
+ * Owns the bound on the tokens of one owner's live caches: how they are counted, and what is said when it is reached.
+ * It must never count a cache that has expired or failed: what nobody can reuse takes nothing.
+ */
+import { setImmediate } from 'node:timers/promises';
+import { type Held, Quota, type Reservation } from '../actors/quota.js';
+import { decodeRecord } from '../codec.js';
+import { ApiError, invalid } from '../errors.js';
+import { limits } from '../limits/index.js';
+import { type CacheRecord, type CacheState, holdsSnapshot } from '../rules/cache-state.js';
+import type { Store, StoreKey } from '../store/store.js';
+import { cacheKeys, idOf } from './records.js';
+
+export interface CacheTokensParts {
+  readonly store: Store;
+  readonly tokensMax?: (owner: string) => number;
+}
+
+export class CacheTokens {
+  readonly #quota: Quota;
+
+  constructor({ store, tokensMax = () => limits.accountCachedTokensDefault }: CacheTokensParts) {
+    this.#quota = new Quota({
+      held: (owner) => liveBy(store, owner),
+      max: (owner) => ({ count: Number.POSITIVE_INFINITY, bytes: tokensMax(owner) }),
+      refusal,
+    });
+  }
+
+  /** @throws ApiError when the owner's live caches would have more than they may. */
+  reserve(owner: string, tokens: number): Promise<Reservation> {
+    return this.#quota.reserve(owner, tokens);
+  }
+
+  /** For a cache that was live and is not any more. */
+  release(owner: string, tokens: number): void {
+    this.#quota.release(owner, tokens);
+  }
+
+  /**
+   * Carries out what may bring a cache back to life; where there is no room for it, what is to be done `instead`.
+   * @throws ApiError as `reserve` without that, before anything is done.
+   */
+  async reviving(
+    before: CacheRecord,
+    act: () => Promise<CacheState>,
+    instead: () => Promise<CacheState> = act,
+  ): Promise<CacheState> {
+    if (holdsSnapshot(before) || before.contentFault !== null) return await act();
+    let place: Reservation;
+    try {
+      place = await this.reserve(before.owner, before.tokens);
+    } catch (cause) {
+      if (instead === act || !isRefusal(cause)) throw cause;
+      return await instead();
+    }
+    let after: CacheState = null;
+    try {
+      after = await act();
+      return after;
+    } finally {
+      // Another may have revived it first: then it is counted already.
+      const revived = after !== null && holdsSnapshot(after);
+      if (revived && after?.generation === before.generation + 1) place.kept();
+      else place.giveBack();
+    }
+  }
+}
+
+function isRefusal(cause: unknown): boolean {
+  return cause instanceof ApiError && cause.extra.code === CODE;
+}
+
+const CODE = 'cached_tokens_exceeded';
+
+async function liveBy(store: Store, owner: string): Promise<Held> {
+  const prefix = cacheKeys.owned(owner);
+  const limit = limits.pageLengthMax;
+  const held = { count: 0, bytes: 0 };
+  for (let after: StoreKey | null = null; ; ) {
+    const entries = store.page({ prefix, limit, ...(after && { after }) });
+    for (const entry of entries) {
+      const saved = store.get(cacheKeys.record(idOf(entry)));
+      const record = saved && decodeRecord<CacheRecord>(saved.value);
+      if (record === null || !holdsSnapshot(record)) continue;
+      held.count += 1;
+      held.bytes += record.tokens;
+    }
+    if (entries.length < limit) return held;
+    after = entries.at(-1)?.key ?? null;
+    // Whoever has many must not hold up the others.
+    await setImmediate();
+  }
+}
+
+function refusal(_over: 'count' | 'bytes', max: Held): ApiError {
+  const text = `all your live caches together must have at most ${max.bytes} tokens: delete some, or let them expire`;
+  const { values } = invalid(text);
+  return new ApiError('invalidRequest', values, { code: CODE });
+}

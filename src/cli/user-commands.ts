@@ -1,0 +1,70 @@
+/**
+ * Owns what an operator sees of the accounts and does to them, beside a running service or without one.
+ * It must never write what accounts have used: the service counts that, and only it.
+ */
+
+import { withSharedFile } from '../admin/open-accounts.js';
+import { UserBook } from '../admin/user-book.js';
+import { systemClock } from '../clock.js';
+import { ApiError } from '../errors.js';
+import type { UserChange } from '../rules/account-change.js';
+import { grantNames } from '../settings/accounts.js';
+import type { Config } from '../settings/config.js';
+
+type Row = Record<string, string>;
+
+export async function listedUsers(config: Config): Promise<Row[]> {
+  return await withBook(config, async (book) =>
+    [...(await book.list())].map(([user, keys]) => {
+      const { credit, ...policy } = book.policyOf(user);
+      const shown = grantNames.filter((name) => !['files', 'fileBytes'].includes(name));
+      return {
+        user,
+        keys: String(keys),
+        ...Object.fromEntries(shown.map((name) => [name, shownValue(policy[name])])),
+        credit: shownValue(credit?.tokens ?? null),
+      };
+    }),
+  );
+}
+
+export async function shownUser(config: Config, user: string): Promise<object> {
+  return await withBook(config, async (book) => {
+    const keys = await book.keysOf(user);
+    const { credit, ...policy } = book.policyOf(user);
+    return {
+      user,
+      ...policy,
+      credit: credit?.tokens ?? null,
+      keys: keys.map(({ keyId }) => keyId),
+    };
+  });
+}
+
+export async function setUser(config: Config, user: string, change: UserChange): Promise<void> {
+  await withBook(config, (book) => book.change(user, change));
+}
+
+async function withBook<Result>(
+  config: Config,
+  act: (book: UserBook) => Promise<Result>,
+): Promise<Result> {
+  const { apiKeys } = config;
+  try {
+    return await withSharedFile(config, (file) =>
+      act(new UserBook({ file, apiKeys, clock: systemClock, recorded: () => [] })),
+    );
+  } catch (cause) {
+    if (!(cause instanceof ApiError && cause.row === 'userNotFound')) throw cause;
+    const user = cause.values.user_id;
+    throw new Error(
+      `there is no user ${user}; \`preface users list\` shows them, \`preface keys create --user ${user}\` makes one`,
+      { cause },
+    );
+  }
+}
+
+function shownValue(value: unknown): string {
+  if (value === null) return '-';
+  return Array.isArray(value) ? value.join(',') || 'none' : String(value);
+}

@@ -1,0 +1,266 @@
+/**
+ * Owns the files: one actor a file, what sets them off, and how they are found.
+ * It must never show a file to anybody but its owner, nor acknowledge one that a crash could take.
+ */
+import { setImmediate } from 'node:timers/promises';
+import type { Logic } from '../actors/actor.js';
+import { type Held, Quota } from '../actors/quota.js';
+import { Registry } from '../actors/registry.js';
+import type { Clock, NewBytes } from '../clock.js';
+import { decodeRecord } from '../codec.js';
+import { ApiError } from '../errors.js';
+import { limits } from '../limits/index.js';
+import type { Extraction } from '../pool/extraction.js';
+import { isFileId } from '../protocol/file-id.js';
+import type { FileQuery } from '../protocol/files.js';
+import {
+  type FileEffect,
+  type FileMessage,
+  type FileRecord,
+  type FileState,
+  fileEffectsDue,
+  fileTransition,
+  type NewFile,
+} from '../rules/file-state.js';
+import { pageRange } from '../rules/paging.js';
+import type { Blobs } from '../store/blobs.js';
+import type { Store, StoreKey } from '../store/store.js';
+import { Extractions } from './extractions.js';
+import {
+  fileIdOf,
+  fileIdOfBlob,
+  fileIndexChanges,
+  fileKeys,
+  listPlace,
+  sourceBlob,
+  textBlob,
+} from './records.js';
+import { type Upload, Uploads } from './uploads.js';
+import { Waiters } from './waiters.js';
+
+export interface FilesParts {
+  readonly store: Store;
+  readonly blobs: Blobs;
+  readonly extraction: Pick<Extraction, 'extract' | 'hasRoom'>;
+  readonly clock: Clock;
+  readonly newBytes: NewBytes;
+  readonly report: (fault: unknown) => void;
+  /** Of one owner. */
+  readonly max: (owner: string) => Held;
+}
+
+export interface FilePage {
+  readonly files: readonly FileRecord[];
+  readonly hasMore: boolean;
+}
+
+type FileLogic = Logic<FileState, FileRecord, FileMessage, FileState, FileEffect>;
+type FileRegistry = Registry<FileState, FileRecord, FileMessage, FileState, FileEffect>;
+
+const logic: FileLogic = {
+  key: fileKeys.record,
+  restore: (saved) => saved,
+  saved: (state) => state,
+  indexChanges: fileIndexChanges,
+  transition: fileTransition,
+  resume: fileEffectsDue,
+  evictable: () => true,
+};
+
+export class Files {
+  readonly #parts: FilesParts;
+  readonly #registry: FileRegistry;
+  readonly #extractions: Extractions;
+  readonly #quota: Quota;
+  readonly #uploads: Uploads;
+  readonly #waiters: Waiters;
+  #cancelResume = () => {};
+  #closed = false;
+
+  constructor(parts: FilesParts) {
+    const { store, blobs, clock, newBytes, report, extraction, max } = parts;
+    this.#parts = parts;
+    const runEffect = (effect: FileEffect, id: string) => this.#runEffect(effect, id);
+    this.#registry = new Registry({ logic, store, clock, report, runEffect });
+    this.#extractions = new Extractions({ store, blobs, extraction, clock, report });
+    this.#waiters = new Waiters(clock);
+    this.#quota = new Quota({ held: (owner) => this.#held(owner), max, refusal });
+    this.#uploads = new Uploads({
+      blobs,
+      quota: this.#quota,
+      newBytes,
+      hasRoom: (owner) => extraction.hasRoom(owner),
+      commit: (file) => this.#create(file),
+      exists: (id) => this.#read(id) !== null,
+    });
+  }
+
+  /** Frees what the last run left without a record, and takes up its extractions. */
+  async start(): Promise<void> {
+    const { blobs } = this.#parts;
+    for await (const name of blobs.names()) {
+      if (this.#read(fileIdOfBlob(name)) === null) await blobs.remove(name);
+    }
+    await this.#resume([]);
+  }
+
+  /** @throws ApiError as `Uploads.begin`. */
+  begin(owner: string, bytesMin: number): Promise<Upload> {
+    return this.#uploads.begin(owner, bytesMin);
+  }
+
+  /** @throws ApiError `notFound`, or `otherUser` for a file of somebody else. */
+  get(owner: string, id: string): FileRecord {
+    const record = this.#read(id);
+    if (record === null) throw notFound(id);
+    if (record.owner !== owner) throw new ApiError('otherUser');
+    return record;
+  }
+
+  /** @throws ApiError for a bound that names no file of the owner. */
+  list(owner: string, query: FileQuery): FilePage {
+    const prefix = fileKeys.owned(owner);
+    const { lower, upper, reverse } = pageRange(query, (id) => this.#place(owner, id));
+    if (!query.purposeExists) return { files: [], hasMore: false };
+    const after = lower && { after: [...prefix, ...lower] };
+    const before = upper && { before: [...prefix, ...upper] };
+    // One more than asked for tells whether there is another page.
+    const limit = query.limit + 1;
+    const entries = this.#parts.store.page({ prefix, reverse, limit, ...after, ...before });
+    const files = entries.flatMap((entry) => this.#read(fileIdOf(entry)) ?? []);
+    return { files: files.slice(0, query.limit), hasMore: files.length > query.limit };
+  }
+
+  /** Resolves when the bytes are freed. @throws ApiError as `get`. */
+  async delete(owner: string, id: string): Promise<void> {
+    this.get(owner, id);
+    const gone = await this.#registry.ask(id, { type: 'delete' });
+    if (gone === null) throw notFound(id);
+    this.#quota.release(owner, gone.bytes);
+    await this.#extractions.abort(id);
+    // The file is gone, whatever the disk says: the next start finds what it kept.
+    for (const blob of [sourceBlob(id), textBlob(id)]) {
+      await this.#parts.blobs.remove(blob).catch(this.#parts.report);
+    }
+  }
+
+  /**
+   * The file once its extraction is over.
+   * @throws ApiError as `get`, `unavailable` after `limits.contentWaitMsMax`; the reason of the signal.
+   */
+  async extracted(owner: string, id: string, signal: AbortSignal): Promise<FileRecord> {
+    const deadline = this.#waiters.deadline(limits.contentWaitMsMax);
+    for (;;) {
+      const record = this.get(owner, id);
+      if (record.progress.status !== 'extracting') return record;
+      if (!(await this.#waiters.news(id, deadline, signal))) throw stillReading();
+    }
+  }
+
+  /** The text as one JSON string. Stays readable when the file is deleted. @throws ApiError as `get`. */
+  async openText({ id, owner }: FileRecord): ReturnType<Blobs['read']> {
+    try {
+      return await this.#parts.blobs.read(textBlob(id));
+    } catch (cause) {
+      this.get(owner, id);
+      throw cause;
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#cancelResume();
+    await this.#extractions.close();
+    await this.#registry.close();
+  }
+
+  async #create(file: NewFile): Promise<FileRecord> {
+    const made = await this.#registry.ask(file.id, { type: 'create', file });
+    if (made === null) throw new ApiError('server', { error: 'a new file is gone at once' });
+    return made;
+  }
+
+  /** As stored. An id that nobody could have been given never reaches the store or a registry. */
+  #read(id: string): FileState {
+    const record = isFileId(id) ? this.#parts.store.get(fileKeys.record(id)) : null;
+    return record === null ? null : decodeRecord<FileRecord>(record.value);
+  }
+
+  #place(owner: string, id: string): StoreKey | null {
+    const record = this.#read(id);
+    if (record === null) return null;
+    if (record.owner !== owner) throw new ApiError('otherUser');
+    return listPlace(record);
+  }
+
+  async #runEffect(effect: FileEffect, id: string): Promise<FileMessage | null> {
+    if (effect.type === 'tell') {
+      this.#waiters.tell(id);
+      return null;
+    }
+    const record = this.#read(id);
+    return record?.progress.status === 'extracting' ? await this.#extractions.run(record) : null;
+  }
+
+  async #held(owner: string): Promise<Held> {
+    const held = { count: 0, bytes: 0 };
+    for await (const { id } of this.#walk(fileKeys.owned(owner))) {
+      held.count += 1;
+      held.bytes += this.#read(id)?.bytes ?? 0;
+    }
+    return held;
+  }
+
+  /** An actor that is activated resumes what its record waits for. More than may be active come when others are done. */
+  async #resume(after: StoreKey): Promise<void> {
+    let done = after;
+    try {
+      for await (const { id, key } of this.#walk(fileKeys.extracting, after)) {
+        if (this.#closed) return;
+        await this.#registry.ask(id, { type: 'read' });
+        done = key;
+      }
+    } catch (cause) {
+      if (!(cause instanceof ApiError && cause.row === 'overloaded')) this.#parts.report(cause);
+      this.#cancelResume = this.#parts.clock.after(limits.extractionRetryMsMax, () => {
+        void this.#resume(done);
+      });
+    }
+  }
+
+  async *#walk(
+    prefix: StoreKey,
+    after: StoreKey = [],
+  ): AsyncGenerator<{ id: string; key: StoreKey }> {
+    const limit = limits.pageLengthMax;
+    let from = after;
+    for (;;) {
+      const bound = from.length > 0 && { after: from };
+      const entries = this.#parts.store.page({ prefix, limit, ...bound });
+      for (const entry of entries) yield { id: fileIdOf(entry), key: entry.key };
+      const last = entries.at(-1);
+      if (last === undefined || entries.length < limit) return;
+      from = last.key;
+      // A walk over many must not hold up everybody else.
+      await setImmediate();
+    }
+  }
+}
+
+function refusal(over: 'count' | 'bytes', max: Held): ApiError {
+  return over === 'count'
+    ? new ApiError('fileCount', { max_file_count: max.count })
+    : new ApiError('fileTotal');
+}
+
+function stillReading(): ApiError {
+  return new ApiError(
+    'unavailable',
+    { error: 'the text of the file is still being extracted' },
+    { retryAfterMs: limits.uploadRetryMs },
+  );
+}
+
+function notFound(id: string): ApiError {
+  return new ApiError('notFound', { kind: 'file', id: id.slice(0, 2 * limits.fileIdLength) });
+}

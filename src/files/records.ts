@@ -1,0 +1,99 @@
+/**
+ * Owns how files lie in the store: the record, and every index key that a record implies.
+ * It must never write by itself: it says what a commit has to change.
+ */
+import { createHash } from 'node:crypto';
+import { extname } from 'node:path';
+import { decodeRecord } from '../codec.js';
+import { limits } from '../limits/index.js';
+import type { FileRecord, FileState } from '../rules/file-state.js';
+import type { Store, StoreChange, StoreEntry, StoreKey } from '../store/store.js';
+
+export const fileKeys = {
+  record: (id: string): StoreKey => ['file', id],
+  /** Lists are ordered by what follows this. */
+  owned: (owner: string): StoreKey => ['file-by-owner', owner],
+  /** Files whose extraction is not over. */
+  extracting: ['file-extracting'],
+  /** Extracted files that may have the same text. */
+  content: (record: Pick<FileRecord, 'owner' | 'sample' | 'filename'>): StoreKey => [
+    'file-by-content',
+    record.owner,
+    contentKey(record),
+  ],
+} as const;
+
+const EMPTY = new Uint8Array(0);
+
+/**
+ * Files of one owner with equal keys have the same text if their bytes are equal. The end of the name is in it, because
+ * it decides what bytes mean that do not say so themselves: rows of a `.csv` are lines of a `.txt`.
+ */
+export function contentKey({ sample, filename }: Pick<FileRecord, 'sample' | 'filename'>): string {
+  const end = extname(filename).toLowerCase();
+  return createHash('sha256').update(`${sample} ${end}`).digest('hex');
+}
+
+/** Where a file stands among those of its owner. */
+export function listPlace({ createdS, id }: FileRecord): StoreKey {
+  return [createdS, id];
+}
+
+/** The id is the last element of every index key. */
+export function fileIdOf({ key }: StoreEntry): string {
+  return String(key.at(-1));
+}
+
+/** What changes beside the record itself. */
+export function fileIndexChanges(before: FileState, next: FileState): readonly StoreChange[] {
+  const old = keyed(before);
+  const kept = keyed(next);
+  const changes: StoreChange[] = [];
+  for (const [text, key] of old) if (!kept.has(text)) changes.push({ type: 'remove', key });
+  for (const [text, key] of kept) {
+    if (!old.has(text)) changes.push({ type: 'put', key, value: EMPTY });
+  }
+  return changes;
+}
+
+function keyed(state: FileState): ReadonlyMap<string, StoreKey> {
+  const keys = state === null ? [] : indexKeys(state);
+  return new Map(keys.map((key) => [JSON.stringify(key), key]));
+}
+
+function indexKeys(record: FileRecord): readonly StoreKey[] {
+  const { id, owner, progress } = record;
+  return [
+    [...fileKeys.owned(owner), ...listPlace(record)],
+    ...(progress.status === 'extracting' ? [[...fileKeys.extracting, id]] : []),
+    ...(progress.status === 'ok' ? [[...fileKeys.content(record), id]] : []),
+  ];
+}
+
+/** Blob of what was uploaded. */
+export function sourceBlob(id: string): string {
+  return `${id}.source`;
+}
+
+/** Blob of the extracted text: one JSON string. */
+export function textBlob(id: string): string {
+  return `${id}.text`;
+}
+
+/** Whose blob it is, or what is left of one. */
+export function fileIdOfBlob(name: string): string {
+  return name.slice(0, limits.fileIdLength);
+}
+
+/** Every file of every owner, page by page. */
+export function* allFiles(store: Store): Generator<FileRecord> {
+  const range = { prefix: ['file'], limit: limits.pageLengthMax };
+  let entries = store.page(range);
+  for (let last = entries.at(-1); last; last = entries.at(-1)) {
+    for (const entry of entries) {
+      const record = store.get(fileKeys.record(fileIdOf(entry)));
+      if (record) yield decodeRecord<FileRecord>(record.value);
+    }
+    entries = store.page({ ...range, after: last.key });
+  }
+}

@@ -1,0 +1,134 @@
+/**
+ * Owns the uploads under way: what may begin, the bytes on their way to the disk, the file they become.
+ * It must never leave bytes without a record behind, nor answer for bytes that a power cut could take.
+ */
+
+import type { Quota, Reservation } from '../actors/quota.js';
+import type { NewBytes } from '../clock.js';
+import { ApiError } from '../errors.js';
+import { limits } from '../limits/index.js';
+import { newFileId } from '../protocol/file-id.js';
+import type { FileRecord, NewFile } from '../rules/file-state.js';
+import type { Blobs, BlobWriter } from '../store/blobs.js';
+import { sourceBlob } from './records.js';
+
+export interface UploadsParts {
+  readonly blobs: Blobs;
+  readonly quota: Quota;
+  readonly newBytes: NewBytes;
+  /** False while the owner's documents take all places of those that may wait to be read. */
+  readonly hasRoom: (owner: string) => boolean;
+  /** Durable when it resolves. */
+  readonly commit: (file: NewFile) => Promise<FileRecord>;
+  /** Whether there is a record after a commit that failed, which only the store knows. */
+  readonly exists: (id: string) => boolean;
+}
+
+export class Uploads {
+  readonly #parts: UploadsParts;
+  readonly #running = new Map<string, number>();
+  #runningTotal = 0;
+
+  constructor(parts: UploadsParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * @param bytesMin what the file has at least, as far as its sender says.
+   * @throws ApiError before the body is read: `overloaded`, `fileCount`, `fileTotal`, `unavailable`.
+   */
+  async begin(owner: string, bytesMin: number): Promise<Upload> {
+    const { blobs, quota, newBytes } = this.#parts;
+    this.#checkRoom(owner);
+    this.#count(owner, 1);
+    const id = newFileId(newBytes);
+    let place: Reservation | null = null;
+    try {
+      place = await quota.reserve(owner, bytesMin);
+      const writer = await blobs.create(sourceBlob(id));
+      return new Upload(
+        { ...this.#parts, owner, id, writer, ended: () => this.#count(owner, -1) },
+        place,
+      );
+    } catch (cause) {
+      place?.giveBack();
+      this.#count(owner, -1);
+      throw cause;
+    }
+  }
+
+  #checkRoom(owner: string): void {
+    const { uploadsRunningMax, uploadsRunningOwnerMax } = limits;
+    const all = this.#runningTotal >= uploadsRunningMax;
+    const own = (this.#running.get(owner) ?? 0) >= uploadsRunningOwnerMax;
+    if (all || own || !this.#parts.hasRoom(owner)) throw overloaded();
+  }
+
+  #count(owner: string, change: number): void {
+    const count = (this.#running.get(owner) ?? 0) + change;
+    if (count === 0) this.#running.delete(owner);
+    else this.#running.set(owner, count);
+    this.#runningTotal += change;
+  }
+}
+
+interface UploadParts extends UploadsParts {
+  readonly owner: string;
+  readonly id: string;
+  readonly writer: BlobWriter;
+  readonly ended: () => void;
+}
+
+/** Whatever happens to it, `end` has to be the last. */
+export class Upload {
+  #parts: UploadParts;
+  #place: Reservation | null;
+
+  constructor(parts: UploadParts, place: Reservation) {
+    this.#parts = parts;
+    this.#place = place;
+  }
+
+  /** One call at a time. @throws ApiError `fileTooLarge`, `unavailable`. */
+  async write(piece: Buffer): Promise<void> {
+    const { writer } = this.#parts;
+    if (writer.bytes + piece.length > limits.fileBytesMax) throw fileTooLarge();
+    await writer.write(piece);
+  }
+
+  /** @throws ApiError `fileEmpty`, `fileTotal`, `overloaded`, `unavailable`. */
+  async keep(filename: string): Promise<FileRecord> {
+    const { owner, id, writer, quota, hasRoom, commit } = this.#parts;
+    if (writer.bytes === 0) throw new ApiError('fileEmpty', {}, { param: 'file' });
+    const { bytes, sample } = await writer.keep();
+    if (!hasRoom(owner)) throw overloaded();
+    this.#place?.giveBack();
+    this.#place = await quota.reserve(owner, bytes);
+    const record = await commit({ id, owner, filename, bytes, sample });
+    this.#place = null;
+    return record;
+  }
+
+  /** Nothing is left of what was not kept. */
+  async end(): Promise<void> {
+    const { id, writer, blobs, exists, ended } = this.#parts;
+    const place = this.#place;
+    this.#place = null;
+    try {
+      if (place === null || exists(id)) return;
+      await writer.discard();
+      await blobs.remove(sourceBlob(id));
+      place.giveBack();
+    } finally {
+      ended();
+    }
+  }
+}
+
+export function fileTooLarge(): ApiError {
+  return new ApiError('fileTooLarge', {}, { param: 'file' });
+}
+
+function overloaded(): ApiError {
+  return new ApiError('overloaded', {}, { retryAfterMs: limits.uploadRetryMs });
+}

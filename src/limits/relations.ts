@@ -1,0 +1,91 @@
+/**
+ * Owns what must hold between the bounds of the service, whoever changes one of them.
+ * It must hold no bound itself.
+ */
+import assert from 'node:assert';
+import type { Limits, modelWindows } from './bounds.js';
+
+export function assertRelations(limits: Limits, windows: typeof modelWindows): void {
+  assertUpstreamRelations(limits);
+  assert(limits.bodyBytesMax < limits.frameBytesMax, 'a parsed body must fit into one frame');
+  assert(
+    limits.jsonDepthMax < limits.recordDepthMax,
+    'what a client may send must fit into a record',
+  );
+  assert(limits.fileBytesMax <= limits.fileBytesPerOwnerMax);
+  assert(
+    limits.fileBytesMax < limits.extractionTextLengthMax,
+    'a text that may be uploaded must fit',
+  );
+  assert(limits.extractionQueueOwnerMax < limits.extractionQueueMax);
+  assert(limits.extractionRetryMs <= limits.extractionRetryMsMax);
+  assert(limits.extractionPageMsMax < limits.extractionMsMax);
+  assert(limits.extractionMsMax < limits.contentWaitMsMax, 'who asks for a text may see it made');
+  assert(limits.uploadsRunningOwnerMax < limits.uploadsRunningMax);
+  assert(limits.filenameBytesMax < limits.uploadFormBytesMax);
+  assert(
+    limits.contentReadBytes < limits.streamBacklogBytesHardMax,
+    'one write must not cost a slow reader its connection',
+  );
+  assert(limits.extractionMemoryKeptBytesMax < limits.extractionMemoryBytesMax);
+  assert(
+    limits.fileBytesMax + limits.extractionUnpackedBytesMax < limits.extractionMemoryBytesMax,
+    'a document that keeps the other bounds must have room',
+  );
+  assertReview(limits);
+  assert(limits.streamBacklogBytesMax < limits.streamBacklogBytesHardMax);
+  assert(limits.bodyAheadBytesMax < limits.bodyBytesMax);
+  assert(limits.bodyBytesMax < limits.bodyBytesHeldMax);
+  assert(limits.pieceLengthMax < limits.encodeChunkLengthMax);
+  assert(limits.maxTokensDefault < windows['8k']);
+  assert(limits.weightsLockBeatMs * 4 < limits.weightsLockStaleMs);
+  assert(limits.hostRestartDelayMs <= limits.hostRestartDelayMsMax);
+  assert(limits.schemaDepthMax < limits.jsonDepthMax);
+  assert(limits.schemaLengthMax < limits.toolsLengthMax);
+  assert(limits.queueOwnerShareMax < 1, 'one owner must not have all the room');
+  assert(
+    limits.accountConcurrencyDefault <= limits.inferQueueMax * limits.queueOwnerShareMax,
+    'what an account may run at once may wait',
+  );
+  assert(
+    windows['128k'] * (1 + limits.choicesMax) < limits.queueWorkMax * limits.queueOwnerShareMax,
+    'the largest chat must be able to wait beside others',
+  );
+  assert(limits.queueRetryMsMin < limits.queueRetryMsMax);
+  assertCacheRelations(limits);
+}
+
+function assertCacheRelations(limits: Limits): void {
+  assert(limits.cacheTtlSDefault <= limits.cacheTtlSMax);
+  assert(limits.pageLengthDefault <= limits.pageLengthMax);
+  assert(limits.pageLengthMax <= limits.storePageMax);
+  assert(limits.prefillsRunningMax > 1, 'one owner must not have all places');
+  assert(limits.prefillsWaitingOwnerMax < limits.prefillsWaitingMax);
+  assert(limits.prefillRetryMs <= limits.prefillRetryMsMax);
+  assert(limits.prefillStopMsMax < limits.prefillMsMin);
+  assert(limits.cachesPerOwnerMax >= limits.pageLengthMax);
+  assert(limits.bodyBytesMax < limits.cacheBytesPerOwnerMax);
+  assert(limits.cacheBytesPerOwnerMax < limits.recordsBytesMax);
+  assert(limits.recordsBytesMax < limits.storeMapBytes);
+  assert(limits.prefillsWaitingMax < limits.actorsActiveMax, 'a waiting prefill holds its actor');
+  // A cache changes at most these at once: record, body, owner, due time, state, snapshot, and each metadata entry twice.
+  assert(
+    8 + 2 * limits.cacheMetadataMax + 3 * limits.cacheTagsMax < limits.storeChangesMax,
+    'a creation with all its tags must fit into one commit',
+  );
+}
+
+function assertUpstreamRelations(limits: Limits): void {
+  assert(limits.upstreamRetryMs <= limits.upstreamRetryMsMax);
+  assert(limits.upstreamHealthMs < limits.upstreamFirstByteMs);
+  assert(limits.upstreamEventBytesMax < limits.frameBytesMax, 'a piece must fit into a frame');
+  assert(limits.upstreamUncachedShareMax < 1);
+}
+
+function assertReview(limits: Limits): void {
+  assert(
+    3 * limits.filterRuleLengthMax < limits.filterMatchLengthMax,
+    'a match of wide characters and the word it begins in must have room',
+  );
+  assert(limits.filterMatchLengthMax < limits.filterSliceLength);
+}

@@ -1,0 +1,165 @@
+/**
+ * Owns the composition of what thinks: engine processes, token counting, prompts, and the models they make together.
+ * It must never touch HTTP or the records; `main.ts` puts both beside it.
+ */
+import { join } from 'node:path';
+import { Catalog, type ServedModel } from '../chat/catalog.js';
+import { PromptLibrary } from '../chat/prompt-library.js';
+import { Turns } from '../chat/turns.js';
+import { systemClock } from '../clock.js';
+import { limits } from '../limits/index.js';
+import type { EngineModel } from '../plugin/contract.js';
+import { FairEncoding } from '../pool/fair-encoding.js';
+import { Host } from '../pool/host.js';
+import type { HostStart, TokenizeResult, TokenizerRef, TokenizeTask } from '../pool/messages.js';
+import { Pool } from '../pool/pool.js';
+import { TokenCounter } from '../pool/token-counter.js';
+import type { Config, ModelConfig } from '../settings/config.js';
+import { countOnlyModels } from '../settings/count-only.js';
+import { pluginFinder } from '../settings/plugins.js';
+import { freeBytes, residentBytes, seldom, sizeBytes } from '../telemetry/figures.js';
+import type { Gauges, Metrics } from '../telemetry/metrics.js';
+import { weightsPath } from '../weights/index.js';
+import type { Opened } from './opened.js';
+
+type Log = (line: string) => void;
+
+/** One host process for each engine plugin, with all the models it serves. */
+export function openEngines(
+  config: Config,
+  log: Log,
+  metrics: Metrics,
+  opened: Opened,
+): Map<string, Host> {
+  const onEnded = (reason: string) =>
+    metrics.take({ type: 'worker-ended', worker: 'inference', reason });
+  const modules = new Set(config.models.map(({ engine }) => engine));
+  return new Map(
+    [...modules].map((module) => {
+      const start = hostStart(config, module);
+      const streamsMax = limits.engineStreamsMax;
+      const host = new Host({ start, streamsMax, clock: systemClock, log, onEnded });
+      return [module, opened.add(host, (part) => part.close())];
+    }),
+  );
+}
+
+function hostStart(config: Config, module: string): HostStart {
+  const { exact, threads, slots, memoryBytesMax, snapshotBytesMax } = config.engine;
+  const models = config.models
+    .filter(({ engine }) => engine === module)
+    .map((model) => ({
+      id: model.id,
+      weights: weightsOf(config, model),
+      window: model.window,
+      ...(model.remote === null ? {} : { remote: model.remote }),
+    }));
+  const stateDir = join(config.dataDir, 'engine');
+  const bounds = { slots, memoryBytesMax, snapshotBytesMax };
+  const options = { models, exact, threads, ...bounds, stateDir };
+  return { engine: { module, options } };
+}
+
+function weightsOf(config: Config, { weights }: ModelConfig): string | null {
+  const spec = weights === null ? undefined : config.weights[weights];
+  return spec === undefined ? null : weightsPath(spec, config.modelsDir);
+}
+
+export function openCounter(
+  config: Config,
+  log: Log,
+  metrics: Metrics,
+  opened: Opened,
+): TokenCounter {
+  const pool = new Pool<TokenizeTask, TokenizeResult>({
+    worker: new URL('../../workers/tokenize.js', import.meta.url),
+    threads: config.tokenizeThreads,
+    tasksPerThread: limits.encodeTasksPerThread,
+    queueMax: limits.tokenizeQueueMax,
+    sleepsBetweenTasks: true,
+    stuckMsMax: limits.encodeStuckMsMax,
+    heapBytesMax: limits.encodeHeapBytesMax,
+    onThreadError: (error) => {
+      metrics.take({ type: 'worker-ended', worker: 'tokenize', reason: error.message });
+      log(`tokenization thread: ${error.message}`);
+    },
+  });
+  return new TokenCounter(new FairEncoding(opened.add(pool, (part) => part.close())));
+}
+
+export function openPrompts(config: Config, counter: TokenCounter): PromptLibrary {
+  return new PromptLibrary({
+    counter,
+    models: config.models,
+    vocabularyOf: (model) => vocabularyOf(config, model),
+    counted: countOnlyModels,
+  });
+}
+
+const askingTokenizer = pluginFinder.find('tokenizer', 'tokenizer-upstream', '/');
+
+function vocabularyOf(config: Config, model: ModelConfig): Omit<TokenizerRef, 'module'> {
+  const { remote, template } = model;
+  if (remote === null || model.tokenizer !== askingTokenizer) {
+    return { path: weightsOf(config, model) };
+  }
+  // A name for whom is asked, without their keys.
+  const path = JSON.stringify([
+    template,
+    ...remote.upstreams.map(({ url, model }) => [url, model]),
+  ]);
+  return { path, remote: { ...remote, template } };
+}
+
+/** Models whose engine does not offer them, for want of memory say, are left out. */
+export async function openCatalog(
+  config: Config,
+  engines: ReadonlyMap<string, Host>,
+  prompts: PromptLibrary,
+): Promise<Catalog> {
+  const served = config.models.map(async (model): Promise<ServedModel | null> => {
+    const { id, family, window } = model;
+    const inference = engines.get(model.engine);
+    const offered: readonly EngineModel[] = (await inference?.ready) ?? [];
+    const engine = offered.find((each) => each.id === id);
+    if (inference === undefined || engine === undefined) return null;
+    const turns = openTurns(config, inference, engine);
+    return { id, family, window, engine, inference, turns, prompts: await prompts.of(model) };
+  });
+  return new Catalog((await Promise.all(served)).filter((model) => model !== null));
+}
+
+function openTurns(config: Config, host: Host, { slots }: EngineModel): Turns {
+  const waitingMax = config.limits.inferQueue;
+  const turns = new Turns({ places: slots, waitingMax, serving: () => host.serving });
+  host.watch({ back: () => turns.pump(), lost: (error) => turns.refuseAll(error) });
+  return turns;
+}
+
+export function gauges(
+  config: Config,
+  engines: ReadonlyMap<string, Host>,
+  catalog: Catalog,
+): Pick<Gauges, 'models' | 'diskBytes' | 'diskFreeBytes' | 'memoryBytes'> {
+  return {
+    models: () =>
+      catalog.models.map(({ id, engine, turns }) => ({
+        model: id,
+        slots: engine.slots,
+        waiting: turns.waiting,
+      })),
+    diskBytes: seldom(limits.figuresAgeMs, async () => ({
+      records: await sizeBytes(join(config.dataDir, 'records.mdb')),
+      keys: await sizeBytes(join(config.dataDir, 'keys.mdb')),
+      snapshots: await sizeBytes(join(config.dataDir, 'engine')),
+    })),
+    diskFreeBytes: seldom(limits.figuresAgeMs, () => freeBytes(config.dataDir)),
+    memoryBytes: async () => {
+      const hosts = await Promise.all(
+        [...engines.values()].flatMap(({ pids }) => pids.map((pid) => residentBytes(pid))),
+      );
+      const inference = hosts.reduce((sum, bytes) => sum + bytes, 0);
+      return { main: process.memoryUsage.rss(), inference };
+    },
+  };
+}

@@ -1,0 +1,27 @@
+/**
+ * Owns the opening of the filters that the settings name, and of the review they make together.
+ * It must never open anything where no filter is named: then there is no review, and it costs nothing.
+ */
+import { Review } from '../chat/review.js';
+import { systemClock } from '../clock.js';
+import type { Filter } from '../plugin/contract.js';
+import { loadPlugin } from '../plugin/load.js';
+import type { Config } from '../settings/config.js';
+import type { Opened } from './opened.js';
+
+/** @throws Error that names the filter that cannot be opened, and why. */
+export async function openReview(
+  { review: { filters, failure }, limits }: Config,
+  report: (line: string) => void,
+  opened: Opened,
+): Promise<Review | null> {
+  const open: { name: string; filter: Filter }[] = [];
+  for (const { module, file } of filters) {
+    const plugin = await loadPlugin(module, 'filter');
+    const filter = await plugin.open({ file });
+    open.push({ name: plugin.name, filter: opened.add(filter, (part) => part.close()) });
+  }
+  if (open.length === 0) return null;
+  const waitMs = limits.filterMs;
+  return new Review({ filters: open, clock: systemClock, waitMs, failure, report });
+}

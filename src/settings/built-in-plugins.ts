@@ -1,0 +1,42 @@
+/**
+ * Owns the names of the built-in plugins and where each one's module is.
+ * It must never load a plugin.
+ */
+import { resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const folder = fileURLToPath(new URL('../../plugins/', import.meta.url));
+
+/** Name in the settings → module in the folder `plugins`. A name begins with its kind. */
+export const builtInPlugins: Readonly<Record<string, string>> = {
+  'engine-echo': 'engines/echo/index.js',
+  'engine-llama': 'engines/llama/index.js',
+  'engine-openai': 'engines/openai/index.js',
+  'extractor-doc': 'extractors/office/doc.js',
+  'extractor-docx': 'extractors/office/docx.js',
+  'extractor-epub': 'extractors/book/epub.js',
+  'extractor-html': 'extractors/markup/html.js',
+  'extractor-image': 'extractors/image/image.js',
+  'extractor-mobi': 'extractors/book/mobi.js',
+  'extractor-pdf': 'extractors/pdf/pdf.js',
+  'extractor-ppt': 'extractors/office/ppt.js',
+  'extractor-pptx': 'extractors/office/pptx.js',
+  'extractor-text': 'extractors/text/text.js',
+  'extractor-xls': 'extractors/office/xls.js',
+  'extractor-xlsx': 'extractors/office/xlsx.js',
+  'filter-words': 'filters/words/index.js',
+  'tokenizer-bytes': 'tokenizers/bytes/index.js',
+  'tokenizer-tiktoken': 'tokenizers/tiktoken/index.js',
+  'tokenizer-upstream': 'tokenizers/upstream/index.js',
+};
+
+/** @returns absolute path of the module, undefined where no built-in plugin has this name. */
+export function builtInPath(name: string): string | undefined {
+  const module = Object.hasOwn(builtInPlugins, name) ? builtInPlugins[name] : undefined;
+  return module === undefined ? undefined : resolve(folder, module);
+}
+
+/** @returns the built-in plugin's name for its own path; a path or package of somebody else as it is. */
+export function pluginName(module: string): string {
+  return Object.keys(builtInPlugins).find((name) => builtInPath(name) === module) ?? module;
+}

@@ -1,0 +1,137 @@
+/**
+ * Owns the log of a running service: a line for each request and each thing that went wrong, as JSON or for a person.
+ * It must never hold a key or the text of a message, so it takes only what reports are made of.
+ */
+import { destination, pino } from 'pino';
+import { tenthMs } from '../clock.js';
+import { limits } from '../limits/index.js';
+import {
+  faultText,
+  type Report,
+  type RequestReport,
+  reportText,
+  type TakeReport,
+} from './report.js';
+
+export interface ServiceLog {
+  /** What a part says in words. */
+  readonly line: (text: string) => void;
+  readonly report: TakeReport;
+}
+
+export interface LogOptions {
+  readonly level: string;
+  /** False: one line of text each, for a terminal. */
+  readonly json: boolean;
+}
+
+const STANDARD_ERROR = 2;
+/** Lines leave together: each write wakes another thread, which costs a busy service as much as ten lines. */
+const GATHER_BYTES = 32_768;
+const WRITE_BYTES_MAX = 131_072;
+const GATHER_MS = 100;
+
+/** What is still on its way when the process ends is written then. */
+export function openLog({ level, json }: LogOptions): ServiceLog {
+  // Not synchronous: a slow reader of the log must not hold up the requests.
+  const out = destination({
+    fd: STANDARD_ERROR,
+    sync: false,
+    minLength: GATHER_BYTES,
+    maxWrite: WRITE_BYTES_MAX,
+    periodicFlush: GATHER_MS,
+    maxLength: limits.logBufferBytesMax,
+  });
+  let lostLines = 0;
+  out.on('drop', (lines: string) => {
+    lostLines += lines.split('\n').length - 1;
+  });
+  // Whoever reads again learns what he has missed.
+  out.on('drain', () => {
+    if (lostLines === 0) return;
+    const line = `${lostLines} lines of the log were lost: nobody read it in time`;
+    lostLines = 0;
+    if (json) logger.warn({ type: 'notice', text: line });
+    else lines.write(`${line}\n`);
+  });
+  const lines = new TurnLines((text) => out.write(text));
+  process.once('exit', () => {
+    lines.leave();
+    out.flushSync();
+  });
+  const logger = pino({ level, base: null, timestamp: isoTime() }, lines);
+  const text = (name: 'error' | 'warn' | 'info', line: string) => {
+    if (logger.isLevelEnabled(name)) lines.write(`${line}\n`);
+  };
+  return {
+    line: (line) => (json ? logger.info(line) : text('info', line)),
+    report: (report) => {
+      const name = levelOf(report);
+      if (json) logger[name](fieldsOf(report));
+      else text(name, reportText(report));
+      // What went wrong must be there even if the process is killed next.
+      if (name === 'info') return;
+      lines.leave();
+      out.flush();
+    },
+  };
+}
+
+/** The lines of one turn of the event loop are handed on together: what counts and keeps bytes looks at each piece. */
+class TurnLines {
+  #lines: string[] = [];
+
+  constructor(readonly out: (text: string) => void) {}
+
+  write(line: string): void {
+    this.#lines.push(line);
+    if (this.#lines.length === 1) setImmediate(() => this.leave());
+  }
+
+  leave(): void {
+    if (this.#lines.length === 0) return;
+    const text = this.#lines.join('');
+    this.#lines = [];
+    this.out(text);
+  }
+}
+
+/** As pino's own, but made once a millisecond: many lines come in each. */
+function isoTime(): () => string {
+  let lastMs = 0;
+  let text = '';
+  return () => {
+    const nowMs = Date.now();
+    if (nowMs !== lastMs) text = `,"time":"${new Date(nowMs).toISOString()}"`;
+    lastMs = nowMs;
+    return text;
+  };
+}
+
+function levelOf(report: Report): 'error' | 'warn' | 'info' {
+  if (report.type === 'fault') return 'error';
+  if (report.type === 'worker-ended') return 'warn';
+  return report.type === 'request' && report.status >= 500 ? 'warn' : 'info';
+}
+
+function fieldsOf(report: Report): object {
+  if (report.type === 'request') return requestFields(report);
+  if (report.type === 'fault') return { ...report, fault: faultText(report.fault) };
+  return report;
+}
+
+/** The route's pattern, never the address that was called: an address may hold what its writer should not have put there. */
+function requestFields({ requestId, route, status, durationMs, note }: RequestReport): object {
+  const { account, chat, firstContentMs, errorType } = note;
+  return {
+    type: 'request',
+    requestId,
+    route: route === null ? null : `${route.method} ${route.path}`,
+    status,
+    account,
+    durationMs: tenthMs(durationMs),
+    ...(firstContentMs === null ? {} : { firstContentMs: tenthMs(firstContentMs) }),
+    ...(errorType === null ? {} : { errorType }),
+    ...(chat === null ? {} : { chat }),
+  };
+}

@@ -1,0 +1,154 @@
+/**
+ * Owns the proof that the doctor finds each fault it promises to find, and none on a good machine.
+ * It must never need a machine that is really broken where a value can stand for it.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import t, { type Test } from 'tap';
+import { type Finding, memoryFindings, nodeFinding } from '../../src/cli/doctor.js';
+import { builtInPath } from '../../src/settings/built-in-plugins.js';
+import { type Config, loadConfig } from '../../src/settings/config.js';
+import { LmdbStore } from '../../src/store/lmdb-store.js';
+
+// Many processes, one after the other, on a machine that may be busy.
+t.setTimeout(300_000);
+
+const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
+
+interface Examined {
+  readonly code: number | null;
+  readonly findings: readonly Finding[];
+}
+
+async function doctor(folder: string, env: Record<string, string>): Promise<Examined> {
+  const { PATH = '' } = process.env;
+  const own = { PATH, HOME: folder, PREFACE_ENGINE: 'echo', PREFACE_PORT: '0' };
+  const child = spawn(process.execPath, [cli, 'doctor', '--json'], { env: { ...own, ...env } });
+  let out = '';
+  child.stdout.on('data', (chunk: Buffer) => {
+    out += chunk.toString();
+  });
+  const [code] = (await once(child, 'close')) as [number | null];
+  return { code, findings: JSON.parse(out) as Finding[] };
+}
+
+/** The failures, each as `check: text → cure`. */
+function failures({ findings }: Examined): string[] {
+  const failed = findings.filter(({ state }) => state === 'fail');
+  return failed.map(({ check, text, cure }) => `${check}: ${text} → ${cure}`);
+}
+
+async function fails(t: Test, env: Record<string, string>, ...wanted: RegExp[]): Promise<void> {
+  const examined = await doctor(t.testdirName, env);
+  t.equal(examined.code, 1);
+  const found = failures(examined);
+  t.equal(found.length, 1, found.join('; '));
+  for (const text of wanted) t.match(found[0], text);
+}
+
+t.test('a good machine has nothing to cure', async (t) => {
+  const examined = await doctor(t.testdir({}), {});
+  t.same(failures(examined), []);
+  t.equal(examined.code, 0);
+  const checks = examined.findings.map(({ check }) => check);
+  t.same(checks, ['node', 'front end', 'settings', 'port', 'data', 'disk']);
+});
+
+t.test('the engine is tried where a model needs it', async (t) => {
+  const { findings } = await doctor(t.testdir({}), { PREFACE_ENGINE: 'llama' });
+  t.match(
+    findings.find(({ check }) => check === 'engine'),
+    { state: 'ok' },
+  );
+  t.match(
+    findings.find(({ check }) => check === 'weights'),
+    { state: 'warn', text: /is not there yet/, cure: /preface models pull/ },
+  );
+});
+
+t.test('wrong settings are a finding among the others', async (t) => {
+  t.testdir({});
+  await fails(t, { PREFACE_SLOTS: 'x' }, /^settings: setting PREFACE_SLOTS/);
+});
+
+t.test('a port in use is found', async (t) => {
+  t.testdir({});
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  const port = String((server.address() as AddressInfo).port);
+  await fails(
+    t,
+    { PREFACE_PORT: port },
+    /^port: /,
+    new RegExp(`127\\.0\\.0\\.1:${port}: EADDRINUSE`),
+    /PREFACE_PORT/,
+  );
+});
+
+t.test('an address of another machine is found', async (t) => {
+  t.testdir({});
+  await fails(t, { PREFACE_HOST: '192.0.2.1' }, /^port: .*EADDRNOTAVAIL → .*PREFACE_HOST/);
+});
+
+t.test('a data folder in use is found, and one that is no folder', async (t) => {
+  const folder = t.testdir({ file: '' });
+  const dataDir = join(folder, 'data');
+  mkdirSync(dataDir);
+  const store = await LmdbStore.open({ folder: dataDir });
+  t.teardown(() => store.close());
+  await fails(t, { PREFACE_DATA_DIR: dataDir }, /^data: .*in use/);
+  await fails(t, { PREFACE_DATA_DIR: join(folder, 'file/data') }, /^data: .*not a folder/);
+});
+
+t.test('damaged weights are found', async (t) => {
+  const folder = t.testdir({});
+  writeFileSync(join(folder, 'SmolLM2-135M-Instruct.Q4_1.gguf'), 'damaged');
+  const env = { PREFACE_ENGINE: 'llama', PREFACE_MODELS_DIR: folder };
+  await fails(t, env, /^weights: .*it has 7 bytes, wanted 98362432 → preface models pull --force/);
+});
+
+t.test('Node and glibc are judged by what the prebuilt addon needs', async (t) => {
+  const judge = (version: string, glibc: string | null, platform = 'linux') =>
+    nodeFinding({ version, glibc, platform, arch: 'x64' });
+  const rows: [version: string, glibc: string | null, state: Finding['state']][] = [
+    ['20.18.0', '2.27', 'ok'],
+    ['20.18.0', '2.26', 'fail'],
+    ['22.11.0', '2.36', 'fail'],
+    ['22.11.0', '2.38', 'ok'],
+    ['24.1.0', '2.9', 'fail'],
+    ['25.0.0', '2.41', 'ok'],
+    ['19.9.0', '2.38', 'fail'],
+    ['23.0.0', '2.38', 'fail'],
+    ['26.0.0', '2.41', 'fail'],
+    ['18.20.0', '2.38', 'fail'],
+    ['20.18.0', null, 'fail'],
+  ];
+  for (const [version, glibc, state] of rows) {
+    t.equal(judge(version, glibc).state, state, `Node ${version}, glibc ${glibc}`);
+  }
+  t.equal(judge('22.11.0', null, 'darwin').state, 'ok');
+  t.match(judge('22.11.0', '2.36').cure, 'use Node 20');
+});
+
+t.test('models that cannot fit are named', async (t) => {
+  const plugins = {
+    find: (kind: string, name: string) =>
+      builtInPath(`${kind}-${name}`) ?? builtInPath(name) ?? name,
+    builtIns: () => [],
+  };
+  const load = (env: Record<string, string>): Config => loadConfig({ flags: {}, env, plugins });
+  const small = { PREFACE_ENGINE: 'engine-llama', PREFACE_MEMORY: '1GiB' };
+  const findings = memoryFindings(load(small), 2 ** 40);
+  t.match(
+    findings.map(({ state, text }) => `${state} ${text}`),
+    [/^ok /, /^warn svc-v1-128k wants about 3\.5 GB/],
+  );
+  const large = load({ ...small, PREFACE_MEMORY: '64GiB' });
+  t.match(memoryFindings(large, 2 ** 30), [{ state: 'warn', cure: /PREFACE_MEMORY/ }]);
+  t.same(memoryFindings(load({ PREFACE_ENGINE: 'engine-echo' }), 2 ** 40), []);
+});

@@ -1,0 +1,185 @@
+/**
+ * Owns the proof that `users move` takes a user from one data folder to another by the command line alone.
+ * It must never touch the folders of the user who runs it.
+ */
+import { spawn } from 'node:child_process';
+import {
+  appendFileSync,
+  cpSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import t, { type Test } from 'tap';
+import { openService, type TestService, temporaryFolder } from '../support/service.js';
+
+// A process for each step, on a machine that may be busy.
+t.setTimeout(300_000);
+
+const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
+
+interface Ended {
+  readonly code: number | null;
+  readonly out: string;
+  readonly err: string;
+}
+
+async function preface(folder: string, dataDir: string, args: readonly string[]): Promise<Ended> {
+  const { PATH = '' } = process.env;
+  const env = { PATH, HOME: folder, PREFACE_DATA_DIR: dataDir };
+  const child = spawn(process.execPath, [cli, ...args], { env });
+  const ended = { out: '', err: '' };
+  child.stdout.on('data', (part: Buffer) => {
+    ended.out += part.toString();
+  });
+  child.stderr.on('data', (part: Buffer) => {
+    ended.err += part.toString();
+  });
+  const code = await new Promise<number | null>((resolve) => child.once('close', resolve));
+  return { code, ...ended };
+}
+
+interface Nodes {
+  readonly from: string;
+  readonly to: string;
+  readonly parcel: string;
+  readonly key: string;
+  /** A command on a data folder. */
+  on(dataDir: string, ...args: string[]): Promise<Ended>;
+  serve(dataDir: string): Promise<TestService>;
+}
+
+/** An old folder with carol and a cache, a tag and a file of hers; nothing runs on it. */
+async function openNodes(t: Test): Promise<Nodes> {
+  const folder = temporaryFolder(t);
+  const [from, to] = [join(folder, 'from'), join(folder, 'to')];
+  const on: Nodes['on'] = (dataDir, ...args) => preface(folder, dataDir, args);
+  const made = await on(from, 'keys', 'create', '--user', 'carol');
+  const key = made.out.trim();
+  const serve = (dataDir: string) => openService(t, { PREFACE_DATA_DIR: dataDir });
+  const service = await serve(from);
+  await fill(service, key);
+  await service.close();
+  return { from, to, parcel: join(folder, 'parcel'), key, on, serve };
+}
+
+function read(service: TestService, key: string, path: string, body?: unknown): Promise<Response> {
+  const method = body === undefined ? 'GET' : 'POST';
+  return service.call(method, path, body, { authorization: `Bearer ${key}` });
+}
+
+async function fill(service: TestService, key: string): Promise<void> {
+  const messages = [{ role: 'system', content: 'words of a cache' }];
+  const cache = { model: 'svc-v1', messages, tags: ['kept'] };
+  await (await read(service, key, '/caching', cache)).text();
+  const form = new FormData();
+  form.append('purpose', 'file-extract');
+  form.append('file', new Blob(['words of a file']), 'a.txt');
+  const headers = { authorization: `Bearer ${key}` };
+  await (await fetch(`${service.url}/files`, { method: 'POST', headers, body: form })).text();
+  await kept(service, key);
+}
+
+/** What she has, once its states have come to rest. */
+async function kept(service: TestService, key: string) {
+  const list = async (path: string) =>
+    ((await (await read(service, key, path)).json()) as { data: Record<string, string>[] }).data;
+  let caches = await list('/caching');
+  for (let look = 0; look < 500 && caches.some(({ status }) => status === 'pending'); look += 1) {
+    caches = await list('/caching');
+  }
+  const files = await list('/files');
+  const texts = files.map(async ({ id }) =>
+    (await read(service, key, `/files/${id}/content`)).text(),
+  );
+  return { caches, files, tags: await list('/caching/refs/tags'), texts: await Promise.all(texts) };
+}
+
+t.test('out, in and gone: three commands, and she has all of it elsewhere', async (t) => {
+  const { from, to, parcel, key, on, serve } = await openNodes(t);
+  const old = await serve(from);
+  const before = await kept(old, key);
+  t.match(before, { caches: [{ status: 'ready' }], tags: [{}], files: [{}] });
+  t.match(before.texts, [/words of a file/]);
+
+  const out = await on(from, 'users', 'move', 'carol', '--out', parcel);
+  t.match(out, { code: 0, err: '' });
+  t.match(out.out, /^carol: \d+ records and 2 blobs of files packed; suspended here\n$/);
+  t.equal((await read(old, key, '/caching')).status, 403, 'beside the running service');
+
+  const early = await on(from, 'users', 'move', 'carol', '--gone', parcel);
+  t.match(early, { code: 1, out: '', err: /^preface: .*\n$/ }, 'not while it runs');
+  await old.close();
+
+  const into = await on(to, 'users', 'move', 'carol', '--in', parcel);
+  t.match(into, { code: 0, err: '' });
+  const wanted = 'unpacked; start the service, then send the user here';
+  t.equal(into.out, out.out.replace('packed; suspended here', wanted));
+  const fresh = await serve(to);
+  t.same(await kept(fresh, key), before);
+  await fresh.close();
+
+  const gone = await on(from, 'users', 'move', 'carol', '--gone', parcel);
+  t.match(gone, { code: 0, err: '' });
+  t.match(gone.out, 'removed here; the account stays suspended');
+  t.same(readdirSync(join(from, 'files')), []);
+  t.equal((await on(from, 'caches', 'list', '--user', 'carol')).out, '');
+  const after = await serve(from);
+  t.equal((await read(after, key, '/caching')).status, 401, 'her key is no key here');
+  await after.close();
+});
+
+t.test('what cannot be done is refused in one line, and changes nothing', async (t) => {
+  const { from, to, parcel, key, on, serve } = await openNodes(t);
+  const refused = async (dataDir: string, args: readonly string[], why: RegExp) => {
+    const found = await on(dataDir, 'users', 'move', ...args);
+    t.equal(found.code, 1, args.join(' '));
+    t.equal(found.out, '');
+    t.match(found.err, why);
+    t.match(found.err, /^preface: [^\n]+\n$/);
+  };
+  await refused(from, ['carol'], /one of --out, --in and --gone is needed/);
+  await refused(from, ['carol', '--out', parcel, '--in', parcel], /one of --out, --in and --gone/);
+  await refused(to, ['carol', '--in', parcel], /is no whole package/);
+  t.equal((await on(from, 'users', 'move')).code, 2, 'a user is needed');
+  await refused(from, ['caroll', '--out', `${parcel}-of-nobody`], /there is no user "caroll"/);
+
+  t.equal((await on(from, 'users', 'move', 'carol', '--out', parcel)).code, 0);
+  for (const step of ['--in', '--gone']) {
+    await refused(to, ['nobody', step, parcel], /is the package of carol, not of nobody/);
+  }
+  const [cut, longer] = [`${parcel}-cut`, `${parcel}-longer`];
+  for (const damaged of [cut, longer]) cpSync(parcel, damaged, { recursive: true });
+  rmSync(join(cut, 'manifest.json'));
+  appendFileSync(join(longer, 'records.jsonl'), 'x');
+  const [lost, changed] = [`${parcel}-lost`, `${parcel}-changed`];
+  for (const damaged of [lost, changed]) cpSync(parcel, damaged, { recursive: true });
+  const [blob = ''] = readdirSync(join(parcel, 'files'));
+  rmSync(join(lost, 'files', blob));
+  writeFileSync(join(changed, 'files', blob), 'X');
+  const leading = `${parcel}-leading`;
+  cpSync(parcel, leading, { recursive: true });
+  const manifest = JSON.parse(readFileSync(join(parcel, 'manifest.json'), 'utf8'));
+  const out = { ...manifest, files: { '../records.mdb': '' } };
+  writeFileSync(join(leading, 'manifest.json'), JSON.stringify(out));
+  for (const step of ['--in', '--gone']) {
+    const dataDir = step === '--in' ? to : from;
+    await refused(dataDir, ['carol', step, cut], /is no whole package: it has no manifest\.json/);
+    for (const damaged of [longer, lost, changed]) {
+      await refused(dataDir, ['carol', step, damaged], /is damaged: pack the user again/);
+    }
+    await refused(dataDir, ['carol', step, leading], /or damaged: pack the user again/);
+  }
+  t.notOk(existsSync(join(to, 'files')), 'nothing came in');
+  t.equal(readdirSync(join(from, 'files')).length, 2, 'nothing went');
+
+  // The parcel itself is whole: what was refused has not spoilt it.
+  t.equal((await on(to, 'users', 'move', 'carol', '--in', parcel)).code, 0);
+  const service = await serve(to);
+  t.match((await kept(service, key)).texts, [/words of a file/]);
+  await service.close();
+});

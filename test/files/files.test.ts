@@ -1,0 +1,239 @@
+/** Owns the proof of what files do with time and with readers that fail: waiting, trying again, giving up, and quotas. */
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { systemRandom } from '../../src/clock.js';
+import { ApiError } from '../../src/errors.js';
+import { Files } from '../../src/files/files.js';
+import { limits } from '../../src/limits/index.js';
+import type { Extraction, ExtractionRequest } from '../../src/pool/extraction.js';
+import type { ExtractResult } from '../../src/pool/messages.js';
+import { Blobs } from '../../src/store/blobs.js';
+import { MemoryStore } from '../../src/store/memory-store.js';
+import { eventually } from '../support/raw-client.js';
+import { SimulatedClock } from '../support/simulated-clock.js';
+
+type Act = (request: ExtractionRequest) => Promise<ExtractResult> | ExtractResult;
+
+const never = new AbortController().signal;
+const document = { fileType: 'text/plain', title: '', pages: 1, bytes: 6 };
+const read: Act = ({ target }) => {
+  writeFileSync(target, '"text"');
+  return { type: 'extracted', document };
+};
+const overloaded: Act = () => {
+  throw new ApiError('overloaded', {}, { retryAfterMs: 1000 });
+};
+const broken: Act = () => {
+  throw new Error('no process');
+};
+
+/** Files whose documents are read as `acts` say, one after the other; the last of them goes on. */
+async function world(t: Test, acts: readonly Act[], max = { count: 10, bytes: 1000 }) {
+  const folder = mkdtempSync(join(tmpdir(), 'preface-files-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const clock = new SimulatedClock();
+  const begun: ExtractionRequest[] = [];
+  const faults: unknown[] = [];
+  const extraction: Pick<Extraction, 'extract' | 'hasRoom'> = {
+    hasRoom: () => true,
+    async extract(request, control) {
+      begun.push(request);
+      const act = acts[Math.min(begun.length, acts.length) - 1] ?? read;
+      return await new Promise((resolve, reject) => {
+        if (control?.signal) control.signal.onabort = () => reject(control.signal?.reason);
+        Promise.resolve(request).then(act).then(resolve, reject);
+      });
+    },
+  };
+  const disk = await Blobs.open(folder);
+  const files = new Files({
+    store: new MemoryStore(),
+    blobs: disk,
+    extraction,
+    clock,
+    newBytes: systemRandom,
+    report: (fault) => faults.push(fault),
+    max: () => max,
+  });
+  t.teardown(() => files.close());
+  return { files, clock, begun, faults, blobs: () => readdirSync(folder), disk };
+}
+
+/** What the attempt `at`, counted from 1, is followed by: no more, so that one step of the clock is one attempt. */
+function delayAfterMs(at: number): number {
+  return Math.min(limits.extractionRetryMs * 2 ** (at - 1), limits.extractionRetryMsMax);
+}
+
+async function add(files: Files, text = 'bytes', owner = 'alice'): Promise<string> {
+  const upload = await files.begin(owner, 0);
+  try {
+    await upload.write(Buffer.from(text));
+    return (await upload.keep('a.txt')).id;
+  } finally {
+    await upload.end();
+  }
+}
+
+t.test('who waits longer than may be is told to come back, and finds the text later', async (t) => {
+  let finish = () => {};
+  const slow: Act = (request) =>
+    new Promise((resolve) => {
+      finish = () => resolve(read(request));
+    });
+  const { files, clock, begun } = await world(t, [slow]);
+  const id = await add(files);
+  const refusal = files.extracted('alice', id, never).then(
+    () => null,
+    (cause: unknown) => cause as ApiError,
+  );
+  t.ok(await eventually(() => begun.length === 1));
+  await clock.advance(limits.contentWaitMsMax - 1);
+  const waiting = files.extracted('alice', id, never);
+  await clock.advance(1);
+  const error = await refusal;
+  t.match(error, { row: 'unavailable', status: 503 });
+  t.match(error?.extra, { retryAfterMs: limits.uploadRetryMs });
+  finish();
+  t.match(
+    await waiting,
+    { progress: { status: 'ok', document } },
+    'who came later goes on waiting',
+  );
+  t.equal(begun.length, 1);
+});
+
+t.test('an extraction without room is tried until there is some', async (t) => {
+  const tries = 12;
+  const { files, clock, begun, faults } = await world(t, [
+    ...Array.from({ length: tries }, () => overloaded),
+    read,
+  ]);
+  const id = await add(files);
+  const done = files.extracted('alice', id, never);
+  for (let at = 1; at <= tries; at += 1) {
+    t.ok(await eventually(() => begun.length === at && clock.timerCount > 1));
+    await clock.advance(delayAfterMs(at));
+  }
+  t.match(await done, { progress: { status: 'ok' } });
+  t.equal(begun.length, tries + 1);
+  t.same(faults, [], 'that is nobody’s fault');
+});
+
+t.test(
+  'a reader that breaks is tried again later and later, and then is the verdict',
+  async (t) => {
+    const { files, clock, begun, faults } = await world(t, [broken, broken, read, broken]);
+    const lucky = await add(files);
+    for (let at = 1; at <= 2; at += 1) {
+      t.ok(await eventually(() => begun.length === at && clock.timerCount > 0));
+      await clock.advance(delayAfterMs(at) - 1);
+      t.equal(begun.length, at, 'not before its time');
+      await clock.advance(1);
+    }
+    t.match(await files.extracted('alice', lucky, never), { progress: { status: 'ok' } });
+    t.equal(faults.length, 2, 'each is reported');
+
+    const before = begun.length;
+    const unlucky = await add(files, 'other bytes');
+    const done = files.extracted('alice', unlucky, never);
+    for (let at = 1; at < limits.extractionAttemptsMax; at += 1) {
+      t.ok(await eventually(() => begun.length === before + at && clock.timerCount > 1));
+      await clock.advance(delayAfterMs(at));
+    }
+    t.match(await done, { progress: { status: 'error', reason: 'its reader broke 5 times' } });
+    t.equal(begun.length, before + limits.extractionAttemptsMax);
+  },
+);
+
+t.test(
+  'a file that is deleted while it waits for another attempt is not tried again',
+  async (t) => {
+    const { files, clock, begun, blobs } = await world(t, [overloaded, read]);
+    const id = await add(files);
+    t.ok(await eventually(() => begun.length === 1 && clock.timerCount > 0));
+    await files.delete('alice', id);
+    await clock.advance(10 * limits.extractionRetryMsMax);
+    t.equal(begun.length, 1);
+    t.same(blobs(), []);
+  },
+);
+
+t.test('uploads at once never pass the bounds of count and bytes, in any order', async (t) => {
+  const { files, blobs } = await world(t, [read], { count: 10, bytes: 1000 });
+  const sizes = [300, 90, 500, 10, 250, 400, 60, 120, 700, 40, 5, 330, 15, 80, 600, 20];
+  for (let round = 0; round < 3; round += 1) {
+    const made = await Promise.allSettled(sizes.map((size) => add(files, 'x'.repeat(size))));
+    const kept = made.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
+    const held = kept.map((id) => files.get('alice', id).bytes);
+    t.ok(held.length > 0 && held.length <= 10, `${held.length} files`);
+    t.ok(sum(held) <= 1000, `${sum(held)} bytes`);
+    for (const each of made) {
+      if (each.status === 'rejected') t.match(each.reason, { row: /^file(Count|Total)$/ });
+    }
+    await Promise.all(kept.map((id) => files.extracted('alice', id, never)));
+    await Promise.all(kept.map((id) => files.delete('alice', id)));
+    t.same(blobs(), [], 'a refused one leaves nothing, and a deleted one');
+  }
+  const last = await add(files, 'x'.repeat(1000));
+  t.equal(files.get('alice', last).bytes, 1000, 'all that was taken was given back');
+});
+
+/** Alike in length and sample: they differ in one byte between two sampled stretches. */
+function alike(mark: string): string {
+  return `${'x'.repeat(150 * 1024)}${mark}${'x'.repeat(40 * 1024)}`;
+}
+
+t.test('contents that differ where no sample looks are read each for itself', async (t) => {
+  let open = () => {};
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  const gated: Act = async (request) => {
+    await opened;
+    return await read(request);
+  };
+  const { files, begun, faults } = await world(t, [gated], { count: 10, bytes: 4 ** 12 });
+  const ids = [await add(files, alike('a')), await add(files, alike('b'))];
+  ids.push(await add(files, alike('a')));
+  t.ok(await eventually(() => begun.length === 2), 'the second does not wait for the first');
+  open();
+  for (const id of ids) await files.extracted('alice', id, never);
+  t.equal(begun.length, 2, 'the third has the text of the first');
+  for (const mark of ['b', 'a']) {
+    await files.extracted('alice', await add(files, alike(mark)), never);
+    t.equal(begun.length, 2, `${mark} is found behind those that are alike`);
+  }
+  await files.extracted('alice', await add(files, alike('c')), never);
+  t.equal(begun.length, 3);
+  t.same(faults, []);
+});
+
+t.test('a file that is deleted while it is compared does not wait for the other', async (t) => {
+  const waiting: Act = () => new Promise(() => {});
+  const { files, begun, blobs } = await world(t, [waiting], { count: 10, bytes: 4 ** 13 });
+  const text = 'x'.repeat(4 * 1024 * 1024);
+  const id = await add(files, text);
+  t.ok(await eventually(() => begun.length === 1));
+  for (let round = 0; round < 5; round += 1) await files.delete('alice', await add(files, text));
+  t.equal(begun.length, 1);
+  t.same(blobs(), [`${id}.source`]);
+});
+
+t.test('where texts cannot be shared, equal bytes are read again', async (t) => {
+  const { files, begun, faults, disk } = await world(t, [read]);
+  disk.share = async () => {
+    throw Object.assign(new Error('no links here'), { code: 'EPERM' });
+  };
+  for (let round = 1; round <= 2; round += 1) {
+    const record = await files.extracted('alice', await add(files), never);
+    t.match(record, { progress: { status: 'ok' } });
+    t.equal(begun.length, round);
+  }
+  t.match(faults, [{ code: 'EPERM' }]);
+});
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, each) => total + each, 0);
+}

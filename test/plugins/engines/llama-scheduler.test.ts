@@ -1,0 +1,86 @@
+/**
+ * What a prompt or a prefill may take from streams: counted in batches by a clock that only evaluations move.
+ */
+import t from 'tap';
+import type { Lane } from '../../../plugins/engines/llama/lane.js';
+import { Scheduler } from '../../../plugins/engines/llama/scheduler.js';
+import type { Stations } from '../../../plugins/engines/llama/stations.js';
+
+interface Work {
+  /** Streams that have a token to come. */
+  streams: number;
+  /** Chunks that are left of its prompts. */
+  chunks: number;
+  readonly chunkMs: number;
+  readonly batchMs: number;
+}
+
+/** Ends when the prompts are evaluated, or after so many batches where there are none. */
+async function run(lanes: readonly Work[], batchesMax = Number.POSITIVE_INFINITY) {
+  const done = { nowMs: 0, batches: 0, chunks: 0, chunksInARow: 0 };
+  let chunkRow = 0;
+  const fakes = lanes.map((work) => ({
+    ready: () => Array.from({ length: work.streams }),
+    get hasPrefill() {
+      return work.chunks > 0;
+    },
+    prefill: async () => {
+      work.chunks -= 1;
+      done.nowMs += work.chunkMs;
+      done.chunks += 1;
+      done.chunksInARow = Math.max(done.chunksInARow, ++chunkRow);
+    },
+    decode: async () => {
+      done.nowMs += work.batchMs;
+      done.batches += 1;
+      chunkRow = 0;
+    },
+  }));
+  const over = () => lanes.every(({ chunks }) => chunks === 0) || done.batches >= batchesMax;
+  const ended = new Promise<void>((resolve) => {
+    const stations = {
+      onChange: () => {},
+      lanes: () => fakes as unknown as Lane[],
+      settle: async () => {},
+      admit: async () => {},
+      guard: (lane: Lane, step: (lane: Lane) => Promise<void>) => step(lane),
+      close: async () => {},
+      get idle() {
+        if (over()) resolve();
+        return over();
+      },
+    };
+    new Scheduler(stations as unknown as Stations, () => done.nowMs).wake();
+  });
+  await ended;
+  return done;
+}
+
+const THIRD = 1 / 3;
+
+for (const chunkMs of [5, 40, 250, 2_000]) {
+  t.test(`streams keep two thirds of their batches beside chunks of ${chunkMs} ms`, async (t) => {
+    const batchMs = 20;
+    const beside = await run([{ streams: 3, chunks: 200, chunkMs, batchMs }]);
+    t.equal(beside.chunks, 200);
+    const share = (beside.batches * batchMs) / beside.nowMs;
+    t.ok(share >= 1 - THIRD, `${share.toFixed(3)} of the batches they have alone`);
+    t.equal(beside.chunksInARow, 1, 'never two chunks without a batch between them');
+    t.ok(share <= 0.9, 'and the prompt gets on');
+  });
+}
+
+t.test('two models that prefill take no more together', async (t) => {
+  const work = { chunks: 100, chunkMs: 60, batchMs: 20 };
+  const both = await run([
+    { ...work, streams: 1 },
+    { ...work, streams: 0 },
+  ]);
+  t.equal(both.chunks, 200);
+  t.ok((both.batches * 20) / both.nowMs >= 1 - THIRD);
+});
+
+t.test('without streams, or with readers that all wait, a prompt has all the time', async (t) => {
+  const alone = await run([{ streams: 0, chunks: 50, chunkMs: 100, batchMs: 20 }]);
+  t.match(alone, { nowMs: 5_000, batches: 0, chunks: 50 });
+});

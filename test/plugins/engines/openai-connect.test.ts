@@ -1,0 +1,119 @@
+/** Owns what an engine makes of upstreams that take no connection, and of the dialect that SGLang wants. */
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { Worker } from 'node:worker_threads';
+import t, { type Test } from 'tap';
+import { chunk, done, FakeUpstream, finish, streams } from '../../support/fake-upstream.js';
+import {
+  failure,
+  never,
+  openRemote,
+  prefillTask,
+  request,
+  run,
+  says,
+  task,
+  textOf,
+  upstream,
+} from '../../support/remote-engine.js';
+
+/**
+ * Listens and never accepts: its thread stands still as soon as it listens, and only the kernel takes what fits into
+ * the backlog.
+ */
+const DEAF = `
+const { parentPort, workerData } = require('node:worker_threads');
+const server = require('node:net').createServer();
+server.listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => {
+  parentPort.postMessage(server.address().port);
+  Atomics.wait(new Int32Array(workerData), 0, 0);
+});`;
+/** What Linux lets in beside a backlog of 1: from then on it drops who asks. */
+const TAKEN = 2;
+
+async function openDeaf(t: Test): Promise<string> {
+  const worker = new Worker(DEAF, { eval: true, workerData: new SharedArrayBuffer(4) });
+  t.teardown(() => worker.terminate());
+  const [port] = (await once(worker, 'message')) as [number];
+  for (let i = 0; i < TAKEN; i += 1) {
+    const socket: Socket = connect(port, '127.0.0.1');
+    t.teardown(() => socket.destroy());
+    await once(socket, 'connect');
+    // It is reset when the thread ends.
+    socket.on('error', () => {});
+  }
+  return `http://127.0.0.1:${port}/v1`;
+}
+
+// Elsewhere a full backlog is another thing.
+const skip = process.platform !== 'linux' && 'a backlog that is full drops who asks on Linux only';
+
+t.test('an upstream that never accepts: its bound ends the wait', { skip }, async (t) => {
+  const url = await openDeaf(t);
+  const waits = { connectMs: 200, firstByteMs: 120_000, silenceMs: 120_000 };
+  const engine = await openRemote(t, { upstreams: [upstream(url)], ...waits });
+  const beganMs = performance.now();
+  const found = await failure(engine);
+  const tookMs = performance.now() - beganMs;
+  t.match(found, { code: 'unavailable', retryAfterMs: 1000 });
+  t.match(found?.message, 'does not take connections in time');
+  t.notMatch(found?.message, '127.0.0.1', 'and does not say where it looked');
+  t.ok(tookMs > waits.connectMs && tookMs < 30_000, `${tookMs} ms, tries and all`);
+  const prefill = engine.prefill(prefillTask(), never.signal);
+  await t.rejects(prefill, { code: 'unavailable' }, 'nor is a prefix made');
+});
+
+t.test('beside one that accepts it is passed over', { skip }, async (t) => {
+  const fake = await FakeUpstream.open(t);
+  const upstreams = [upstream(await openDeaf(t)), upstream(fake.url)];
+  const engine = await openRemote(t, { upstreams, connectMs: 200, firstByteMs: 120_000 });
+  for (let i = 0; i < 4; i += 1) t.equal(textOf(await run(engine, task())), 'hello');
+  t.equal(fake.chats.length, 4);
+});
+
+async function openSglang(t: Test) {
+  const fake = await FakeUpstream.open(t);
+  fake.ownedBy = 'sglang';
+  const engine = await openRemote(t, { upstreams: [upstream(fake.url)] });
+  return { fake, engine };
+}
+
+t.test('SGLang is told that what it would sample by itself is off', async (t) => {
+  const { fake, engine } = await openSglang(t);
+  await run(engine, task());
+  t.match(fake.chats[0]?.body, { top_k: -1, min_p: 0, repetition_penalty: 1 });
+  t.notOk('repeat_penalty' in (fake.chats[0]?.body ?? {}), 'as it spells it');
+  t.notOk('continue_final_message' in (fake.chats[0]?.body ?? {}), 'and nothing is continued');
+  const plain = await FakeUpstream.open(t);
+  const other = await openRemote(t, { upstreams: [upstream(plain.url)] });
+  await run(other, task());
+  for (const name of ['top_k', 'min_p', 'repetition_penalty', 'cache_salt']) {
+    t.notOk(name in (plain.chats[0]?.body ?? {}), `${name} only to who knows it`);
+  }
+});
+
+t.test('SGLang continues a message by flags, and what it says is all new', async (t) => {
+  const { fake, engine } = await openSglang(t);
+  const messages = [says('user', 'q'), says('assistant', 'so')];
+  fake.acts = [streams([chunk('so'), chunk(' on'), finish, done], 'end')];
+  const events = await run(engine, task({ conversation: request({ messages, partial: true }) }));
+  t.equal(textOf(events), 'so on', 'it repeats nothing, so nothing is left out');
+  const body = fake.chats[0]?.body;
+  t.match(body, { continue_final_message: true, add_generation_prompt: false });
+  t.same(body?.messages, [
+    { role: 'user', content: 'q' },
+    { role: 'assistant', content: 'so' },
+  ]);
+});
+
+t.test('SGLang keeps owners apart by a salt, in chats and prefixes alike', async (t) => {
+  const { fake, engine } = await openSglang(t);
+  for (const owner of ['alice', 'bob', 'alice']) await run(engine, task({ owner }));
+  // The fake reports no token as cached: all that counts here is what it was asked.
+  await engine.prefill(prefillTask({ owner: 'bob' }), never.signal).catch(() => {});
+  const [first, second, third, prefix] = fake.chats.map(({ body }) => String(body.cache_salt));
+  t.match(first, /^[0-9a-f]{32}$/);
+  t.not(first, second);
+  t.equal(first, third);
+  t.equal(prefix, second);
+});

@@ -1,0 +1,452 @@
+/** Owns what an engine makes of upstreams that stall, break, refuse, redirect, lie or are not there. */
+import { once } from 'node:events';
+import t, { type Test } from 'tap';
+import { limits } from '../../../src/limits/index.js';
+import {
+  answers,
+  chunk,
+  done,
+  event,
+  FakeUpstream,
+  finish,
+  opens,
+  says as saysStatus,
+  streams,
+} from '../../support/fake-upstream.js';
+import {
+  control,
+  failure,
+  never,
+  openRemote,
+  prefillTask,
+  request,
+  run,
+  says,
+  task,
+  textOf,
+  upstream,
+} from '../../support/remote-engine.js';
+
+const bad = { error: { message: 'no room\nfor key-of-upstream', type: 'x' } };
+
+async function open(t: Test, over: Parameters<typeof openRemote>[1] = {}) {
+  const fake = await FakeUpstream.open(t);
+  const engine = await openRemote(t, { upstreams: [upstream(fake.url)], ...over });
+  return { fake, engine };
+}
+
+t.test('the key goes to the upstream and nowhere else, in no body', async (t) => {
+  const { fake, engine } = await open(t);
+  await run(engine, task());
+  const [chat] = fake.chats;
+  t.equal(chat?.headers.authorization, 'Bearer key-of-upstream');
+  t.equal(chat?.url, '/v1/chat/completions');
+  t.notMatch(JSON.stringify(chat?.body), 'key-of-upstream');
+  t.notMatch(JSON.stringify(chat?.body), 'alice');
+});
+
+t.test('a redirect is not followed, and takes no key along', async (t) => {
+  const other = await FakeUpstream.open(t);
+  const { fake, engine } = await open(t);
+  for (const status of [301, 302, 307, 308]) {
+    fake.acts = [saysStatus(status, '', { location: `${other.url}/chat/completions` })];
+    const found = await failure(engine);
+    t.equal(found?.code, 'unavailable');
+    t.match(found?.message, `redirect (${status})`);
+  }
+  t.equal(other.chats.length, 0);
+  t.equal(fake.chats.length, 4, 'nor tried again');
+});
+
+t.test('before the first byte it is tried again, after it never', async (t) => {
+  const { fake, engine } = await open(t);
+  for (const status of [429, 503, 502]) {
+    fake.acts = [saysStatus(status, bad), answers('at last')];
+    t.equal(textOf(await run(engine, task())), 'at last', `${status}`);
+  }
+  fake.acts = [(_, response) => void response.destroy(), answers('at last')];
+  t.equal(textOf(await run(engine, task())), 'at last', 'a connection that is cut');
+  const before = fake.chats.length;
+  fake.acts = [streams([chunk('some ')], 'cut'), answers('never')];
+  const found = await failure(engine);
+  t.match(found?.message, 'broke off its answer');
+  t.equal(found?.code, undefined);
+  t.equal(fake.chats.length, before + 1);
+});
+
+t.test('tries are bounded, and the last failure is told', async (t) => {
+  const { fake, engine } = await open(t);
+  fake.acts = [saysStatus(503, bad)];
+  t.match(await failure(engine), { code: 'unavailable', retryAfterMs: 1000 });
+  t.equal(fake.chats.length, limits.upstreamAttemptsMax);
+});
+
+t.test('retry-after is obeyed where it is soon, and handed on where it is not', async (t) => {
+  const { fake, engine } = await open(t);
+  fake.acts = [saysStatus(429, bad, { 'retry-after-ms': '300' }), answers('ok')];
+  const startedMs = performance.now();
+  t.equal(textOf(await run(engine, task())), 'ok');
+  t.ok(performance.now() - startedMs >= 290);
+  fake.acts = [saysStatus(429, bad, { 'retry-after': '17' })];
+  t.match(await failure(engine), { code: 'overloaded', retryAfterMs: 17_000 });
+  t.equal(fake.chats.length, 3);
+});
+
+t.test('what the client did wrong is told to the client, without our key', async (t) => {
+  const { fake, engine } = await open(t);
+  fake.acts = [saysStatus(400, bad)];
+  const found = await failure(engine);
+  t.equal(found?.code, 'refused');
+  t.match(found?.message, 'the upstream refuses the request: no room for …');
+  fake.acts = [saysStatus(400, 'x'.repeat(100_000))];
+  t.ok(((await failure(engine))?.message.length ?? 1000) < 1000);
+  for (const status of [401, 403, 404]) {
+    fake.acts = [saysStatus(status, bad)];
+    const ours = await failure(engine);
+    t.equal(ours?.code, 'unavailable');
+    t.notMatch(ours?.message, 'no room');
+  }
+  t.equal(fake.chats.length, 5, 'and nothing is tried again');
+});
+
+t.test('silence ends: before the first byte, and in the middle', async (t) => {
+  const { fake, engine } = await open(t, { firstByteMs: 150, silenceMs: 150 });
+  fake.acts = [() => {}];
+  t.match((await failure(engine))?.message, 'did not begin to answer within 150 ms');
+  fake.acts = [(_, response) => opens(response).flushHeaders()];
+  t.match((await failure(engine))?.message, 'did not begin to answer', 'a head is no answer');
+  fake.acts = [streams([chunk('some ')], 'stall')];
+  t.match((await failure(engine))?.message, 'no byte for 150 ms');
+  await Promise.all(fake.chats.map(({ gone }) => gone));
+  t.pass('and each connection is given up');
+});
+
+t.test('a reader that pauses is not taken for silence of the upstream', async (t) => {
+  const { fake, engine } = await open(t, { silenceMs: 150 });
+  fake.acts = [streams([chunk('a '), chunk('b '), finish, done], 'end')];
+  const events = engine.generate(task(), never)[Symbol.asyncIterator]();
+  await events.next();
+  await events.next();
+  await new Promise((resolve) => setTimeout(resolve, 400));
+  t.match(await events.next(), { value: { type: 'text', text: 'b ' } });
+});
+
+t.test('a slow reader holds up the upstream, not memory', async (t) => {
+  const { fake, engine } = await open(t);
+  let written = 0;
+  const big = chunk('x'.repeat(64_000));
+  fake.acts = [
+    async ({ gone }, response) => {
+      opens(response);
+      let left = false;
+      void gone.then(() => {
+        left = true;
+      });
+      while (!left && written < 500) {
+        written += 1;
+        if (!response.write(big)) await Promise.race([once(response, 'drain'), gone]);
+      }
+    },
+  ];
+  const events = engine.generate(task(), never)[Symbol.asyncIterator]();
+  await events.next();
+  await events.next();
+  let seen = -1;
+  while (seen !== written) {
+    seen = written;
+    await new Promise((resolve) => setTimeout(resolve, 200));
+  }
+  t.ok(written < 400, `${written} of 500 chunks were written`);
+  await events.return?.();
+  await fake.chats[0]?.gone;
+});
+
+t.test('what is no answer is refused', async (t) => {
+  const { fake, engine } = await open(t);
+  const cases: [string, string[], RegExp][] = [
+    ['no JSON', ['data: {"choices": [\n\n'], /no JSON object/],
+    ['null', ['data: null\n\n'], /no JSON object/],
+    ['a number', ['data: 17\n\n'], /no JSON object/],
+    ['an end without an end', [chunk('a'), done], /has no end/],
+    ['nothing at all', [], /has no end/],
+    ['another choice', [chunk('a', { index: 7 })], /has a choice 7/],
+    ['an error event', [chunk('a'), event(bad)], /broke off its answer: no room for …/],
+    ['a giant line', [`data: ${'x'.repeat(limits.upstreamEventBytesMax + 10)}`], /longer than/],
+    ['endless lines', [`data: ${'yyyyyyyyyyyy\ndata: '.repeat(200_000)}`], /longer than/],
+  ];
+  for (const [name, parts, message] of cases) {
+    fake.acts = [streams(parts, 'end')];
+    t.match((await failure(engine))?.message, message, name);
+  }
+  fake.acts = [saysStatus(200, { choices: [] })];
+  t.match((await failure(engine))?.message, 'does not stream');
+});
+
+t.test('what is unusual but well is taken', async (t) => {
+  const { fake, engine } = await open(t);
+  const crlf = `: ping\r\nevent: message\r\nid: 7\r\n${chunk('a').trimEnd()}\r\n\r\n`;
+  const parts = [crlf, ...chunk('ü€😀').split(/(?=€)/), event({ choices: null }), finish];
+  fake.acts = [streams(parts, 'end')];
+  const events = await run(engine, task());
+  t.equal(textOf(events), 'aü€😀', 'without a [DONE], cut inside a character');
+  t.notOk(
+    events.some(({ type }) => type === 'usage'),
+    'no figure is made up',
+  );
+  t.match(events.at(-1), { type: 'finished', reason: 'stop' });
+});
+
+t.test('a connection serves many answers', async (t) => {
+  const { fake, engine } = await open(t);
+  const ports = new Set<number>();
+  for (let i = 0; i < 20; i += 1) {
+    await run(engine, task());
+    for (const socket of fake.sockets) ports.add(socket.remotePort ?? 0);
+  }
+  t.equal(fake.chats.length, 20);
+  t.ok(ports.size <= 3, `${ports.size} connections`);
+});
+
+t.test('who is told to stop stops the upstream, at any moment', async (t) => {
+  const { fake, engine } = await open(t);
+  for (const act of [() => {}, streams([chunk('a ')], 'stall')]) {
+    fake.acts = [act];
+    const abort = new AbortController();
+    const count = fake.chats.length;
+    const running = (async () => {
+      for await (const each of engine.generate(task(), control(abort))) void each;
+    })();
+    while (fake.chats.length === count) await new Promise((resolve) => setTimeout(resolve, 5));
+    abort.abort();
+    await running;
+    await fake.chats.at(-1)?.gone;
+  }
+  t.pass('both are gone');
+});
+
+t.test('usage is what the upstream counted', async (t) => {
+  const { fake, engine } = await open(t);
+  fake.acts = [answers('hello', 16)];
+  const events = await run(engine, task());
+  t.match(
+    events.find(({ type }) => type === 'usage'),
+    { promptTokens: 30, reusedTokens: 16, completionTokens: [5] },
+  );
+});
+
+t.test('several tool calls are put together from their parts', async (t) => {
+  const { fake, engine } = await open(t);
+  const part = (index: number, name: string | null, text: string) =>
+    event({
+      choices: [
+        {
+          index: 0,
+          delta: {
+            tool_calls: [
+              {
+                index,
+                ...(name ? { id: 'i', type: 'function' } : {}),
+                function: { name, arguments: text },
+              },
+            ],
+          },
+        },
+      ],
+    });
+  const end = event({ choices: [{ index: 0, delta: {}, finish_reason: 'tool_calls' }] });
+  const parts = [part(0, 'f', ''), part(0, null, '{"a"'), part(1, 'g', '{}'), part(0, null, ':1}')];
+  fake.acts = [streams([...parts, end, done], 'end')];
+  const tools = [{ name: 'f', description: null, parameters: null }];
+  const conversation = request({ tools, toolChoice: { type: 'required' } });
+  const events = await run(engine, task({ conversation }));
+  t.match(
+    events.filter(({ type }) => type === 'call'),
+    [
+      { name: 'f', arguments: '{"a":1}' },
+      { name: 'g', arguments: '{}' },
+    ],
+  );
+  t.equal(fake.chats[0]?.body.tool_choice, 'required');
+  fake.acts = [streams(Array(200).fill(part(0, 'f', 'x'.repeat(9000))), 'end')];
+  t.match((await failure(engine))?.message, 'tool calls are longer');
+});
+
+t.test('a server is asked in its own way, an unknown one only in OpenAI’s', async (t) => {
+  const sampling = {
+    temperature: 0.5,
+    topP: 0.9,
+    presencePenalty: 0,
+    frequencyPenalty: 1,
+    seed: 7,
+  };
+  const conversation = request({
+    messages: [says('user', 'q'), says('assistant', 'so')],
+    partial: true,
+    stop: ['1', '2', '3', '4', '5'],
+  });
+  const bodies = new Map<string, Record<string, unknown>>();
+  for (const server of ['fake', 'vllm', 'llamacpp', 'preface']) {
+    const fake = await FakeUpstream.open(t);
+    fake.ownedBy = server;
+    const engine = await openRemote(t, { upstreams: [upstream(fake.url)] });
+    await run(engine, task({ sampling, conversation }));
+    bodies.set(server, { ...fake.chats[0]?.body });
+  }
+  const plain = bodies.get('fake');
+  t.same(
+    Object.keys(plain ?? {}).sort((a, b) => (a < b ? -1 : 1)),
+    [
+      ...['frequency_penalty', 'max_tokens', 'messages', 'model', 'seed', 'stop', 'stream'],
+      ...['stream_options', 'temperature', 'top_p'],
+    ],
+  );
+  t.same(plain?.stop, ['1', '2', '3', '4']);
+  t.match(bodies.get('vllm'), {
+    ...{ top_k: -1, min_p: 0, repetition_penalty: 1 },
+    ...{ continue_final_message: true, add_generation_prompt: false },
+  });
+  t.match(bodies.get('vllm')?.cache_salt, /^[0-9a-f]{32}$/);
+  t.match(bodies.get('llamacpp'), { top_k: 0, min_p: 0 });
+  t.match(bodies.get('preface')?.messages, [{ role: 'user' }, { partial: true }]);
+});
+
+t.test('what a continued answer repeats is left out, and nothing else', async (t) => {
+  const { fake, engine } = await open(t);
+  const repeating = await FakeUpstream.open(t);
+  repeating.ownedBy = 'llamacpp';
+  const other = await openRemote(t, { upstreams: [upstream(repeating.url)] });
+  const messages = [says('user', 'q'), says('assistant', 'so far')];
+  const asked = task({ conversation: request({ messages, partial: true }) });
+  const cases: [string[], string][] = [
+    [['so far and on'], ' and on'],
+    [['so', ' fa', 'r', ' and'], ' and'],
+    [['so', ' what'], 'so what'],
+    [['so'], 'so'],
+    [[' and on'], ' and on'],
+    [['so far', 'so far'], 'so far'],
+  ];
+  for (const [parts, rest] of cases) {
+    fake.acts = [streams([...parts.map((part) => chunk(part)), finish, done], 'end')];
+    repeating.acts = fake.acts;
+    t.equal(textOf(await run(other, asked)), rest, parts.join('|'));
+    t.equal(textOf(await run(engine, asked)), parts.join(''), 'another server repeats nothing');
+  }
+});
+
+t.test('owners have prefixes of their own where the upstream can keep them apart', async (t) => {
+  const fake = await FakeUpstream.open(t);
+  fake.ownedBy = 'vllm';
+  const engine = await openRemote(t, { upstreams: [upstream(fake.url)] });
+  for (const owner of ['alice', 'bob', 'alice']) await run(engine, task({ owner }));
+  const [first, second, third] = fake.chats.map(({ body }) => body.cache_salt);
+  t.not(first, second);
+  t.equal(first, third);
+});
+
+t.test('a prefix is made by one-token calls, and ready when the upstream reports it', async (t) => {
+  const { fake, engine } = await open(t);
+  fake.acts = [answers('x', 0), answers('x', 29)];
+  t.same(await engine.prefill(prefillTask(), never.signal), {
+    tokens: 20,
+    bytes: 0,
+    evaluatedTokens: 30,
+  });
+  t.equal(fake.chats.length, 2);
+  t.match(fake.chats[0]?.body, { max_tokens: 1, messages: [{ role: 'system' }, { role: 'user' }] });
+  fake.acts = [answers('x', 29)];
+  t.match(await engine.prefill(prefillTask(), never.signal), { evaluatedTokens: 0 });
+  t.equal(fake.chats.length, 3);
+  fake.acts = [answers('x', 0)];
+  await t.rejects(engine.prefill(prefillTask(), never.signal), {
+    message: /of 30 tokens it reports 0 as cached/,
+  });
+  fake.acts = [saysStatus(200, { usage: { prompt_tokens: 30, completion_tokens: 1 } })];
+  await t.rejects(engine.prefill(prefillTask(), never.signal), { message: /reports no prompt_to/ });
+});
+
+t.test(
+  'what a chat saved is what the upstream reports of the prefix, and no token more',
+  async (t) => {
+    const { fake, engine } = await open(t);
+    const conversation = request({
+      messages: [says('system', 'prefix'), says('user', 'q')],
+      prefixMessages: 1,
+    });
+    const asked = task({ snapshot: { name: 'p1', tokens: 20 }, conversation });
+    const figures = async (cachedFirst: number, cachedThen: number) => {
+      fake.acts = [answers('x', cachedFirst), answers('hello', cachedThen)];
+      const events = await run(engine, asked);
+      return events
+        .map((each) => ('reusedTokens' in each ? each.reusedTokens : null))
+        .filter((n) => n !== null);
+    };
+    t.same(await figures(29, 28), [20, 27], 'a hit: all but what the look evaluated itself');
+    t.same(await figures(0, 28), [0, 0], 'not there: made on the way, and nothing saved');
+  },
+);
+
+t.test('a replica that is not there is skipped, and comes back', async (t) => {
+  const [first, second] = [await FakeUpstream.open(t), await FakeUpstream.open(t)];
+  first.acts = [answers('first')];
+  second.acts = [answers('second')];
+  const upstreams = [upstream(first.url), upstream(second.url)];
+  const engine = await openRemote(t, { upstreams, healthMs: 50 });
+  const heard = async () => {
+    const texts = new Set<string>();
+    for (let i = 0; i < 6; i += 1) texts.add(textOf(await run(engine, task())));
+    return texts;
+  };
+  t.equal((await heard()).size, 2);
+  first.lives = false;
+  first.acts = [saysStatus(503, bad)];
+  t.same([...(await heard())], ['second'], 'while it is down nobody notices');
+  const { length } = first.chats;
+  t.same([...(await heard())], ['second']);
+  t.ok(first.chats.length <= length + 1, 'nor is it asked');
+  first.lives = true;
+  first.acts = [answers('first')];
+  for (let i = 0; i < 200 && !(await heard()).has('first'); i += 1);
+  t.equal((await heard()).size, 2);
+});
+
+t.test('with every replica gone the answer is a plain one', async (t) => {
+  const fake = await FakeUpstream.open(t);
+  const { url } = fake;
+  await fake.close();
+  const engine = await openRemote(t, { upstreams: [upstream(url), upstream(`${url}/x`)] });
+  const found = await failure(engine);
+  t.match(found, { code: 'unavailable', retryAfterMs: 1000 });
+  t.notMatch(found?.message, '127.0.0.1', 'and does not say where it looked');
+});
+
+t.test('a prefix has its own replica, others go where there is least to do', async (t) => {
+  const fakes = await Promise.all([1, 2, 3].map(() => FakeUpstream.open(t)));
+  const engine = await openRemote(t, { upstreams: fakes.map(({ url }) => upstream(url)) });
+  for (const fake of fakes) fake.acts = [answers('x', 29)];
+  const conversation = request({ prefixMessages: 0 });
+  const counts = () => fakes.map(({ chats }) => chats.length);
+  const homes = new Set<number>();
+  for (let i = 0; i < 24; i += 1) {
+    const name = `p${i}`;
+    const before = counts();
+    await engine.prefill(prefillTask({ snapshot: name }), never.signal);
+    await run(engine, task({ snapshot: { name, tokens: 20 }, conversation }));
+    const grew = counts().flatMap((count, at) => (count > (before[at] ?? 0) ? [at] : []));
+    t.equal(grew.length, 1, 'prefill and chat go to one replica');
+    homes.add(grew[0] ?? -1);
+  }
+  t.equal(homes.size, 3, 'and every replica has some');
+  for (const fake of fakes) {
+    fake.chats.length = 0;
+    fake.acts = [() => {}];
+  }
+  const abort = new AbortController();
+  const busy = Array.from({ length: 6 }, async () => {
+    for await (const each of engine.generate(task(), control(abort))) void each;
+  });
+  while (counts().reduce((a, b) => a + b) < 6)
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  t.same(counts(), [2, 2, 2]);
+  abort.abort();
+  await Promise.all(busy);
+});

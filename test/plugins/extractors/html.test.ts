@@ -1,0 +1,109 @@
+/** Owns the proof that a web page is read as a browser shows it, whatever its writer left open. */
+import t from 'tap';
+import plugin from '../../../plugins/extractors/markup/html.js';
+import { documentBounds } from '../../../src/pool/extraction.js';
+import { testExtractor } from '../../contract/extractor.js';
+
+const page = `<!-- saved --><!DOCTYPE html>
+<html><head><title>The &amp; Harbour</title><style>p { color: red }</style>
+<script>document.write('<p>written</p>')</script></head>
+<body><svg><title>Icon</title></svg><template><p>cloned</p></template>
+<h1>Opening&nbsp;hours</h1><p>The light is <b>kept</b> by K&uuml;nzli.
+<p>It burns &#x4E00; night long.
+<ul><li>oil<li>rope</ul><ol start="3"><li>wake</ol>
+<table><tr><th>day</th><th>hours</th></tr><tr><td>Mon</td><td>9 &lt; 17</td></tr></table>
+<pre>a  b
+c</pre><p>the end`;
+
+const document = (text: string | Uint8Array, filename = 'a.html') => ({
+  bytes: Buffer.from(text as string),
+  filename,
+});
+
+async function read(text: string | Uint8Array, filename?: string): Promise<string> {
+  const extractor = await plugin.open({ bounds: documentBounds, languages: [] });
+  const source = document(text, filename);
+  const claim = extractor.accepts(source);
+  if (claim === null) return 'not claimed';
+  let all = '';
+  for await (const { text } of extractor.extract(source, claim)) all += text;
+  return all;
+}
+
+testExtractor(t, {
+  plugin,
+  documents: [
+    {
+      bytes: Buffer.from(page),
+      filename: 'page.html',
+      fileType: 'text/html',
+      words: ['Opening hours', 'is kept by Künzli.', 'burns 一 night', 'oil', 'rope', '3. wake'],
+      pages: 1,
+      title: 'The & Harbour',
+    },
+    {
+      bytes: Buffer.from('<p>a part of a page</p>'),
+      filename: 'PART.HTM',
+      fileType: 'text/html',
+      ground: 'name',
+      words: ['a part of a page'],
+    },
+  ],
+});
+
+t.test('what is not shown is not read, and what stands apart has lines of its own', async (t) => {
+  const text = await read(page);
+  t.notMatch(text, /written|cloned|color|Icon|saved/);
+  const lines = text.split('\n');
+  t.ok(
+    lines.some((line) => /^#* ?Opening\shours$/.test(line)),
+    text,
+  );
+  for (const line of ['day\thours', 'Mon\t9 < 17', 'a  b', 'c', 'the end']) {
+    t.ok(lines.includes(line), line);
+  }
+});
+
+t.test('what stands for scripts and pictures is read in their place', async (t) => {
+  const body =
+    '<noscript><p>No script runs.</p></noscript><p>The<img alt="lamp &amp; oil" src=x>burns.';
+  t.equal(
+    await read(`<!doctype html>${body}<img alt=""><img src=y>`),
+    'No script runs.\n\nThe lamp & oil burns.',
+  );
+});
+
+t.test('source code that looks like a page is not a page', async (t) => {
+  const extractor = await plugin.open({ bounds: documentBounds, languages: [] });
+  t.equal(extractor.accepts(document('<!doctype html><?php ?>', 'a.php')), null);
+  t.equal(extractor.accepts(document('plain', 'a.txt')), null);
+  t.match(extractor.accepts(document('<?xml version="1.0"?><html><p>x', 'a.xhtml')), {
+    fileType: 'application/xhtml+xml',
+    ground: 'content',
+  });
+});
+
+t.test('the encoding is what the bytes are, else what the page says', async (t) => {
+  const sjis = Buffer.concat([
+    Buffer.from('<html><head><meta charset="Shift_JIS"></head><body><p>'),
+    Buffer.from([0x93, 0xfa, 0x96, 0x7b]),
+  ]);
+  t.equal(await read(sjis), '日本');
+  const gbk = Buffer.concat([
+    Buffer.from('<meta http-equiv=Content-Type content="text/html; charset=gb2312"><p>'),
+    Buffer.from([0xb1, 0xb1, 0xbe, 0xa9]),
+  ]);
+  t.equal(await read(gbk), '北京');
+  t.equal(await read('<meta charset=iso-8859-1><p>Künzli'), 'Künzli');
+  t.equal(await read(Buffer.from('\ufeff<p>grün</p>', 'utf16le')), 'grün');
+  const jis = '<meta charset=iso-2022-jp><p>\x1b$B\x46\x7c\x4b\x5c\x1b(B';
+  t.equal(await read(jis), '日本');
+});
+
+t.test('markup without an end costs no more than its bound', async (t) => {
+  await t.rejects(read('<div>'.repeat(60_000)), { code: 'bound' });
+  t.match(await read(`${'<p>'.repeat(60_000)}x`), 'x');
+  t.match(await read(`${'</div>'.repeat(60_000)}x`), 'x');
+  t.match(await read(`<p>x<!--${'<!--'.repeat(100_000)}`), 'x');
+  t.match(await read(`<p ${'a '.repeat(100_000)}>x`), 'x');
+});

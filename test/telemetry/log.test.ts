@@ -1,0 +1,25 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+
+const MIB = 2 ** 20;
+
+t.test('a log that nobody reads holds a bounded part of it, and says what was lost', async (t) => {
+  const writer = fileURLToPath(new URL('../support/log-writer.js', import.meta.url));
+  const child = spawn(process.execPath, [writer], { stdio: ['pipe', 'pipe', 'pipe'] });
+  t.teardown(() => child.kill('SIGKILL'));
+  // It is held up until it is read: 40 MB were written.
+  child.stderr.pause();
+  const [said] = (await once(child.stdout, 'data')) as [Buffer];
+  t.ok(Number(said.toString()) < 150 * MIB, `${said.toString().trim()} bytes resident`);
+  let read = '';
+  child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
+    read += chunk;
+  });
+  child.stderr.resume();
+  while (!/lines of the log were lost/.test(read)) await once(child.stderr, 'data');
+  const lost = Number(/(\d+) lines of the log were lost/.exec(read)?.[1]);
+  t.ok(lost > 20_000 && lost < 40_000, `${lost} lost`);
+  t.ok(read.split('\n').length > 1_000, 'the others are there');
+});
