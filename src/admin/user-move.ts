@@ -1,10 +1,11 @@
 /**
- * Owns the move of one user from one data folder to another: what is packed, unpacked, and at last removed.
+ * Owns the move of one user from one data folder to another: packing, unpacking, and removing what was moved.
  * It must never let two nodes serve the user at once, nor remove anything that another node does not have.
  *
- * `pack` suspends the user and works beside the running service; `unpack` and `remove` want the service of their data
- * folder stopped. Each may be interrupted and run again: a package without its manifest is none, a record that is there
- * already is left alone, and the user is active on the new node only after all else is on its disk.
+ * A bundle is a folder with all records and files of one user. `pack` makes it: it suspends the user and works beside
+ * the running service. `unpack` and `remove` need the service of their data folder stopped. Each step may be interrupted
+ * and run again: a bundle is complete once it has a manifest, records that exist already are left alone, and the user
+ * becomes active on the new node only after everything else is on its disk.
  */
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream, existsSync } from 'node:fs';
@@ -38,7 +39,7 @@ const PRIVATE = { folder: 0o700, file: 0o600 };
 interface Manifest {
   readonly format: number;
   readonly user: string;
-  /** Before the move: what he is again after it. */
+  /** The account state before the move, restored after it. */
   readonly state: AccountStateName;
   readonly records: number;
   readonly sha256: string;
@@ -51,7 +52,7 @@ export interface MoveNote {
   readonly files: number;
 }
 
-/** @throws Error that says why; a package that is whole already is left as it is. */
+/** @throws Error that says why; a bundle that is complete already is left as it is. */
 export async function pack(config: Config, user: string, target: string): Promise<MoveNote> {
   const folder = resolve(target);
   await mkdir(join(folder, FILES), { recursive: true, mode: PRIVATE.folder });
@@ -96,12 +97,12 @@ export async function unpack(config: Config, user: string, source: string): Prom
   } finally {
     await stores.close();
   }
-  // Last: only now this node answers him.
+  // Last: this node serves the user from here on.
   await setState(config, user, manifest.state);
   return noteOf(manifest);
 }
 
-/** Takes away what the package holds. @throws Error while the service runs, and for what has changed since. */
+/** Removes what the bundle holds. @throws Error while the service runs, and when the user has records that the bundle lacks. */
 export async function remove(config: Config, user: string, source: string): Promise<MoveNote> {
   const folder = resolve(source);
   const manifest = await readManifest(folder, user);
@@ -118,7 +119,7 @@ export async function remove(config: Config, user: string, source: string): Prom
     const strange = now.find((record) => !packed.has(JSON.stringify(record.key)));
     if (strange !== undefined) {
       throw new Error(
-        `${user} has ${strange.key.slice(0, 2).join(' ')} here, which ${folder} has not: nothing was removed`,
+        `${user} has ${strange.key.slice(0, 2).join(' ')} here, which ${folder} does not have: nothing was removed`,
       );
     }
     const blobs = [...blobsOf(now)];
@@ -133,7 +134,7 @@ export async function remove(config: Config, user: string, source: string): Prom
 
 // ------------------------------------------------------------------- states
 
-/** @throws Error for a name that has neither key nor anything else here: a misspelt one would be suspended for nothing. */
+/** @throws Error for a name without a key and without records: a misspelt name would be suspended for nothing. */
 async function assertKnown(config: Config, user: string): Promise<void> {
   if (config.apiKeys.some((key) => key.user === user)) return;
   const stores = openStores(config, false);
@@ -145,7 +146,7 @@ async function assertKnown(config: Config, user: string): Promise<void> {
   throw new Error(`there is no user ${JSON.stringify(user)}; \`preface users list\` shows them`);
 }
 
-/** Noted before it is done, so that a second run still knows what the first one found. */
+/** The state is written down before it is changed, so that a second run still knows the original one. */
 async function suspend(config: Config, user: string, folder: string): Promise<AccountStateName> {
   const file = join(folder, 'state.json');
   if (!existsSync(file)) {
@@ -162,7 +163,7 @@ async function setState(config: Config, user: string, state: AccountStateName): 
   );
 }
 
-/** Until what was under way when he was suspended has ended, or would end as an error anyway. */
+/** Waits until the requests that were running at the suspension have ended. */
 async function quiet(stores: Stores, user: string): Promise<void> {
   const endMs = performance.now() + limits.moveWaitMsMax;
   let before = versionsOf(stores, user);
@@ -172,7 +173,7 @@ async function quiet(stores: Stores, user: string): Promise<void> {
     if (now === before) return;
     if (performance.now() > endMs) {
       throw new Error(
-        `what ${user} has is still changing: run this again when his requests have ended`,
+        `the records of ${user} are still changing: run this again when all requests of ${user} have ended`,
       );
     }
     before = now;
@@ -209,7 +210,7 @@ function openStores({ dataDir: folder }: Config, exclusive: boolean): OpenStores
   };
 }
 
-// ------------------------------------------------------------------ package
+// ------------------------------------------------------------------- bundle
 
 async function writeRecords(stores: Stores, user: string, folder: string) {
   const hash = createHash('sha256');
@@ -235,7 +236,7 @@ async function* readRecords(folder: string): AsyncGenerator<PackedRecord> {
   }
 }
 
-/** Records and files, byte for byte: what is not there is taken in by nobody, and removed nowhere. */
+/** Checks records and files byte for byte: a damaged bundle is neither unpacked nor a reason to remove anything. */
 async function assertWhole(folder: string, { sha256, files }: Manifest): Promise<void> {
   const blobs = Object.entries(files).map(([name, hash]) => [join(FILES, name), hash] as const);
   for (const [name, hash] of [[RECORDS, sha256] as const, ...blobs]) {
@@ -252,18 +253,19 @@ async function hashOf(path: string): Promise<string> {
 
 async function readManifest(folder: string, user: string): Promise<Manifest> {
   const file = join(folder, MANIFEST);
-  if (!existsSync(file)) throw new Error(`${folder} is no whole package: it has no ${MANIFEST}`);
+  if (!existsSync(file))
+    throw new Error(`${folder} is not a complete bundle: it has no ${MANIFEST}`);
   const manifest = JSON.parse(await readFile(file, 'utf8')) as Manifest;
   assertReadable(folder, Buffer.from(String(manifest.format)));
-  // One of an earlier version says nothing of its files, and no name of a blob leads out of the folder.
+  // A manifest of an earlier version does not list its files. A blob name must not lead out of the folder.
   if (!Object.keys(manifest.files ?? { '/': '' }).every((name) => BLOB.test(name))) {
     throw new Error(`${folder} is of an earlier version, or damaged: pack the user again`);
   }
   if (manifest.user === user) return manifest;
-  throw new Error(`${folder} is the package of ${manifest.user}, not of ${user}`);
+  throw new Error(`${folder} is the bundle of ${manifest.user}, not of ${user}`);
 }
 
-/** Whole under its name and on the disk, or not there; its name is there for good after `synced` of its folder. */
+/** The blob appears under its name only when all of it is on disk; the name itself is durable after `synced` of the folder. */
 async function placeBlob(from: string, to: string): Promise<void> {
   if (existsSync(to)) return;
   await copyFile(from, `${to}.part`);

@@ -1,6 +1,6 @@
 /**
- * Owns which records are one user's, and how each of them is put into another store and taken out of one.
- * It must never carry what only one node can know: indexes are made anew, and prefixes are prefilled anew.
+ * Owns which records belong to one user, and how each of them is put into a store and removed from one.
+ * It must never move what belongs to one node alone: indexes are rebuilt, and prefixes are prefilled again.
  */
 import { cacheKeys, creationChanges, idOf, indexChanges } from '../caches/records.js';
 import { tagChanges, tagKeys } from '../caches/tags.js';
@@ -24,7 +24,7 @@ export interface PackedRecord {
   readonly value: Uint8Array;
 }
 
-/** Records that are no index, in the order in which they have to be put: what is named before what names it. */
+/** All records but indexes, in the order in which they have to be put: a record comes before those that refer to it. */
 export function* packedRecords(stores: Stores, user: string): Generator<PackedRecord> {
   const { records, shared } = stores;
   for (const entry of walk(records, fileKeys.owned(user))) {
@@ -44,7 +44,7 @@ export function* packedRecords(stores: Stores, user: string): Generator<PackedRe
   if (grant !== undefined) yield { ...grant, key: GRANT };
 }
 
-/** The store of keys has accounts too: this key stands for the one there. */
+/** Both stores have a record under `['account', user]`: in a bundle, this key stands for the one in the store of keys. */
 const GRANT: StoreKey = ['grant'];
 
 function* packed(store: Store, key: StoreKey): Generator<PackedRecord> {
@@ -70,14 +70,14 @@ export function* blobsOf(records: Iterable<PackedRecord>): Generator<string> {
   }
 }
 
-/** A record that is there is left alone: it came with an earlier run. @throws Error where it is somebody else's. */
+/** A record that exists is left alone: an earlier run put it. @throws Error when it belongs to another user. */
 export async function putRecord(
   { records, shared }: Stores,
   user: string,
   { key, value }: PackedRecord,
   keepMs: number,
 ): Promise<void> {
-  // He may have been here before: what he is granted came with him.
+  // The user may have been on this node before: the grants in the bundle are the current ones.
   if (key[0] === GRANT[0]) {
     return await commit(shared, [{ type: 'put', key: ['account', user], value }]);
   }
@@ -107,7 +107,7 @@ function changesOf(
   return [{ type: 'put', key, value }];
 }
 
-/** Its prefix was on the other node: here it is prefilled anew. */
+/** The prefilled prefix stayed on the other node: this node prefills it again. */
 function arriving(record: CacheRecord): CacheRecord {
   if (record.status !== 'ready') return record;
   return { ...record, status: 'pending', generation: record.generation + 1 };
@@ -117,21 +117,21 @@ async function put(store: Store, key: StoreKey, value: Uint8Array): Promise<void
   if (store.get(key) === null) await commit(store, [{ type: 'put', key, value }]);
 }
 
-/** @throws Error for an id that two users would have. */
+/** @throws Error for an id that belongs to another user. */
 function assertOwned(value: Uint8Array, user: string, key: StoreKey): void {
   const { owner } = decodeRecord<{ owner?: string }>(value);
   if (owner === undefined || owner === user) return;
   throw new Error(`${key.join(' ')} is another user's here`);
 }
 
-/** With all that the record implies. The bytes of a prefix are freed at the next start. */
+/** Removes the record and its index entries. The bytes of a prefilled prefix are freed at the next start. */
 export async function removeRecord(
   { records, shared }: Stores,
   { key, value }: PackedRecord,
   keepMs: number,
 ): Promise<void> {
   if (key[0] === 'key') return await commit(shared, [{ type: 'remove', key }]);
-  // Stays, suspended: so a request that is sent here by mistake is told why it is refused.
+  // The suspended account stays: a request that is sent here by mistake is told why it is refused.
   if (key[0] === GRANT[0]) return;
   await commit(records, [{ type: 'remove', key }, ...impliedBy(key, value, keepMs)]);
 }
@@ -149,5 +149,6 @@ function impliedBy(key: StoreKey, value: Uint8Array, keepMs: number): readonly S
 }
 
 async function commit(store: Store, changes: readonly StoreChange[]): Promise<void> {
-  if (!(await store.commit(changes))) throw new Error('a record changed meanwhile: run this again');
+  if (!(await store.commit(changes)))
+    throw new Error('another process changed a record: run this again');
 }

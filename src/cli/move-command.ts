@@ -15,9 +15,18 @@ const steps = {
 export function addMove(users: Command): void {
   command(users, 'move', 'move a user to another data folder, step by step', ['dataDir'])
     .argument('<user>')
-    .option('--out <folder>', 'first, on the old node: suspend the user and pack all he has')
-    .option('--in <folder>', 'then, on the new node while its service is stopped: take him in')
-    .option('--gone <folder>', 'at last, on the old node while its service is stopped: remove him')
+    .option(
+      '--out <folder>',
+      'first, on the old node: suspend the user and pack all their data into a bundle',
+    )
+    .option(
+      '--in <folder>',
+      'then, on the new node while its service is stopped: unpack the bundle',
+    )
+    .option(
+      '--gone <folder>',
+      'last, on the old node while its service is stopped: remove what the bundle holds',
+    )
     .action(moveUser);
 }
 
@@ -25,7 +34,7 @@ async function moveUser(user: string, flags: Flags): Promise<void> {
   const given = Object.keys(steps).filter((name) => flags[name] !== undefined);
   const [name] = given as (keyof typeof steps)[];
   if (name === undefined || given.length > 1) {
-    throw new Error('one of --out, --in and --gone is needed, with the folder of the package');
+    throw new Error('one of --out, --in and --gone is needed, with the folder of the bundle');
   }
   const step = steps[name];
   const { [step.verb]: act } = await import('../admin/user-move.js');

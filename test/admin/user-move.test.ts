@@ -102,28 +102,28 @@ async function newNodes(t: Test) {
   await withSharedFile(from.config, ({ grants }) =>
     grants.change('alice', (stored) => ({ ...stored, rpm: 500 })),
   );
-  return { from, to, key, parcel: join(folder, 'parcel') };
+  return { from, to, key, bundle: join(folder, 'bundle') };
 }
 
 t.test('caches, tags, files, keys, grants and use go along; others stay', async (t) => {
-  const { from, to, key, parcel } = await newNodes(t);
+  const { from, to, key, bundle } = await newNodes(t);
   await fill(from, key);
   await fill(from, 'other-key');
   const before = await settled(from, key);
   const others = await settled(from, 'other-key');
   await (await from.call(key, 'POST', '/chat/completions', said('used'))).text();
 
-  const packed = await pack(from.config, 'alice', parcel);
+  const packed = await pack(from.config, 'alice', bundle);
   t.match(await (await from.call(key, 'GET', '/caching')).json(), {
     error: { type: 'exceeded_current_quota_error' },
   });
-  t.same(await pack(from.config, 'alice', parcel), packed, 'a second run finds it whole');
+  t.same(await pack(from.config, 'alice', bundle), packed, 'a second run finds it whole');
 
   await to.start();
-  await t.rejects(unpack(to.config, 'alice', parcel), /use|run|lock/i, 'not while it runs');
+  await t.rejects(unpack(to.config, 'alice', bundle), /use|run|lock/i, 'not while it runs');
   await to.stop();
-  await unpack(to.config, 'alice', parcel);
-  await unpack(to.config, 'alice', parcel);
+  await unpack(to.config, 'alice', bundle);
+  await unpack(to.config, 'alice', bundle);
   await to.start();
   const after = await settled(to, key);
   t.same(after, before, 'with the same ids, states, tags and text');
@@ -142,10 +142,10 @@ t.test('caches, tags, files, keys, grants and use go along; others stay', async 
   t.equal((found.data as unknown[]).length, 1, 'indexes are made anew');
 
   await from.stop();
-  await remove(from.config, 'alice', parcel);
-  await remove(from.config, 'alice', parcel);
+  await remove(from.config, 'alice', bundle);
+  await remove(from.config, 'alice', bundle);
   await from.start();
-  t.equal((await from.call(key, 'GET', '/caching')).status, 401, 'his key is no key here');
+  t.equal((await from.call(key, 'GET', '/caching')).status, 401, 'the key is unknown here');
   t.same(await settled(from, 'other-key'), others, 'others keep what they have');
   const { length } = readdirSync(join(from.config.dataDir, 'files'));
   t.equal(length, 2, 'source and text of the other user alone');
@@ -154,38 +154,41 @@ t.test('caches, tags, files, keys, grants and use go along; others stay', async 
 });
 
 t.test('a step that was interrupted is run again', async (t) => {
-  const { from, to, key, parcel } = await newNodes(t);
+  const { from, to, key, bundle } = await newNodes(t);
   await fill(from, key);
   const before = await settled(from, key);
-  await pack(from.config, 'alice', parcel);
-  // As if it had been ended before its last step, after he was suspended.
-  rmSync(join(parcel, 'manifest.json'));
-  await t.rejects(unpack(to.config, 'alice', parcel), /no whole package/);
-  writeFileSync(join(parcel, 'records.jsonl'), 'half');
-  await pack(from.config, 'alice', parcel);
-  const lines = readFileSync(join(parcel, 'records.jsonl'));
-  appendFileSync(join(parcel, 'records.jsonl'), 'x');
-  await t.rejects(unpack(to.config, 'alice', parcel), /is damaged/);
-  writeFileSync(join(parcel, 'records.jsonl'), lines);
-  await t.rejects(unpack(to.config, 'bob', parcel), /the package of alice/);
-  await unpack(to.config, 'alice', parcel);
+  await pack(from.config, 'alice', bundle);
+  // As if it had been ended before its last step, after the user was suspended.
+  rmSync(join(bundle, 'manifest.json'));
+  await t.rejects(unpack(to.config, 'alice', bundle), /not a complete bundle/);
+  writeFileSync(join(bundle, 'records.jsonl'), 'half');
+  await pack(from.config, 'alice', bundle);
+  const lines = readFileSync(join(bundle, 'records.jsonl'));
+  appendFileSync(join(bundle, 'records.jsonl'), 'x');
+  await t.rejects(unpack(to.config, 'alice', bundle), /is damaged/);
+  writeFileSync(join(bundle, 'records.jsonl'), lines);
+  await t.rejects(unpack(to.config, 'bob', bundle), /the bundle of alice/);
+  await unpack(to.config, 'alice', bundle);
   await to.start();
-  t.same(await settled(to, key), before, 'active again as he was before the first run');
+  t.same(await settled(to, key), before, 'active again as before the first run');
   await to.stop();
   await from.stop();
 });
 
-t.test('what came after the package is never removed', async (t) => {
-  const { from, key, parcel } = await newNodes(t);
+t.test('what came after the bundle is never removed', async (t) => {
+  const { from, key, bundle } = await newNodes(t);
   await fill(from, key);
   await settled(from, key);
-  await pack(from.config, 'alice', parcel);
+  await pack(from.config, 'alice', bundle);
   await withSharedFile(from.config, ({ grants }) =>
     grants.change('alice', (stored) => ({ ...stored, state: 'active' })),
   );
   await fill(from, key);
   await from.stop();
-  await t.rejects(remove(from.config, 'alice', parcel), /which .* has not: nothing was removed/);
+  await t.rejects(
+    remove(from.config, 'alice', bundle),
+    /which .* does not have: nothing was removed/,
+  );
   await from.start();
   t.equal((await settled(from, key)).caches.length, 6);
   await from.stop();

@@ -46,7 +46,7 @@ async function preface(folder: string, dataDir: string, args: readonly string[])
 interface Nodes {
   readonly from: string;
   readonly to: string;
-  readonly parcel: string;
+  readonly bundle: string;
   readonly key: string;
   /** A command on a data folder. */
   on(dataDir: string, ...args: string[]): Promise<Ended>;
@@ -64,7 +64,7 @@ async function openNodes(t: Test): Promise<Nodes> {
   const service = await serve(from);
   await fill(service, key);
   await service.close();
-  return { from, to, parcel: join(folder, 'parcel'), key, on, serve };
+  return { from, to, bundle: join(folder, 'bundle'), key, on, serve };
 }
 
 function read(service: TestService, key: string, path: string, body?: unknown): Promise<Response> {
@@ -100,22 +100,22 @@ async function kept(service: TestService, key: string) {
 }
 
 t.test('out, in and gone: three commands, and she has all of it elsewhere', async (t) => {
-  const { from, to, parcel, key, on, serve } = await openNodes(t);
+  const { from, to, bundle, key, on, serve } = await openNodes(t);
   const old = await serve(from);
   const before = await kept(old, key);
   t.match(before, { caches: [{ status: 'ready' }], tags: [{}], files: [{}] });
   t.match(before.texts, [/words of a file/]);
 
-  const out = await on(from, 'users', 'move', 'carol', '--out', parcel);
+  const out = await on(from, 'users', 'move', 'carol', '--out', bundle);
   t.match(out, { code: 0, err: '' });
   t.match(out.out, /^carol: \d+ records and 2 blobs of files packed; suspended here\n$/);
   t.equal((await read(old, key, '/caching')).status, 403, 'beside the running service');
 
-  const early = await on(from, 'users', 'move', 'carol', '--gone', parcel);
+  const early = await on(from, 'users', 'move', 'carol', '--gone', bundle);
   t.match(early, { code: 1, out: '', err: /^preface: .*\n$/ }, 'not while it runs');
   await old.close();
 
-  const into = await on(to, 'users', 'move', 'carol', '--in', parcel);
+  const into = await on(to, 'users', 'move', 'carol', '--in', bundle);
   t.match(into, { code: 0, err: '' });
   const wanted = 'unpacked; start the service, then send the user here';
   t.equal(into.out, out.out.replace('packed; suspended here', wanted));
@@ -123,7 +123,7 @@ t.test('out, in and gone: three commands, and she has all of it elsewhere', asyn
   t.same(await kept(fresh, key), before);
   await fresh.close();
 
-  const gone = await on(from, 'users', 'move', 'carol', '--gone', parcel);
+  const gone = await on(from, 'users', 'move', 'carol', '--gone', bundle);
   t.match(gone, { code: 0, err: '' });
   t.match(gone.out, 'removed here; the account stays suspended');
   t.same(readdirSync(join(from, 'files')), []);
@@ -134,7 +134,7 @@ t.test('out, in and gone: three commands, and she has all of it elsewhere', asyn
 });
 
 t.test('what cannot be done is refused in one line, and changes nothing', async (t) => {
-  const { from, to, parcel, key, on, serve } = await openNodes(t);
+  const { from, to, bundle, key, on, serve } = await openNodes(t);
   const refused = async (dataDir: string, args: readonly string[], why: RegExp) => {
     const found = await on(dataDir, 'users', 'move', ...args);
     t.equal(found.code, 1, args.join(' '));
@@ -143,32 +143,36 @@ t.test('what cannot be done is refused in one line, and changes nothing', async 
     t.match(found.err, /^preface: [^\n]+\n$/);
   };
   await refused(from, ['carol'], /one of --out, --in and --gone is needed/);
-  await refused(from, ['carol', '--out', parcel, '--in', parcel], /one of --out, --in and --gone/);
-  await refused(to, ['carol', '--in', parcel], /is no whole package/);
+  await refused(from, ['carol', '--out', bundle, '--in', bundle], /one of --out, --in and --gone/);
+  await refused(to, ['carol', '--in', bundle], /is not a complete bundle/);
   t.equal((await on(from, 'users', 'move')).code, 2, 'a user is needed');
-  await refused(from, ['caroll', '--out', `${parcel}-of-nobody`], /there is no user "caroll"/);
+  await refused(from, ['caroll', '--out', `${bundle}-of-nobody`], /there is no user "caroll"/);
 
-  t.equal((await on(from, 'users', 'move', 'carol', '--out', parcel)).code, 0);
+  t.equal((await on(from, 'users', 'move', 'carol', '--out', bundle)).code, 0);
   for (const step of ['--in', '--gone']) {
-    await refused(to, ['nobody', step, parcel], /is the package of carol, not of nobody/);
+    await refused(to, ['nobody', step, bundle], /is the bundle of carol, not of nobody/);
   }
-  const [cut, longer] = [`${parcel}-cut`, `${parcel}-longer`];
-  for (const damaged of [cut, longer]) cpSync(parcel, damaged, { recursive: true });
+  const [cut, longer] = [`${bundle}-cut`, `${bundle}-longer`];
+  for (const damaged of [cut, longer]) cpSync(bundle, damaged, { recursive: true });
   rmSync(join(cut, 'manifest.json'));
   appendFileSync(join(longer, 'records.jsonl'), 'x');
-  const [lost, changed] = [`${parcel}-lost`, `${parcel}-changed`];
-  for (const damaged of [lost, changed]) cpSync(parcel, damaged, { recursive: true });
-  const [blob = ''] = readdirSync(join(parcel, 'files'));
+  const [lost, changed] = [`${bundle}-lost`, `${bundle}-changed`];
+  for (const damaged of [lost, changed]) cpSync(bundle, damaged, { recursive: true });
+  const [blob = ''] = readdirSync(join(bundle, 'files'));
   rmSync(join(lost, 'files', blob));
   writeFileSync(join(changed, 'files', blob), 'X');
-  const leading = `${parcel}-leading`;
-  cpSync(parcel, leading, { recursive: true });
-  const manifest = JSON.parse(readFileSync(join(parcel, 'manifest.json'), 'utf8'));
+  const leading = `${bundle}-leading`;
+  cpSync(bundle, leading, { recursive: true });
+  const manifest = JSON.parse(readFileSync(join(bundle, 'manifest.json'), 'utf8'));
   const out = { ...manifest, files: { '../records.mdb': '' } };
   writeFileSync(join(leading, 'manifest.json'), JSON.stringify(out));
   for (const step of ['--in', '--gone']) {
     const dataDir = step === '--in' ? to : from;
-    await refused(dataDir, ['carol', step, cut], /is no whole package: it has no manifest\.json/);
+    await refused(
+      dataDir,
+      ['carol', step, cut],
+      /is not a complete bundle: it has no manifest\.json/,
+    );
     for (const damaged of [longer, lost, changed]) {
       await refused(dataDir, ['carol', step, damaged], /is damaged: pack the user again/);
     }
@@ -177,8 +181,8 @@ t.test('what cannot be done is refused in one line, and changes nothing', async 
   t.notOk(existsSync(join(to, 'files')), 'nothing came in');
   t.equal(readdirSync(join(from, 'files')).length, 2, 'nothing went');
 
-  // The parcel itself is whole: what was refused has not spoilt it.
-  t.equal((await on(to, 'users', 'move', 'carol', '--in', parcel)).code, 0);
+  // The bundle itself is whole: what was refused has not spoilt it.
+  t.equal((await on(to, 'users', 'move', 'carol', '--in', bundle)).code, 0);
   const service = await serve(to);
   t.match((await kept(service, key)).texts, [/words of a file/]);
   await service.close();
