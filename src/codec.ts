@@ -2,7 +2,8 @@
  * Owns the byte forms of values: canonical JSON, stored records, and frames between processes.
  * It must never lose what a client sent: text, −0 and odd key names come back exactly as they went in.
  */
-import { Packr } from 'msgpackr';
+// The package's own door would load its native addon; this one is the same code without it.
+import { Packr } from 'msgpackr/pack';
 import { limits } from './limits/index.js';
 
 /**

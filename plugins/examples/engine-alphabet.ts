@@ -4,7 +4,7 @@
  */
 import { access, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Engine, EngineOptions, EnginePlugin } from '../../src/plugin/contract.js';
+import type { Engine, EngineOptions, EnginePlugin } from 'preface/plugin';
 
 function alphabet({ models, slots, stateDir }: EngineOptions): Engine {
   // What a real engine would write here is its evaluated state. The name is safe as a file's: see the contract.

@@ -2,7 +2,7 @@
  * Owns an example: the text of a film's subtitles (SubRip), without numbers and times.
  * It must stay small enough to be read at once.
  */
-import type { Extractor, ExtractorPlugin, SourceDocument } from '../../src/plugin/contract.js';
+import type { Extractor, ExtractorPlugin, SourceDocument } from 'preface/plugin';
 
 const FILE_TYPE = 'application/x-subrip';
 const HEAD_BYTES = 100;

@@ -2,13 +2,7 @@
  * Owns an example: rejects a text that holds the number of a payment card, and streams it no further.
  * It must stay small enough to be read at once.
  */
-import type {
-  Filter,
-  FilterPlugin,
-  FilterStep,
-  FilterStream,
-  FilterVerdict,
-} from '../../src/plugin/contract.js';
+import type { Filter, FilterPlugin, FilterStep, FilterStream, FilterVerdict } from 'preface/plugin';
 
 /** 13 to 19 digits, in groups or not. */
 const NUMBER = /(?<!\d)(?:\d[ -]?){12,18}\d(?!\d)/g;

@@ -17,7 +17,7 @@ import type {
   GenerateTask,
   PrefillTask,
   SnapshotInfo,
-} from '../../../src/plugin/contract.js';
+} from 'preface/plugin';
 
 /** Nothing is in the way of anything here: whatever the settings say, so many run at the same time. */
 const SLOTS = 512;

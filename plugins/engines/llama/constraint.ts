@@ -2,7 +2,7 @@
  * Owns the JSON rule of one choice: waits for its trigger, then follows the grammar to where the JSON closes.
  * It must never see another choice's output.
  */
-import type { Constraint } from '../../../src/plugin/contract.js';
+import type { Constraint } from 'preface/plugin';
 import type { Grammar, GrammarState } from './addon.js';
 import type { Weights } from './native.js';
 import { schemaGrammar } from './schema/grammar.js';

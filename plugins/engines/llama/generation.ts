@@ -2,13 +2,13 @@
  * Owns one task from its queue to its last event: its choices, its bounded events, its reader.
  * It must never touch a context; the scheduler moves it on.
  */
-import { limits } from '../../../src/limits/index.js';
-import type {
-  EngineEvent,
-  GenerateControl,
-  GenerateTask,
-  TokenLogprob,
-} from '../../../src/plugin/contract.js';
+import {
+  type EngineEvent,
+  type GenerateControl,
+  type GenerateTask,
+  limits,
+  type TokenLogprob,
+} from 'preface/plugin';
 import type { Sampler } from './addon.js';
 import type { ConstraintState } from './constraint.js';
 import type { Job, Prompt } from './prompt.js';

@@ -11,7 +11,7 @@ import type {
   EngineOptions,
   EnginePlugin,
   GenerateTask,
-} from '../../../src/plugin/contract.js';
+} from 'preface/plugin';
 import { Generation } from './generation.js';
 import { Keeper } from './keeper.js';
 import { Runtime, type Weights } from './native.js';

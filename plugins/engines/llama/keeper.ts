@@ -2,12 +2,7 @@
  * Owns what tasks say of snapshots: the prefix a task names, its file on disk, its prefill, its end.
  * It must never evaluate anything itself, and never promise a snapshot before it is on the disk.
  */
-import type {
-  EngineModel,
-  GenerateTask,
-  PrefillTask,
-  SnapshotInfo,
-} from '../../../src/plugin/contract.js';
+import type { EngineModel, GenerateTask, PrefillTask, SnapshotInfo } from 'preface/plugin';
 import { Prefill, type Preparation, Prompt } from './prompt.js';
 import type { Scheduler } from './scheduler.js';
 import type { Prefix, Snapshots } from './snapshots.js';

@@ -2,7 +2,7 @@
  * Owns one context and what runs in it: who has which sequence, the prompts that are evaluated chunk by chunk,
  * and the batch of next tokens. It must never have two calls in its context at once; the scheduler calls it in turn.
  */
-import type { TokenLogprob } from '../../../src/plugin/contract.js';
+import type { TokenLogprob } from 'preface/plugin';
 import type { BatchItem, Context } from './addon.js';
 import { openConstraint } from './constraint.js';
 import { type Choice, Generation } from './generation.js';

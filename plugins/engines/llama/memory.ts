@@ -2,7 +2,7 @@
  * Owns the arithmetic of memory: what a context takes, how many sequences it gets, whether it can ever fit.
  * It must never allocate anything itself.
  */
-import { limits } from '../../../src/limits/index.js';
+import { limits } from 'preface/plugin';
 
 export interface ModelFacts {
   readonly architecture: string;

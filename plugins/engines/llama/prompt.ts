@@ -2,7 +2,7 @@
  * Owns one prompt on its way through a context, and the job that only keeps one as a snapshot.
  * It must never touch a context; the lane moves it on.
  */
-import type { SnapshotRef } from '../../../src/plugin/contract.js';
+import type { SnapshotRef } from 'preface/plugin';
 import type { Slot } from './slots.js';
 import type { SnapshotWrite } from './snapshot-write.js';
 import type { IntactSnapshot } from './snapshots.js';

@@ -2,7 +2,7 @@
  * Owns the prompts that are evaluated in a context, chunk by chunk in turn: where each begins, and what is saved of it.
  * It must never evaluate a token alone where exactness counts, nor load what was not just checked.
  */
-import { limits } from '../../../src/limits/index.js';
+import { limits } from 'preface/plugin';
 import type { BatchItem } from './addon.js';
 import { type Job, Prefill, type Prompt } from './prompt.js';
 import type { Sequences } from './sequences.js';

@@ -3,7 +3,7 @@
  * It must never leave a setting to the library's defaults: they are not the contract's.
  */
 import { createHash, randomInt } from 'node:crypto';
-import type { Sampling } from '../../../src/plugin/contract.js';
+import type { Sampling } from 'preface/plugin';
 import type { GrammarState, SamplerConfig } from './addon.js';
 
 const SEED_MAX = 2 ** 31 - 1;

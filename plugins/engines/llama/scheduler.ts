@@ -2,7 +2,7 @@
  * Owns the one loop that decides what the processor does next, over all contexts: prompt chunks against streams.
  * It must never have two evaluations at once, since they would fight for the same cores.
  */
-import { limits } from '../../../src/limits/index.js';
+import { limits } from 'preface/plugin';
 import type { Job } from './prompt.js';
 import type { Stations } from './stations.js';
 

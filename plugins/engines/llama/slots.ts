@@ -2,7 +2,7 @@
  * Owns what each sequence of a context holds, for whom, and which one a prompt should take.
  * It must never let one owner's tokens be reused by another, and never evaluates anything.
  */
-import { limits } from '../../../src/limits/index.js';
+import { limits } from 'preface/plugin';
 
 export interface Slot {
   readonly sequence: number;

@@ -4,7 +4,7 @@
  */
 import { createHash, webcrypto } from 'node:crypto';
 import { type FileHandle, open } from 'node:fs/promises';
-import { limits } from '../../../src/limits/index.js';
+import { limits } from 'preface/plugin';
 
 export interface SnapshotFacts {
   readonly name: string;

@@ -4,7 +4,7 @@
  */
 import { chmod, mkdir, open, readdir, rename, rm, stat, statfs, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
-import { limits } from '../../../src/limits/index.js';
+import { limits } from 'preface/plugin';
 import { evictions, type Kept } from './snapshot-budget.js';
 import {
   hashOf,

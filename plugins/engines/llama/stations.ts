@@ -2,8 +2,7 @@
  * Owns the models: their queues, and which of them have a context within the memory budget.
  * It must never drop a context that is at work, nor make one that nobody has used, in this run or the last.
  */
-import { limits } from '../../../src/limits/index.js';
-import type { EngineModelSpec, EngineOptions } from '../../../src/plugin/contract.js';
+import { type EngineModelSpec, type EngineOptions, limits } from 'preface/plugin';
 import { Lane } from './lane.js';
 import { LastOpened } from './last-opened.js';
 import { type ContextPlan, contextPlan } from './memory.js';

@@ -5,7 +5,7 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { availableParallelism, cpus } from 'node:os';
 import { join } from 'node:path';
-import type { EngineOptions } from '../../../src/plugin/contract.js';
+import type { EngineOptions } from 'preface/plugin';
 import type { Context } from './addon.js';
 import type { Weights } from './native.js';
 

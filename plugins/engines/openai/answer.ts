@@ -2,8 +2,7 @@
  * Owns the way from the chunks of one upstream's answer to the events of the contract.
  * It must never end a choice that the upstream did not end, nor invent a figure that it did not give.
  */
-import { limits } from '../../../src/limits/index.js';
-import type { EngineEvent, TextChance, TextLogprob } from '../../../src/plugin/contract.js';
+import { type EngineEvent, limits, type TextChance, type TextLogprob } from 'preface/plugin';
 import { Echo } from './echo.js';
 import { broken, reasonOf } from './failure.js';
 import { splitCount, type Usage, usageOf } from './usage.js';

@@ -2,7 +2,7 @@
  * Owns when and where a request is tried again: on another replica at once, on the same one after a pause.
  * It must never try again what has begun to answer, nor what every replica would refuse alike.
  */
-import { limits } from '../../../src/limits/index.js';
+import { limits } from 'preface/plugin';
 import { UpstreamError } from './failure.js';
 import type { Replica } from './replicas.js';
 

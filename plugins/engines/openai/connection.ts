@@ -2,9 +2,8 @@
  * Owns the connections to one upstream: kept open, a request each, with a bound on every wait.
  * It must never follow a redirect, send its key anywhere else, nor read on while nobody takes what was read.
  */
+import { limits, type RemoteSpec, type UpstreamSpec } from 'preface/plugin';
 import { Pool } from 'undici';
-import { limits } from '../../../src/limits/index.js';
-import type { RemoteSpec, UpstreamSpec } from '../../../src/plugin/contract.js';
 import { broken, failureOfConnection, UpstreamError } from './failure.js';
 
 export type Waits = Pick<RemoteSpec, 'connectMs' | 'firstByteMs' | 'silenceMs'>;

@@ -2,7 +2,7 @@
  * Owns what can go wrong with an upstream: who is at fault, whether another try can help, what a client may read of it.
  * It must never carry a key, an address or a header of an upstream: its text reaches clients.
  */
-import { limits } from '../../../src/limits/index.js';
+import { limits } from 'preface/plugin';
 
 /** Where the same request may be tried again, as long as no byte of an answer has come. */
 export type Again = 'anywhere' | 'elsewhere' | 'never';

@@ -6,22 +6,23 @@
  * what this side counts by. A prefix is made, and looked after, by a one-token call with its messages.
  */
 import { createHash } from 'node:crypto';
-import { type Clock, systemClock } from '../../../src/clock.js';
-import { limits } from '../../../src/limits/index.js';
-import type {
-  Conversation,
-  ConversationRequest,
-  Engine,
-  EngineEvent,
-  EngineModel,
-  EngineModelSpec,
-  EngineOptions,
-  EnginePlugin,
-  GenerateControl,
-  GenerateTask,
-  PrefillTask,
-  SnapshotInfo,
-} from '../../../src/plugin/contract.js';
+import {
+  type Clock,
+  type Conversation,
+  type ConversationRequest,
+  type Engine,
+  type EngineEvent,
+  type EngineModel,
+  type EngineModelSpec,
+  type EngineOptions,
+  type EnginePlugin,
+  type GenerateControl,
+  type GenerateTask,
+  limits,
+  type PrefillTask,
+  type SnapshotInfo,
+  systemClock,
+} from 'preface/plugin';
 import { AnswerReader } from './answer.js';
 import { firstToAnswer } from './attempts.js';
 import type { Answer } from './connection.js';

@@ -3,9 +3,7 @@
  * It must never give up on an upstream: the dead are asked last, and again as soon as they show life.
  */
 import { createHash } from 'node:crypto';
-import type { Clock } from '../../../src/clock.js';
-import { limits } from '../../../src/limits/index.js';
-import type { RemoteSpec, UpstreamSpec } from '../../../src/plugin/contract.js';
+import { type Clock, limits, type RemoteSpec, type UpstreamSpec } from 'preface/plugin';
 import { Connection } from './connection.js';
 import { type Dialect, dialectOf, plainDialect } from './dialect.js';
 

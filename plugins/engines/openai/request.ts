@@ -10,7 +10,7 @@ import type {
   ConversationTool,
   GenerateTask,
   UpstreamSpec,
-} from '../../../src/plugin/contract.js';
+} from 'preface/plugin';
 import type { Dialect } from './dialect.js';
 
 type Json = Readonly<Record<string, unknown>>;

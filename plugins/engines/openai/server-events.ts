@@ -3,7 +3,7 @@
  * It must never know what the data means.
  */
 import { createParser } from 'eventsource-parser';
-import { limits } from '../../../src/limits/index.js';
+import { limits } from 'preface/plugin';
 import { broken } from './failure.js';
 
 /** Comments, other fields and half events at the end are left out. */

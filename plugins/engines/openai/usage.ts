@@ -2,7 +2,7 @@
  * Owns the figures of an upstream: where servers put them, and what they mean here.
  * It must never make one up: what was not said is null.
  */
-import { limits } from '../../../src/limits/index.js';
+import { limits } from 'preface/plugin';
 
 export interface Usage {
   readonly promptTokens: number;

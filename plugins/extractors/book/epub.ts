@@ -3,12 +3,7 @@
  * It must never follow a path out of the archive, or a link to the network.
  */
 import { posix } from 'node:path';
-import type {
-  DocumentClaim,
-  DocumentPage,
-  ExtractionBounds,
-  SourceDocument,
-} from '../../../src/plugin/contract.js';
+import type { DocumentClaim, DocumentPage, ExtractionBounds, SourceDocument } from 'preface/plugin';
 import { HtmlBody } from '../markup/html-body.js';
 import { readHtml } from '../markup/walk.js';
 import { isZip, resolvePart } from '../office/package.js';

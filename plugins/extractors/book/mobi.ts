@@ -2,12 +2,7 @@
  * Owns the text of Mobipocket and Kindle books, a page for each break that the book marks.
  * It must never open a book that is locked, or a picture in one.
  */
-import type {
-  DocumentClaim,
-  DocumentPage,
-  ExtractionBounds,
-  SourceDocument,
-} from '../../../src/plugin/contract.js';
+import type { DocumentClaim, DocumentPage, ExtractionBounds, SourceDocument } from 'preface/plugin';
 import { HtmlBody } from '../markup/html-body.js';
 import { readHtml } from '../markup/walk.js';
 import { decodeCodePage } from '../shared/code-page.js';

@@ -9,7 +9,7 @@ import type {
   ExtractorOptions,
   ExtractorPlugin,
   SourceDocument,
-} from '../../../src/plugin/contract.js';
+} from 'preface/plugin';
 import { openRecognizer, type Recognizer } from '../ocr/recognizer.js';
 import { decodeMarkup, isSvg, isSvgz, kindOf, unpackSvgz } from './format.js';
 import { PictureFile } from './magick.js';

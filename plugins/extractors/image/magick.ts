@@ -15,7 +15,7 @@ import {
   MagickReadSettings,
   ResourceLimits,
 } from '@imagemagick/magick-wasm';
-import type { ExtractionBounds } from '../../../src/plugin/contract.js';
+import type { ExtractionBounds } from 'preface/plugin';
 import { type GreyPicture, shrinkOf } from '../ocr/picture.js';
 import type { PictureFormat } from './format.js';
 

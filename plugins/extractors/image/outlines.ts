@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import type { ExtractionBounds } from '../../../src/plugin/contract.js';
+import type { ExtractionBounds } from 'preface/plugin';
 import { type GreyPicture, shrinkOf } from '../ocr/picture.js';
 
 type Resvg = typeof import('@resvg/resvg-wasm');

@@ -2,12 +2,7 @@
  * Owns web pages: what their bytes and names say, their encoding, their title, and their text as a browser would show it.
  * It must never run a script, load what a page names, or take the source of a program for a page.
  */
-import type {
-  DocumentClaim,
-  DocumentPage,
-  ExtractionBounds,
-  SourceDocument,
-} from '../../../src/plugin/contract.js';
+import type { DocumentClaim, DocumentPage, ExtractionBounds, SourceDocument } from 'preface/plugin';
 import { Flow } from '../shared/flow.js';
 import { documentPlugin } from '../shared/plugin.js';
 import { refusal } from '../shared/refusal.js';

@@ -2,12 +2,7 @@
  * Owns the text of documents and templates of Word before 2007.
  * It must never show what a document deleted but kept.
  */
-import type {
-  DocumentClaim,
-  DocumentPage,
-  ExtractionBounds,
-  SourceDocument,
-} from '../../../src/plugin/contract.js';
+import type { DocumentClaim, DocumentPage, ExtractionBounds, SourceDocument } from 'preface/plugin';
 import { decodeCodePage } from '../shared/code-page.js';
 import { Flow } from '../shared/flow.js';
 import { documentPlugin } from '../shared/plugin.js';

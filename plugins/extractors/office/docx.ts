@@ -2,7 +2,7 @@
  * Owns the text of documents of Word 2007 and later, templates and macro documents among them.
  * It must never fetch or open what a document links to.
  */
-import type { DocumentPage, ExtractionBounds } from '../../../src/plugin/contract.js';
+import type { DocumentPage, ExtractionBounds } from 'preface/plugin';
 import { attribute, readXml, walkXml } from '../markup/walk.js';
 import { Flow } from '../shared/flow.js';
 import { documentPlugin } from '../shared/plugin.js';

@@ -2,7 +2,7 @@
  * Owns which document lies in an OLE container, as Office wrote them before 2007, and its streams.
  * It must never run a macro or open a container that lies within.
  */
-import type { DocumentClaim, SourceDocument } from '../../../src/plugin/contract.js';
+import type { DocumentClaim, SourceDocument } from 'preface/plugin';
 import { refusal } from '../shared/refusal.js';
 import { readContainer } from './ole-reader.js';
 

@@ -3,11 +3,7 @@
  * It must never follow a reference out of the package, to a file or to the network.
  */
 import { posix } from 'node:path';
-import type {
-  DocumentClaim,
-  ExtractionBounds,
-  SourceDocument,
-} from '../../../src/plugin/contract.js';
+import type { DocumentClaim, ExtractionBounds, SourceDocument } from 'preface/plugin';
 import { attribute, readXml } from '../markup/walk.js';
 import { locked, refusal } from '../shared/refusal.js';
 import { ZipArchive } from '../shared/zip.js';

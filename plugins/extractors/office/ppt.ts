@@ -2,7 +2,7 @@
  * Owns the text of presentations of PowerPoint 97 to 2003: a page a slide, with its notes.
  * It must never show slides that were deleted: a presentation keeps them until it is saved anew.
  */
-import type { DocumentPage, ExtractionBounds } from '../../../src/plugin/contract.js';
+import type { DocumentPage, ExtractionBounds } from 'preface/plugin';
 import { documentPlugin } from '../shared/plugin.js';
 import { refusal } from '../shared/refusal.js';
 import { claimOle, openOle } from './ole.js';

@@ -2,7 +2,7 @@
  * Owns the text of presentations of PowerPoint 2007 and later: a page a slide, with its notes.
  * It must never take slides in the order of their file names: the presentation says which comes when.
  */
-import type { DocumentPage, ExtractionBounds } from '../../../src/plugin/contract.js';
+import type { DocumentPage, ExtractionBounds } from 'preface/plugin';
 import { attribute, readXml } from '../markup/walk.js';
 import { documentPlugin } from '../shared/plugin.js';
 import { refusal } from '../shared/refusal.js';

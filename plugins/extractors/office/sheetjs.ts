@@ -3,7 +3,7 @@
  * It must never be given an archive, or a container as it came: what those may cost is bounded elsewhere.
  */
 import { CFB, read, SSF } from '@e965/xlsx';
-import type { ExtractionBounds } from '../../../src/plugin/contract.js';
+import type { ExtractionBounds } from 'preface/plugin';
 import { refusal } from '../shared/refusal.js';
 import { Grid } from './grid.js';
 

@@ -2,12 +2,7 @@
  * Owns the text of workbooks of Excel before 2007: a page a sheet, what the cells show.
  * It must never compute a formula or run a macro.
  */
-import type {
-  DocumentClaim,
-  DocumentPage,
-  ExtractionBounds,
-  SourceDocument,
-} from '../../../src/plugin/contract.js';
+import type { DocumentClaim, DocumentPage, ExtractionBounds, SourceDocument } from 'preface/plugin';
 import { documentPlugin } from '../shared/plugin.js';
 import { locked, refusal } from '../shared/refusal.js';
 import { sheetPage } from './grid.js';

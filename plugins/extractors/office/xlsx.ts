@@ -2,7 +2,7 @@
  * Owns the text of workbooks of Excel 2007 and later: a page a sheet, what the cells show.
  * It must never compute a formula or follow a link to another workbook.
  */
-import type { DocumentPage, ExtractionBounds } from '../../../src/plugin/contract.js';
+import type { DocumentPage, ExtractionBounds } from 'preface/plugin';
 import { readXml } from '../markup/walk.js';
 import { documentPlugin } from '../shared/plugin.js';
 import { refusal } from '../shared/refusal.js';

@@ -13,7 +13,7 @@ import type {
   ExtractorOptions,
   ExtractorPlugin,
   SourceDocument,
-} from '../../../src/plugin/contract.js';
+} from 'preface/plugin';
 import { openRecognizer, type Recognizer } from '../ocr/recognizer.js';
 import { PdfFile } from './pdfium.js';
 import { DOUBT_MAX, doubtOf } from './quality.js';

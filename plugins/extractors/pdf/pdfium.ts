@@ -2,7 +2,7 @@
  * Owns pdfium: opens documents, tells pages, titles and sizes, reads text and renders.
  * It must never let a document find anything of another: each finds the memory as it was when the library had started.
  */
-import type { ExtractionBounds } from '../../../src/plugin/contract.js';
+import type { ExtractionBounds } from 'preface/plugin';
 import { type GreyPicture, shrinkOf } from '../ocr/picture.js';
 import { type Instance, type Pdfium, putBack, takeInstance } from './instance.js';
 import { type PageChar, textOfChars } from './layout.js';

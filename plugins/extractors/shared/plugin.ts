@@ -9,7 +9,7 @@ import type {
   Extractor,
   ExtractorPlugin,
   SourceDocument,
-} from '../../../src/plugin/contract.js';
+} from 'preface/plugin';
 import { orDamaged } from './refusal.js';
 
 export interface DocumentFormat {

@@ -3,7 +3,7 @@
  * It must never unpack more than the directory declared, open an archive within, or touch a file system.
  */
 import { crc32, inflateRawSync } from 'node:zlib';
-import type { ExtractionBounds } from '../../../src/plugin/contract.js';
+import type { ExtractionBounds } from 'preface/plugin';
 import { refusal } from './refusal.js';
 import { readDirectory, type ZipEntry } from './zip-directory.js';
 

@@ -8,7 +8,7 @@ import type {
   Extractor,
   ExtractorPlugin,
   SourceDocument,
-} from '../../../src/plugin/contract.js';
+} from 'preface/plugin';
 import { decodePieces, encodingOf } from './encoding.js';
 import { textTypeOf } from './types.js';
 

@@ -4,15 +4,15 @@
  */
 import { readFile } from 'node:fs/promises';
 import { setImmediate as othersTurn } from 'node:timers/promises';
-import { limits } from '../../../src/limits/index.js';
-import type {
-  Filter,
-  FilterPlugin,
-  FilterStep,
-  FilterStream,
-  FilterText,
-  FilterVerdict,
-} from '../../../src/plugin/contract.js';
+import {
+  type Filter,
+  type FilterPlugin,
+  type FilterStep,
+  type FilterStream,
+  type FilterText,
+  type FilterVerdict,
+  limits,
+} from 'preface/plugin';
 import { readRules, type WordRules } from './rules.js';
 import { Scan } from './scan.js';
 

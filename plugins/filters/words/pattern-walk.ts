@@ -2,7 +2,7 @@
  * Owns where all patterns stand in one text at once: the states they may be in, and since where.
  * It must never be in one state twice, so that no text costs more than all states for each character.
  */
-import { limits } from '../../../src/limits/index.js';
+import { limits } from 'preface/plugin';
 import { type CharacterKind, wordEdge } from './fold.js';
 import type { PatternState, Patterns } from './pattern.js';
 

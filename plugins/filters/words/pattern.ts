@@ -3,7 +3,7 @@
  * It must never let one in whose match has no bound, or that would have to go back in the text.
  */
 import { type AST, RegExpParser } from '@eslint-community/regexpp';
-import { limits } from '../../../src/limits/index.js';
+import { limits } from 'preface/plugin';
 import { foldText } from './fold.js';
 
 /** A state takes one character, parts into two, asks for the edge of a word, or is the end of a rule. */

@@ -2,7 +2,7 @@
  * Owns the file of terms and patterns: one rule a line, each named by its line.
  * It must never take a rule that it could not follow to the end, nor leave one out silently.
  */
-import { limits } from '../../../src/limits/index.js';
+import { limits } from 'preface/plugin';
 import { type FoldedCharacter, OTHER } from './fold.js';
 import { PatternFault, Patterns } from './pattern.js';
 import { TermTree } from './terms.js';

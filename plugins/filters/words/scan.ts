@@ -2,7 +2,7 @@
  * Owns one walk along one text: what has begun to match, since where, and up to where the text is clear of it.
  * It must never go back in the text, nor take more than the rules' states for a character.
  */
-import { limits } from '../../../src/limits/index.js';
+import { limits } from 'preface/plugin';
 import {
   asciiCode,
   asciiKind,

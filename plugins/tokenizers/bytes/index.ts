@@ -2,7 +2,7 @@
  * Owns the tokenizer without a vocabulary file: a token is a byte. For the echo engine, tests and benches.
  * It must never need a binary, a file or another package.
  */
-import type { Tokenizer, TokenizerInfo, TokenizerPlugin } from '../../../src/plugin/contract.js';
+import type { Tokenizer, TokenizerInfo, TokenizerPlugin } from 'preface/plugin';
 
 const SPECIAL = { '<|im_start|>': 256, '<|im_end|>': 257, '<|image|>': 258 } as const;
 

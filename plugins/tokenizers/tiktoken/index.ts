@@ -2,7 +2,7 @@
  * Owns the choice of the vocabulary for the tiktoken tokenizer: a GGUF file, a ranks file, or the shipped one.
  * It must never encode; that is the business of the tokenizer it opens.
  */
-import type { TokenizerPlugin } from '../../../src/plugin/contract.js';
+import type { TokenizerPlugin } from 'preface/plugin';
 import { readGgufVocabulary } from './gguf.js';
 import { readKimiVocabulary, shippedRanksPath } from './kimi.js';
 import type { VocabularySource } from './source.js';

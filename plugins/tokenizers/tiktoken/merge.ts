@@ -2,7 +2,7 @@
  * Owns byte-pair merging of one long piece in O(n log n): a heap of pairs over a linked list of parts.
  * It must give the very ranks of the plain algorithm: lowest rank first, the leftmost of equals.
  */
-import type { Vocabulary } from '../../../src/plugin/contract.js';
+import type { Vocabulary } from 'preface/plugin';
 import { PairHeap } from './pair-heap.js';
 
 const NONE = -1;

@@ -3,7 +3,7 @@
  * It must never read a file.
  */
 import { createHash } from 'node:crypto';
-import type { TokenizerInfo, Vocabulary } from '../../../src/plugin/contract.js';
+import type { TokenizerInfo, Vocabulary } from 'preface/plugin';
 import type { PiecePattern } from './patterns.js';
 
 export interface VocabularySource {

@@ -2,7 +2,7 @@
  * Owns where text is cut before encoding, so that no encoder meets a run it cannot bear.
  * It must only cut where a piece ends for every pattern, or where the pattern itself ended one: ids never change.
  */
-import { limits } from '../../../src/limits/index.js';
+import { limits } from 'preface/plugin';
 import type { PiecePattern } from './patterns.js';
 
 export interface Stretch {

@@ -2,7 +2,7 @@
  * Owns the encoding of text with one vocabulary: WASM for ordinary pieces, the heap for long ones.
  * It must never let text turn into a special token, nor do more than O(n log n) work.
  */
-import type { Tokenizer, TokenizerInfo } from '../../../src/plugin/contract.js';
+import type { Tokenizer, TokenizerInfo } from 'preface/plugin';
 import { mergePiece, RankTable } from './merge.js';
 import { infoOf, NO_ID, type VocabularySource } from './source.js';
 import { cutText } from './stretches.js';

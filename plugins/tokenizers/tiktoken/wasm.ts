@@ -3,7 +3,7 @@
  * It must never be given an unbounded run of one kind of character: it panics on a million blanks.
  */
 import { Tiktoken } from '@dqbd/tiktoken';
-import type { Vocabulary } from '../../../src/plugin/contract.js';
+import type { Vocabulary } from 'preface/plugin';
 
 export interface WasmEncoder {
   /** Ranks of plain text; special-token text is text. */

@@ -3,13 +3,13 @@
  * It must never guess an id, nor count by another template than the upstream's or the one it was given.
  */
 import { createHash } from 'node:crypto';
-import { limits } from '../../../src/limits/index.js';
-import type {
-  RemoteVocabulary,
-  Tokenizer,
-  TokenizerInfo,
-  TokenizerPlugin,
-} from '../../../src/plugin/contract.js';
+import {
+  limits,
+  type RemoteVocabulary,
+  type Tokenizer,
+  type TokenizerInfo,
+  type TokenizerPlugin,
+} from 'preface/plugin';
 import { Connection } from '../../engines/openai/connection.js';
 import { failureOf } from '../../engines/openai/failure.js';
 

@@ -2,7 +2,7 @@
  * Owns the way from a JSON schema to a grammar whose every text follows the schema.
  * It must never drop a keyword that decides something: what it cannot follow it refuses by name.
  */
-import { limits } from '../../../../src/limits/index.js';
+import { limits } from 'preface/plugin';
 import { formats } from './formats.js';
 import {
   bounds,

@@ -2,7 +2,7 @@
  * Owns the text of a GBNF grammar while it is written: named rules, literals, repetition, and the bounds on all of it.
  * It must never know what a JSON schema is.
  */
-import { limits } from '../../../../src/limits/index.js';
+import { limits } from 'preface/plugin';
 
 /** The schema asks for what no grammar here can promise. */
 export class SchemaError extends Error {
