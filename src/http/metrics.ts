@@ -33,7 +33,12 @@ export function metricsRoutes(figures: Figures, { metrics, admin }: FigureKeys):
 }
 
 /** What a proxy on this machine adds for whom it speaks; without them it cannot be told from a local reader. */
-const PROXY_HEADERS = ['x-forwarded-for', 'forwarded', 'x-real-ip', 'via'];
+const PROXY_HEADERS = [
+  'forwarded',
+  'via',
+  'x-real-ip',
+  ...['for', 'host', 'port', 'proto', 'server'].map((what) => `x-forwarded-${what}`),
+];
 const LOCAL_HOST = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?$/i;
 
 /** By the other end of the connection, and by the name that was asked for: a web page may point a name of its own here. */

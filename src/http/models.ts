@@ -23,16 +23,24 @@ export function modelRoutes(gate: Gate, catalog: Catalog, createdS: number): Rou
   const list = JSON.stringify(modelList(records));
   const bodies = new Map(records.map((record) => [record.id, JSON.stringify(model(record))]));
   return [
-    route('GET', '/v1/models', (exchange) => {
-      const { policy } = gate.identify(exchange, null);
-      const open = records.filter(({ id }) => catalog.isOpen(policy, id));
-      exchange.reply(200, policy.models === null ? list : JSON.stringify(modelList(open)));
-    }),
-    route('GET', '/v1/models/:id', (exchange, { id }) => {
-      const { policy } = gate.identify(exchange, null);
-      const body = catalog.isOpen(policy, id) ? bodies.get(id) : undefined;
-      if (body === undefined) throw new ApiError('modelNotFound', {}, { param: 'model', code: id });
-      exchange.reply(200, body);
-    }),
+    route(
+      'GET',
+      '/v1/models',
+      gate.guardFree({ api: null }, async (exchange, { policy }) => {
+        const open = records.filter(({ id }) => catalog.isOpen(policy, id));
+        exchange.reply(200, policy.models === null ? list : JSON.stringify(modelList(open)));
+      }),
+    ),
+    route(
+      'GET',
+      '/v1/models/:id',
+      gate.guardFree({ api: null }, async (exchange, { policy }, { id }) => {
+        const body = catalog.isOpen(policy, id) ? bodies.get(id) : undefined;
+        if (body === undefined) {
+          throw new ApiError('modelNotFound', {}, { param: 'model', code: id });
+        }
+        exchange.reply(200, body);
+      }),
+    ),
   ];
 }

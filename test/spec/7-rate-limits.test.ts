@@ -26,6 +26,16 @@ t.test('requests a minute: the text, a wait in it and in two headers', async (t)
   t.ok(raised instanceof OpenAI.RateLimitError);
 });
 
+t.test('a look at the models is a request like any other', async (t) => {
+  const service = await openWithSettings(t, { accounts: { default: { rpm: 2 } } });
+  t.equal((await service.call('GET', '/models')).status, 200);
+  t.equal((await service.call('GET', '/models/svc-v1-8k')).status, 200);
+  for (const path of ['/models', '/models/svc-v1-8k']) {
+    const found = await refusal(t, await service.call('GET', path));
+    t.match(found, { status: 429, type, message: `${name} max request: 2` });
+  }
+});
+
 t.test('tokens: a check by prompt and max_tokens, a count by what was used', async (t) => {
   const service = await openWithSettings(t, {
     accounts: { users: { alice: { tpm: 100 }, bob: { tpd: 100 } } },

@@ -47,8 +47,17 @@ t.test(
   async (t) => {
     const open = await openService(t);
     const url = new URL('/metrics', open.url);
-    const forwarded = { headers: { 'x-forwarded-for': '203.0.113.9' } };
-    t.equal((await fetch(url, forwarded)).status, 404);
+    t.equal((await fetch(url)).status, 200);
+    const ofProxy = [
+      ['X-Forwarded-For', '203.0.113.9'],
+      ['X-Forwarded-Host', 'chat.example'],
+      ['X-Forwarded-Proto', 'https'],
+      ['Forwarded', 'for=203.0.113.9'],
+      ['Via', '1.1 proxy'],
+    ] as const;
+    for (const [name, value] of ofProxy) {
+      t.equal((await fetch(url, { headers: { [name]: value } })).status, 404, name);
+    }
     const closed = await openService(t, { PREFACE_METRICS_KEY: 'the-key-of-the-figures' });
     const ask = async (key: string) =>
       await fetch(new URL('/metrics', closed.url), { headers: { authorization: `Bearer ${key}` } });
