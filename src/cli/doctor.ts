@@ -3,8 +3,10 @@
  * It must never change anything that outlives it, and no failure of what it looks at may end it.
  */
 import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { constants, existsSync } from 'node:fs';
-import { access, stat, statfs } from 'node:fs/promises';
+import { access, readFile, stat, statfs } from 'node:fs/promises';
+import { createRequire } from 'node:module';
 import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -14,6 +16,7 @@ import type { Config, ModelConfig, WeightsConfig } from '../settings/config.js';
 import { inspectWeights } from '../weights/checksum.js';
 import { weightsPath } from '../weights/index.js';
 import { silentProgress, sizeText } from '../weights/progress.js';
+import { addonChecksums } from './addon-checksums.js';
 
 export interface Finding {
   readonly check: string;
@@ -137,7 +140,23 @@ async function probe(source: string, module: string): Promise<string | null> {
 const reinstall =
   'run `npm ci` again on this machine: the addons are built for one platform and Node version';
 
+/** @returns what is wrong with an addon file of the front end; null where its bytes are those that were looked at. */
+export async function addonFault(folder: string, name: string): Promise<string | null> {
+  const wanted = addonChecksums[name];
+  // A package for another Node or platform, or the official one: it has no list here.
+  if (wanted === undefined || !existsSync(join(folder, name))) return null;
+  const found = createHash('sha256')
+    .update(await readFile(join(folder, name)))
+    .digest('hex');
+  return found === wanted ? null : `${name} has the SHA-256 ${found}, not ${wanted}`;
+}
+
 async function addonFinding(): Promise<Finding> {
+  const folder = dirname(createRequire(import.meta.url).resolve('uWebSockets.js'));
+  const { platform, arch, versions } = process;
+  const fault = await addonFault(folder, `uws_${platform}_${arch}_${versions.modules}.node`);
+  // It is not loaded to look at it: what is not known is not run.
+  if (fault !== null) return bad('front end', `the uWebSockets.js addon ${fault}`, REINSTALL_ADDON);
   const failure = await probe('await import(process.argv[1]);', 'uWebSockets.js');
   return failure === null
     ? ok('front end', 'the uWebSockets.js addon loads')
@@ -147,6 +166,9 @@ async function addonFinding(): Promise<Finding> {
         `${reinstall}; see also the line "node"`,
       );
 }
+
+const REINSTALL_ADDON =
+  'run `npm ci` again; if it stays, the package is not the one that was released';
 
 function usesLlama({ models }: Config): boolean {
   return models.some(({ engine }) => pluginName(engine) === 'engine-llama');

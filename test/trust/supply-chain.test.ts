@@ -3,9 +3,13 @@
  * to be installed, and each licence allows the use.
  */
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { copyFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
+import { addonChecksums } from '../../src/cli/addon-checksums.js';
+import { addonFault } from '../../src/cli/doctor.js';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const read = <Shape>(name: string) => JSON.parse(readFileSync(`${root}${name}`, 'utf8')) as Shape;
@@ -125,4 +129,24 @@ t.test('the list of parts names all that is shipped', async (t) => {
       name,
     );
   }
+});
+
+t.test('every addon file of the front end has the bytes that were looked at', async (t) => {
+  const folder = dirname(createRequire(import.meta.url).resolve('uWebSockets.js'));
+  const names = readdirSync(folder).filter((name) => name.endsWith('.node'));
+  t.same(names.sort(), Object.keys(addonChecksums).sort(), 'none is added, none is missing');
+  for (const name of names) t.equal(await addonFault(folder, name), null, name);
+  const [name = ''] = names;
+  const copy = t.testdir();
+  copyFileSync(join(folder, name), join(copy, name));
+  t.equal(await addonFault(copy, name), null);
+  const bytes = readFileSync(join(copy, name));
+  bytes[bytes.length >> 1] = (bytes[bytes.length >> 1] ?? 0) ^ 1;
+  writeFileSync(join(copy, name), bytes);
+  t.match(await addonFault(copy, name), /has the SHA-256 [0-9a-f]{64}, not/, 'one changed bit');
+});
+
+t.test('the reader of archives has the cure of its known fault', async (t) => {
+  const { version = '' } = lock.packages['node_modules/yauzl'] ?? {};
+  t.ok(version.localeCompare('3.4.0', 'en', { numeric: true }) >= 0, version);
 });
