@@ -132,7 +132,7 @@ export class Accounts {
     try {
       const wallMs = this.#clock.nowMs();
       const message = { type: 'settle', usage, reserved, tookMs, wallMs } as const;
-      const settled = this.#registry.askOwed(user, message);
+      const settled = this.#registry.askUnbounded(user, message);
       if (settled instanceof Promise) settled.catch(this.#report);
     } catch (fault) {
       this.#report(fault);

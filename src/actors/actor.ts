@@ -25,23 +25,26 @@ export interface Decision<State, Reply, Effect> {
   readonly changes?: readonly StoreChange[];
 }
 
+/** Writes all changes in one transaction. @returns false when an `expected` version did not hold. */
+export type Commit = (changes: readonly StoreChange[]) => Promise<boolean>;
+
 /** What makes a kind of actor. All of it is pure; a transition refuses a message by throwing an ApiError. */
 export interface Logic<State, Saved, Message, Reply, Effect> {
   key(address: string): StoreKey;
-  /** `saved` is null without a record; `before` is what a failed commit left behind, null at activation. */
+  /** `saved` is null without a record; `before` is the state in memory after a failed commit, null at activation. */
   restore(saved: Saved | null, address: string, before: State | null): State;
   /** What the record holds; null removes it. */
   saved(state: State): Saved | null;
   /** Index keys that change in the same transaction as the record; asked for with `save: 'now'` only. */
   indexChanges(before: State, next: State): readonly StoreChange[];
   transition(state: State, message: Message, nowMs: number): Decision<State, Reply, Effect>;
-  /** What a restored state still waits for: run at activation, so that a crash after a commit loses no effect. */
+  /** The effects that a restored state still waits for: they run at activation, so a crash after a commit loses none. */
   resume(state: State): readonly Effect[];
-  /** False while the state holds what no record does. */
+  /** False while the state in memory holds something that the record does not. */
   evictable(state: State): boolean;
 }
 
-/** Carries out an effect; what it resolves to is a message to the actor, null for none. Failure is a message too. */
+/** Carries out an effect. The result is a message to the actor, or null. A failure is a message too. */
 export type EffectRunner<Message, Effect> = (
   effect: Effect,
   address: string,
@@ -52,12 +55,14 @@ export interface ActorParts<State, Saved, Message, Reply, Effect> {
   readonly store: Store;
   readonly clock: Clock;
   readonly runEffect: EffectRunner<Message, Effect>;
-  /** Takes failures nobody waits for: of a late save, of an effect. */
+  /** Takes the failures that no asker waits for: of a late save, of an effect. */
   readonly report: (fault: unknown) => void;
 }
 
-interface Letter<Message, Reply> {
+/** A message on its way to the actor, and where the answer goes. */
+interface Envelope<Message, Reply> {
   readonly message: Message;
+  readonly commit: Commit;
   readonly resolve: (reply: Reply | Promise<Reply>) => void;
   readonly reject: (cause: unknown) => void;
 }
@@ -66,10 +71,11 @@ export class Actor<State, Saved, Message, Reply, Effect> {
   readonly #address: string;
   readonly #parts: ActorParts<State, Saved, Message, Reply, Effect>;
   readonly #key: StoreKey;
-  readonly #mailbox = new Mailbox<Letter<Message, Reply>>();
+  readonly #commitToStore: Commit;
+  readonly #mailbox = new Mailbox<Envelope<Message, Reply>>();
   #state: State;
   #version: number | null = null;
-  /** Settles when the write that goes on ends; until then everything else waits in the mailbox. */
+  /** Settles when the running write ends. Until then every other message waits in the mailbox. */
   #writing: Promise<void> | null = null;
   #unsaved = false;
   #saveDue = false;
@@ -82,24 +88,32 @@ export class Actor<State, Saved, Message, Reply, Effect> {
     this.#address = address;
     this.#parts = parts;
     this.#key = parts.logic.key(address);
+    this.#commitToStore = (changes) => parts.store.commit(changes);
     this.#state = this.#load(null);
     this.#start(parts.logic.resume(this.#state));
   }
 
   /**
-   * A plain reply when nobody waits and nothing has to be written first, which keeps a chat's admission at a few
-   * microseconds; otherwise a promise. `await` takes both.
+   * Replies at once when no write runs and the decision writes nothing, which keeps a chat's admission at a few
+   * microseconds. Otherwise the reply is a promise. `await` takes both.
+   * @param commit of another actor whose record changes in the same transaction; this actor takes no further message
+   * until it has settled.
    * @throws ApiError of the transition, `overloaded`, `unavailable`.
    */
-  ask(message: Message): Reply | Promise<Reply> {
-    if (!this.#writing) return this.#take(message);
-    return new Promise((resolve, reject) => this.#mailbox.push({ message, resolve, reject }));
+  ask(message: Message, commit: Commit = this.#commitToStore): Reply | Promise<Reply> {
+    if (!this.#writing) return this.#take(message, commit);
+    return new Promise((resolve, reject) =>
+      this.#mailbox.push({ message, commit, resolve, reject }),
+    );
   }
 
-  /** Never refused for a full mailbox: for what ends something this actor let in or set off. */
-  askOwed(message: Message): Reply | Promise<Reply> {
-    if (!this.#writing) return this.#take(message);
-    return new Promise((resolve, reject) => this.#mailbox.pushOwed({ message, resolve, reject }));
+  /** A full mailbox takes it too: for a message that ends something this actor admitted or started. */
+  askUnbounded(message: Message): Reply | Promise<Reply> {
+    const commit = this.#commitToStore;
+    if (!this.#writing) return this.#take(message, commit);
+    return new Promise((resolve, reject) =>
+      this.#mailbox.pushUnbounded({ message, commit, resolve, reject }),
+    );
   }
 
   get evictable(): boolean {
@@ -107,41 +121,41 @@ export class Actor<State, Saved, Message, Reply, Effect> {
     return !waits && this.#parts.logic.evictable(this.#state);
   }
 
-  /** Answers what waits, saves what is not saved, then is silent: running effects are the next life's to resume. */
+  /** Answers the waiting messages and saves the state. Running effects are dropped: the next activation resumes them. */
   async stop(): Promise<void> {
     while (this.#writing) await this.#writing;
     this.#stopped = true;
     this.#cancelSave?.();
     this.#cancelResume?.();
-    if (this.#unsaved) await this.#commit(this.#state);
+    if (this.#unsaved) await this.#save(this.#state);
   }
 
-  #take(message: Message): Reply | Promise<Reply> {
+  #take(message: Message, commit: Commit): Reply | Promise<Reply> {
     if (this.#stopped) throw new ApiError('unavailable', { error: 'it is stopping' });
     const { logic, clock } = this.#parts;
     const decision = logic.transition(this.#state, message, clock.nowMs());
-    if (decision.save !== 'now') return this.#speak(decision);
-    return this.#exclusive(() => this.#commitAndSpeak(decision));
+    if (decision.save !== 'now') return this.#answer(decision);
+    return this.#exclusive(() => this.#saveAndAnswer(decision, commit));
   }
 
-  #speak(decision: Decision<State, Reply, Effect>): Reply {
+  #answer(decision: Decision<State, Reply, Effect>): Reply {
     this.#state = decision.next;
     if (decision.save === 'later') this.#saveLater();
     this.#start(decision.effects);
     return decision.reply;
   }
 
-  async #commitAndSpeak(decision: Decision<State, Reply, Effect>): Promise<Reply> {
+  async #saveAndAnswer(decision: Decision<State, Reply, Effect>, commit: Commit): Promise<Reply> {
     try {
-      await this.#commit(decision.next, decision.changes);
+      await this.#save(decision.next, decision.changes, commit);
       await this.#parts.store.flushed();
     } catch (cause) {
-      // The write may have happened all the same: only the store knows, and what it holds may wait for an effect.
+      // The write may have happened all the same. Only the store knows, and its state may wait for an effect.
       this.#state = this.#load(this.#state);
       this.#resumeLater();
       throw cause;
     }
-    return this.#speak(decision);
+    return this.#answer(decision);
   }
 
   #exclusive<Result>(task: () => Promise<Result>): Promise<Result> {
@@ -157,17 +171,21 @@ export class Actor<State, Saved, Message, Reply, Effect> {
   #drain(): void {
     if (this.#saveDue) this.#saveNow();
     while (!this.#writing) {
-      const letter = this.#mailbox.shift();
-      if (!letter) return;
+      const envelope = this.#mailbox.shift();
+      if (!envelope) return;
       try {
-        letter.resolve(this.#take(letter.message));
+        envelope.resolve(this.#take(envelope.message, envelope.commit));
       } catch (cause) {
-        letter.reject(cause);
+        envelope.reject(cause);
       }
     }
   }
 
-  async #commit(next: State, changes: readonly StoreChange[] = []): Promise<void> {
+  async #save(
+    next: State,
+    changes: readonly StoreChange[] = [],
+    commit: Commit = this.#commitToStore,
+  ): Promise<void> {
     const { logic, store } = this.#parts;
     const saved = logic.saved(next);
     const expected = this.#version;
@@ -178,12 +196,12 @@ export class Actor<State, Saved, Message, Reply, Effect> {
     const indexes = next === this.#state ? [] : logic.indexChanges(this.#state, next);
     let holds: boolean;
     try {
-      holds = await store.commit([record, ...indexes, ...changes]);
+      holds = await commit([record, ...indexes, ...changes]);
     } finally {
-      // Also after an error, which does not say that nothing was written.
+      // Also after an error: it does not prove that nothing was written.
       this.#version = store.get(this.#key)?.version ?? null;
     }
-    if (!holds) throw new ApiError('server', { error: 'the record was written by somebody else' });
+    if (!holds) throw new ApiError('server', { error: 'another process changed the record' });
     this.#unsaved = false;
   }
 
@@ -207,14 +225,14 @@ export class Actor<State, Saved, Message, Reply, Effect> {
     this.#saveDue = false;
     if (!this.#unsaved) return;
     void this.#exclusive(() =>
-      this.#commit(this.#state).catch((fault: unknown) => {
+      this.#save(this.#state).catch((fault: unknown) => {
         this.#parts.report(fault);
         this.#saveLater();
       }),
     );
   }
 
-  /** Not at once: while the disk takes nothing, an effect and its lost result would chase each other. */
+  /** Later: while the disk refuses writes, an effect whose result cannot be saved would run again and again. */
   #resumeLater(): void {
     this.#cancelResume ??= this.#parts.clock.after(limits.storeRetryMs, () => {
       this.#cancelResume = null;
@@ -229,10 +247,10 @@ export class Actor<State, Saved, Message, Reply, Effect> {
   async #run(effect: Effect): Promise<void> {
     this.#effectsRunning += 1;
     try {
-      // The reply goes first, and whatever its asker does with it at once.
+      // The asker gets the reply first.
       await setImmediate();
       const message = this.#stopped ? null : await this.#parts.runEffect(effect, this.#address);
-      if (message !== null && !this.#stopped) await this.askOwed(message);
+      if (message !== null && !this.#stopped) await this.askUnbounded(message);
     } catch (fault) {
       this.#parts.report(fault);
     } finally {

@@ -1,6 +1,6 @@
 /**
- * Owns the order in which an actor's messages wait, and the bound on how many may.
- * It must never drop, reorder or look into what it holds.
+ * Owns the order in which an actor's messages wait, and the bound on their number.
+ * It must never drop a message, change the order or read a message.
  */
 import { ApiError } from '../errors.js';
 import { limits } from '../limits/index.js';
@@ -9,14 +9,14 @@ export class Mailbox<Item> {
   #items: Item[] = [];
   #first = 0;
 
-  /** @throws ApiError `overloaded` when `limits.mailboxLengthMax` wait already. */
+  /** @throws ApiError `overloaded` when `limits.mailboxLengthMax` messages wait already. */
   push(item: Item): void {
     if (this.length >= limits.mailboxLengthMax) throw new ApiError('overloaded');
     this.#items.push(item);
   }
 
-  /** For what the actor itself is owed, one for each thing it let in or set off: refusing it would leak that thing. */
-  pushOwed(item: Item): void {
+  /** For the message that ends something the actor admitted or started: refusing it would leak that thing. */
+  pushUnbounded(item: Item): void {
     this.#items.push(item);
   }
 
@@ -32,7 +32,7 @@ export class Mailbox<Item> {
     return this.#items.length - this.#first;
   }
 
-  /** Forgets taken items once they are more than half, so that a shift is cheap on average. */
+  /** Frees taken items once they are more than half, so that a shift is cheap on average. */
   #drop(): void {
     this.#items = this.#items.slice(this.#first);
     this.#first = 0;

@@ -1,5 +1,5 @@
 /**
- * Owns the context caches: one actor a cache, what sets them off, and how they are found.
+ * Owns the context caches: one actor a cache, the requests that reach it, and how a cache is found.
  * It must never show a cache to anybody but its owner, nor call one `ready` whose prefix is not prefilled.
  */
 
@@ -16,7 +16,6 @@ import type { TagRecord } from '../protocol/tags.js';
 import {
   age,
   type CacheEffect,
-  type CacheMessage,
   type CacheRecord,
   type CacheState,
   type CacheUse,
@@ -29,21 +28,14 @@ import {
   type PrefixHash,
   prefixChain,
 } from '../rules/prefix.js';
-import type { Store } from '../store/store.js';
+import type { Store, StoreChange } from '../store/store.js';
 import { cacheEffects } from './effects.js';
 import { closedFamily, contentFaultOf, notFound, unknownFamily } from './faults.js';
 import { listCaches } from './list.js';
-import { cacheLogic } from './logic.js';
+import { type CacheActorMessage, cacheLogic } from './logic.js';
 import { type CachesParts, type FoundCache, found } from './parts.js';
 import { cacheQuota, cacheQuotaMax } from './quota.js';
-import {
-  bodyOf,
-  cacheKeys,
-  creationChanges,
-  encodeBody,
-  idOf,
-  type NewCacheParts,
-} from './records.js';
+import { bodyOf, cacheKeys, constantChanges, encodeBody, idOf } from './records.js';
 import { type PrefillTask, Snapshots } from './snapshots.js';
 import { CacheSweeper } from './sweeper.js';
 import { Tags } from './tags.js';
@@ -51,7 +43,17 @@ import { CacheTokens } from './tokens.js';
 
 export type { CachesParts, FoundCache } from './parts.js';
 
-type CacheRegistry = Registry<CacheState, CacheRecord, CacheMessage, CacheState, CacheEffect>;
+type CacheRegistry = Registry<CacheState, CacheRecord, CacheActorMessage, CacheState, CacheEffect>;
+
+/** All that a new cache is made of. */
+interface NewCacheParts {
+  readonly owner: string;
+  readonly id: string;
+  readonly creation: CacheCreation;
+  readonly texts: CanonicalPrefix;
+  readonly body: Uint8Array;
+  readonly requestMs: number;
+}
 
 export class Caches {
   readonly tags: Tags;
@@ -96,21 +98,20 @@ export class Caches {
   /** @throws ApiError for what is no valid request; what only makes the cache fail is told by its status. */
   async create(owner: string, creation: CacheCreation): Promise<FoundCache> {
     const { clock, newBytes, families, isOpen } = this.#parts;
-    const nowMs = clock.nowMs();
+    const requestMs = clock.nowMs();
     const { family, wireMessages, wireTools } = creation;
     if (!families.includes(family)) throw unknownFamily(family, families);
     if (!isOpen(owner, family)) throw closedFamily(family);
     if (this.#snapshots.full(owner)) throw new ApiError('overloaded');
     const texts = canonicalPrefix(wireMessages, wireTools);
     const body = encodeBody(texts);
-    const id = newCacheId(newBytes, nowMs);
+    const id = newCacheId(newBytes, requestMs);
     const places = [await this.#quota.reserve(owner, body.length)];
     const hold = async (tokens: number) => {
       places.push(await this.#tokens.reserve(owner, tokens));
     };
     try {
-      const record = await this.#begin({ owner, id, creation, texts, body, nowMs }, hold);
-      this.#wake(id);
+      const record = await this.#begin({ owner, id, creation, texts, body, requestMs }, hold);
       return found(record, () => texts);
     } catch (cause) {
       // A write that failed may have happened all the same.
@@ -121,26 +122,33 @@ export class Caches {
     }
   }
 
-  /** Counts, and writes all of a new cache. Durable when it resolves. @param hold takes room for its tokens. */
+  /** Counts, then asks the cache's actor to begin. Durable when it resolves. @param hold takes room for its tokens. */
   async #begin(
-    { owner, id, creation, texts, body, nowMs }: NewCacheParts,
+    { owner, id, creation, texts, body, requestMs }: NewCacheParts,
     hold: (tokens: number) => Promise<void>,
   ): Promise<CacheRecord> {
-    const { store, countTokens, review } = this.#parts;
+    const { countTokens, review } = this.#parts;
     const { family, messages, tools, tags } = creation;
     const hash = prefixChain({ owner, family }, texts).at(-1) as PrefixHash;
     const tokens = await countTokens(owner, family, messages, tools);
     const contentFault = await contentFaultOf(creation, tokens, review);
     const bytes = body.length;
     const cache = { ...picked(creation), id, owner, hash, tokens, bytes, contentFault };
-    const { reply } = cacheTransition(null, { type: 'create', cache }, nowMs, this.#keepMs);
-    if (reply === null) throw new ApiError('server', { error: 'a new cache is gone at once' });
-    if (holdsSnapshot(reply)) await hold(tokens);
-    const changes = creationChanges(reply, body, this.#keepMs);
-    if (tags.length > 0) await this.tags.move(owner, tags, id, changes);
-    else if (await store.commit(changes)) await store.flushed();
-    else throw new ApiError('server', { error: `the id ${id} is taken` });
-    return reply;
+    const message = { type: 'create', cache, requestMs } as const;
+    // The same pure decision as the actor's: it says beforehand whether the cache can only end in `error`.
+    const { reply: draft } = cacheTransition(null, message, requestMs);
+    if (draft === null) throw new ApiError('server', { error: `the cache ${id} was not made` });
+    const constant = constantChanges(draft, body);
+    const begin = (moved: readonly StoreChange[]) =>
+      this.#ask(id, { ...message, changes: [...constant, ...moved] });
+    if (!holdsSnapshot(draft)) {
+      await begin([]);
+      return draft;
+    }
+    await hold(tokens);
+    if (tags.length === 0) await begin([]);
+    else await this.tags.move(owner, tags, id, async (moved) => (await begin(moved)) !== null);
+    return draft;
   }
 
   /** @throws ApiError `notFound`, or `otherUser` for a live cache of somebody else. */
@@ -209,7 +217,7 @@ export class Caches {
     const before = await this.#current(id);
     if (before === null) return null;
     const tell = async (told: CacheUse) =>
-      await this.#registry.askOwed(id, { type: 'use', use: told });
+      await this.#registry.askUnbounded(id, { type: 'use', use: told });
     if (use.reset === null) return await tell(use);
     // Without room among the live ones it stays expired, which costs the chat nothing.
     const stay = () => tell({ ...use, reset: null });
@@ -255,16 +263,8 @@ export class Caches {
     return aged === record ? record : await this.#ask(id, { type: 'read' });
   }
 
-  async #ask(id: string, message: CacheMessage): Promise<CacheState> {
+  async #ask(id: string, message: CacheActorMessage): Promise<CacheState> {
     return await this.#registry.ask(id, message);
-  }
-
-  /** An actor that is activated resumes what its record waits for. */
-  #wake(id: string): void {
-    this.#ask(id, { type: 'read' }).catch((fault: unknown) => {
-      this.#parts.report(fault);
-      this.#sweeper.resumeAgain();
-    });
   }
 
   #texts(id: string): CanonicalPrefix {

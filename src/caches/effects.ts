@@ -5,8 +5,9 @@
 
 import type { EffectRunner } from '../actors/actor.js';
 import type { Quota } from '../actors/quota.js';
-import type { CacheEffect, CacheMessage, CacheRecord } from '../rules/cache-state.js';
+import type { CacheEffect, CacheRecord } from '../rules/cache-state.js';
 import { cacheError } from './faults.js';
+import type { CacheActorMessage } from './logic.js';
 import type { Snapshots } from './snapshots.js';
 import type { CacheTokens } from './tokens.js';
 
@@ -18,7 +19,9 @@ export interface CacheEffectsParts {
   readonly tokens: CacheTokens;
 }
 
-export function cacheEffects(parts: CacheEffectsParts): EffectRunner<CacheMessage, CacheEffect> {
+export function cacheEffects(
+  parts: CacheEffectsParts,
+): EffectRunner<CacheActorMessage, CacheEffect> {
   const { snapshots, quota, tokens } = parts;
   return async (effect, id) => {
     switch (effect.type) {
@@ -41,7 +44,7 @@ async function prefill(
   { read, snapshots }: CacheEffectsParts,
   id: string,
   generation: number,
-): Promise<CacheMessage | null> {
+): Promise<CacheActorMessage | null> {
   const record = read(id);
   // Deleted meanwhile, or begun anew: then another effect is on its way.
   if (record?.generation !== generation) return null;

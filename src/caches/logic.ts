@@ -1,6 +1,6 @@
 /**
- * Owns what makes a cache an actor: the pure state machine beside the records it is kept in.
- * It must stay pure, like any logic.
+ * Owns what makes a cache an actor: the pure state machine and the records that keep its state.
+ * It must stay pure, like the logic of every actor.
  */
 
 import type { Logic } from '../actors/actor.js';
@@ -12,9 +12,17 @@ import {
   cacheTransition,
   pendingEffects,
 } from '../rules/cache-state.js';
+import type { StoreChange } from '../store/store.js';
 import { cacheKeys, indexChanges } from './records.js';
 
-export type CacheLogic = Logic<CacheState, CacheRecord, CacheMessage, CacheState, CacheEffect>;
+/** A creation also carries what is written in its commit beside the record: the body, and the tags that move. */
+export type CacheActorMessage =
+  | Exclude<CacheMessage, { readonly type: 'create' }>
+  | (Extract<CacheMessage, { readonly type: 'create' }> & {
+      readonly changes: readonly StoreChange[];
+    });
+
+export type CacheLogic = Logic<CacheState, CacheRecord, CacheActorMessage, CacheState, CacheEffect>;
 
 export function cacheLogic(keepMs: number): CacheLogic {
   return {
@@ -27,7 +35,10 @@ export function cacheLogic(keepMs: number): CacheLogic {
     },
     saved: (state) => state,
     indexChanges: (before, next) => indexChanges(before, next, keepMs),
-    transition: (state, message, nowMs) => cacheTransition(state, message, nowMs, keepMs),
+    transition: (state, message, nowMs) => {
+      const decision = cacheTransition(state, message, nowMs, keepMs);
+      return message.type === 'create' ? { ...decision, changes: message.changes } : decision;
+    },
     resume: pendingEffects,
     evictable: () => true,
   };

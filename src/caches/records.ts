@@ -4,20 +4,9 @@
  */
 import { createHash } from 'node:crypto';
 import { decodeRecord, encodeRecord } from '../codec.js';
-import type { CacheCreation } from '../protocol/caching.js';
 import { type CacheRecord, type CacheState, dueMs, holdsSnapshot } from '../rules/cache-state.js';
 import type { CanonicalPrefix, PrefixHash } from '../rules/prefix.js';
 import type { Store, StoreChange, StoreEntry, StoreKey } from '../store/store.js';
-
-/** All that a new cache is made of. */
-export interface NewCacheParts {
-  readonly owner: string;
-  readonly id: string;
-  readonly creation: CacheCreation;
-  readonly texts: CanonicalPrefix;
-  readonly body: Uint8Array;
-  readonly nowMs: number;
-}
 
 export const cacheKeys = {
   record: (id: string): StoreKey => ['cache', id],
@@ -44,7 +33,7 @@ export const cacheKeys = {
 export const EMPTY = new Uint8Array(0);
 
 /** Where a cache stands among those of its owner. */
-export function listPlace({ createdS, id }: CacheRecord): StoreKey {
+export function listPlace({ createdS, id }: Pick<CacheRecord, 'createdS' | 'id'>): StoreKey {
   return [createdS, id];
 }
 
@@ -66,19 +55,28 @@ export function decodeBody(bytes: Uint8Array): CanonicalPrefix {
   return decodeRecord<CanonicalPrefix>(bytes);
 }
 
-/** Everything a new cache writes. */
+/** Everything a new cache writes, for a process that has no actors. */
 export function creationChanges(
   record: CacheRecord,
   body: Uint8Array,
   keepMs: number,
 ): readonly StoreChange[] {
-  const { id } = record;
   return [
-    { type: 'put', key: cacheKeys.record(id), value: encodeRecord(record), expected: null },
-    { type: 'put', key: cacheKeys.body(id), value: body },
-    // With the size: so an owner is counted without a look at each record.
+    { type: 'put', key: cacheKeys.record(record.id), value: encodeRecord(record), expected: null },
+    ...constantChanges(record, body),
+    ...indexChanges(null, record, keepMs),
+  ];
+}
+
+/** What a new cache writes that no later message changes. */
+export function constantChanges(
+  record: Pick<CacheRecord, 'id' | 'owner' | 'createdS' | 'bytes'>,
+  body: Uint8Array,
+): readonly StoreChange[] {
+  return [
+    { type: 'put', key: cacheKeys.body(record.id), value: body },
+    // The entry holds the size, so that counting an owner's bytes reads no record.
     { type: 'put', key: ownedKey(record), value: encodeRecord(record.bytes) },
-    ...indexKeys(record, keepMs).map(put),
   ];
 }
 
@@ -111,7 +109,7 @@ function indexKeys(record: CacheRecord, keepMs: number): readonly StoreKey[] {
   ];
 }
 
-export function ownedKey(record: CacheRecord): StoreKey {
+function ownedKey(record: Pick<CacheRecord, 'id' | 'owner' | 'createdS'>): StoreKey {
   return [...cacheKeys.owned(record.owner), ...listPlace(record)];
 }
 

@@ -43,11 +43,6 @@ export class CacheSweeper {
     this.#cancel?.();
   }
 
-  /** A pending cache was left without its effect. */
-  resumeAgain(): void {
-    this.#resumed = cacheKeys.pending;
-  }
-
   async #round(): Promise<void> {
     for (const walk of [() => this.#expire(), () => this.#resume(), () => this.#forget()]) {
       await walk().catch(this.#parts.report);

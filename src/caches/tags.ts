@@ -3,7 +3,7 @@
  * It must never let a tag move without what moves with it: both are in one commit or in none.
  */
 
-import type { Decision, Logic } from '../actors/actor.js';
+import type { Commit, Decision, Logic } from '../actors/actor.js';
 import { Registry } from '../actors/registry.js';
 import type { Clock } from '../clock.js';
 import { decodeRecord, encodeRecord } from '../codec.js';
@@ -30,8 +30,6 @@ type TagsMessage =
       readonly type: 'move';
       readonly tags: readonly string[];
       readonly cacheId: string;
-      /** What else is written with it. */
-      readonly changes: readonly StoreChange[];
     }
   | { readonly type: 'remove'; readonly tag: string };
 
@@ -50,14 +48,17 @@ export class Tags {
     });
   }
 
-  /** Binds all of them to the cache, and writes `changes` in the same commit. Durable when it resolves. */
+  /**
+   * Binds all of them to the cache. Durable when it resolves.
+   * @param commit of another actor whose record changes in the same transaction.
+   */
   async move(
     owner: string,
     tags: readonly string[],
     cacheId: string,
-    changes: readonly StoreChange[] = [],
+    commit?: Commit,
   ): Promise<Reply> {
-    return await this.#registry.ask(owner, { type: 'move', tags, cacheId, changes });
+    return await this.#registry.ask(owner, { type: 'move', tags, cacheId }, commit);
   }
 
   /** Whether or not there is such a tag. Durable when it resolves. */
@@ -128,7 +129,7 @@ function tagsLogic(store: Store): Logic<TagsState, never, TagsMessage, Reply, ne
 
 function moved(
   state: TagsState,
-  { tags, cacheId, changes }: Extract<TagsMessage, { type: 'move' }>,
+  { tags, cacheId }: Extract<TagsMessage, { type: 'move' }>,
   nowMs: number,
   store: Store,
 ): Decision<TagsState, Reply, never> {
@@ -136,8 +137,8 @@ function moved(
     const createdS = find(store, state.owner, tag)?.createdS ?? Math.floor(nowMs / 1000);
     return { tag, cacheId, owner: state.owner, createdS };
   });
-  const all = [...records.flatMap(tagChanges), ...changes];
-  return { next: state, reply: records, save: 'now', effects: [], changes: all };
+  const changes = records.flatMap(tagChanges);
+  return { next: state, reply: records, save: 'now', effects: [], changes };
 }
 
 /** Everything that a tag writes. */

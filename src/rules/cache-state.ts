@@ -68,7 +68,8 @@ export interface CacheUse {
 }
 
 export type CacheMessage =
-  | { readonly type: 'create'; readonly cache: NewCache }
+  /** The cache counts its times from `requestMs`, when it was asked for. */
+  | { readonly type: 'create'; readonly cache: NewCache; readonly requestMs: number }
   | {
       readonly type: 'update';
       readonly metadata: CacheMetadata | null;
@@ -107,6 +108,11 @@ export function cacheTransition(
   keepMs: number = limits.cacheKeepMs,
 ): CacheDecision {
   const aged = age(state, nowMs, keepMs);
+  if (message.type === 'create') {
+    // The reply is `pending` even when the request took longer than the cache may live: the next message ages it.
+    const next = created(aged, message.cache, message.requestMs);
+    return { next, reply: next, save: 'now', effects: effectsOf(state, next) };
+  }
   const changed = change(aged, message, nowMs);
   const next = age(changed, nowMs, keepMs);
   const reply = message.type === 'delete' ? aged : next;
@@ -144,8 +150,11 @@ export function holdsSnapshot(record: CacheRecord): boolean {
   return record.status === 'ready';
 }
 
-function change(state: CacheState, message: CacheMessage, nowMs: number): CacheState {
-  if (message.type === 'create') return created(state, message.cache, nowMs);
+function change(
+  state: CacheState,
+  message: Exclude<CacheMessage, { readonly type: 'create' }>,
+  nowMs: number,
+): CacheState {
   if (state === null) return null;
   switch (message.type) {
     case 'update':
@@ -263,7 +272,7 @@ function effectsOf(state: CacheState, next: CacheState): readonly CacheEffect[] 
   return [...dropped, ...released(state, next), ...begun];
 }
 
-/** A new cache takes its room before it is written, so one in the place of another is none of this. */
+/** A new cache takes its room before it is written, so a creation releases nothing. */
 function released(state: CacheState, next: CacheState): readonly CacheEffect[] {
   if (state === null || next?.id === state.id) return [];
   return [{ type: 'release', owner: state.owner, bytes: state.bytes }];

@@ -27,7 +27,7 @@ t.test('a full mailbox refuses, except what is owed', async (t) => {
   const mailbox = new Mailbox<number>();
   for (let i = 0; i < limits.mailboxLengthMax; i++) mailbox.push(i);
   t.throws(() => mailbox.push(-1), apiError('overloaded'));
-  mailbox.pushOwed(-2);
+  mailbox.pushUnbounded(-2);
   t.equal(mailbox.length, limits.mailboxLengthMax + 1);
   t.equal(mailbox.shift(), 0);
   t.throws(() => mailbox.push(-1), apiError('overloaded'), 'still full');

@@ -188,7 +188,7 @@ t.test('a full mailbox is overload; what is owed still gets in', async (t) => {
     counters.ask('a', { type: 'read' }),
   );
   await t.rejects(Promise.resolve(counters.ask('a', { type: 'read' })), apiError('overloaded'));
-  const owed = counters.askOwed('a', { type: 'close' });
+  const owed = counters.askUnbounded('a', { type: 'close' });
   commit.open();
   await Promise.all([first, ...waiting]);
   t.equal((await owed).open, -1);

@@ -294,3 +294,88 @@ t.test('a page of large caches ends early, and the next goes on', async (t) => {
   const rest = await caches.list('alice', parsePageQuery(`after=${page.at(-1)?.record.id}`));
   t.equal(rest.length, 3);
 });
+
+/** The file whose code asked for a commit. */
+function writerOf(stack: string): string {
+  const calls = stack.split('\n').slice(1);
+  const outside = calls.filter((call) => !/mortal-store|faulty-store|caches\.test/.test(call));
+  return /(\w+\/[\w-]+)\.[jt]s/.exec(outside[0] ?? '')?.[1] ?? 'unknown';
+}
+
+t.test('only an actor writes a cache or a tag', async (t) => {
+  const world = new CacheWorld();
+  const { caches, store } = world.life;
+  const writers = new Map<string, Set<string>>();
+  const commit = store.commit.bind(store);
+  store.commit = (changes) => {
+    const writer = writerOf(new Error('who writes').stack ?? '');
+    for (const { key } of changes) {
+      const kind = String(key[0]);
+      writers.set(kind, (writers.get(kind) ?? new Set()).add(writer));
+    }
+    return commit(changes);
+  };
+  await caches.start();
+  const plain = idOf(await caches.create('alice', creationOf('plain')));
+  const tagged = idOf(await caches.create('alice', creationOf('tagged', { tags: ['a', 'b'] })));
+  await settled();
+  await caches.bindTag('alice', 'a', plain);
+  await caches.tags.remove('alice', 'b');
+  const update = { metadata: null, expiry: { type: 'ttl', ttlS: 60 } } as const;
+  await caches.update('alice', plain, update);
+  await settled();
+  await caches.delete('alice', tagged);
+  await world.clock.advance(61_000 + world.keepMs + 2 * limits.cacheSweepMs);
+  await caches.close();
+  for (const kind of ['cache', 'cache-body', 'cache-by-owner', 'tag', 'tag-by-time']) {
+    t.strictSame([...(writers.get(kind) ?? [])], ['actors/actor'], kind);
+  }
+});
+
+t.test(
+  'a message that comes while its cache is being created waits for the creation',
+  async (t) => {
+    for (const tags of [[], ['mine']]) {
+      const world = new CacheWorld();
+      const { caches, store } = world.life;
+      const order: string[] = [];
+      let reachDisk = (): void => {};
+      const onDisk = new Promise<void>((resolve) => {
+        reachDisk = resolve;
+      });
+      store.flushed = async () => {
+        order.push('flush begins');
+        await onDisk;
+      };
+      const creation = caches.create('alice', creationOf('text', { tags })).then(() => {
+        order.push('created');
+      });
+      await settled();
+      // The record is visible before it is on the disk, so a list finds it.
+      const [listed] = await caches.list('alice', parsePageQuery(''));
+      const id = listed?.record.id ?? '';
+      const deletion = caches.delete('alice', id).then(() => {
+        order.push('deleted');
+      });
+      await settled();
+      t.ok(store.disk.get(['cache', id]), 'the second writer waits for the first');
+      reachDisk();
+      await Promise.all([creation, deletion]);
+      t.equal(store.disk.get(['cache', id]), null);
+    }
+  },
+);
+
+t.test('a failed commit leaves neither the cache nor its tags', async (t) => {
+  const world = new CacheWorld();
+  const { caches, store } = world.life;
+  const first = idOf(await caches.create('alice', creationOf('first', { tags: ['mine'] })));
+  const commit = store.commit.bind(store);
+  store.commit = async () => Promise.reject(new Error('the disk is full'));
+  await t.rejects(caches.create('alice', creationOf('second', { tags: ['mine'] })), /disk is full/);
+  store.commit = commit;
+  t.equal(caches.tags.get('alice', 'mine').cacheId, first);
+  t.equal((await caches.list('alice', parsePageQuery(''))).length, 1);
+  const third = idOf(await caches.create('alice', creationOf('third', { tags: ['mine'] })));
+  t.equal(caches.tags.get('alice', 'mine').cacheId, third, 'both actors go on');
+});

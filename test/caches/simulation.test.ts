@@ -174,8 +174,10 @@ class History {
       ...{ metadata: metadata.m ?? null, expiredAtS: 0, saidMs: 0 },
     });
     const model = this.#models.get(id);
-    if (model) this.#say(model, expiry, nowMs);
-    for (const tag of tags) this.#tags.get(owner)?.set(tag, id);
+    if (!model) return;
+    this.#say(model, expiry, nowMs);
+    // A cache that can only end in an error takes no tag.
+    if (model.life !== 'refused') for (const tag of tags) this.#tags.get(owner)?.set(tag, id);
   }
 
   async #update(): Promise<void> {

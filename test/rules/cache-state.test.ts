@@ -84,7 +84,11 @@ const NO_USE = { tokensSaved: 0, missReason: null, reset: null };
 const reset = { requestMs: NOW_MS - 500, ttlS: 600 };
 
 const messages = {
-  create: { type: 'create', cache: { ...fresh, expiry: { type: 'ttl', ttlS: 60 } } },
+  create: {
+    type: 'create',
+    cache: { ...fresh, expiry: { type: 'ttl', ttlS: 60 } },
+    requestMs: NOW_MS,
+  },
   update: { type: 'update', metadata: [['a', 'b']], expiry: { type: 'ttl', ttlS: 60 } },
   'update to the past': { type: 'update', metadata: null, expiry: { type: 'at', expiredAtS: 5 } },
   read: { type: 'read' },
@@ -248,7 +252,11 @@ for (const [stateName, rows] of Object.entries(table)) {
 const step = (state: CacheState, message: CacheMessage, nowMs = NOW_MS) =>
   cacheTransition(state, message, nowMs, KEEP_MS);
 const created = (expiry: CacheExpiry, nowMs = NOW_MS): CacheRecord => {
-  const { next } = step(null, { type: 'create', cache: { ...fresh, expiry } }, nowMs);
+  const { next } = step(
+    null,
+    { type: 'create', cache: { ...fresh, expiry }, requestMs: nowMs },
+    nowMs,
+  );
   if (next === null) throw new Error('not created');
   return next;
 };

@@ -135,6 +135,25 @@ t.test('what a tag cannot be bound to', async (t) => {
   t.equal((await call('POST', REFS, { tag: 'a' })).status, 400);
 });
 
+t.test('a cache that can only end in an error takes no tag from another', async (t) => {
+  const call = await open(t);
+  const working = await create(call, { tags: ['mine'] });
+  const unanswered = { role: 'tool', tool_call_id: 'call-1', content: 'an answer to no call' };
+  const doomed = [
+    { expired_at: 1 },
+    { messages: [{ role: 'user', content: 'x' }, unanswered] },
+    { messages: [{ role: 'user', content: 'many words '.repeat(131_072) }] },
+  ];
+  for (const fields of doomed) {
+    const id = await create(call, { ...fields, tags: ['mine', 'new'] });
+    t.equal((await call('GET', `${REFS}/mine`)).body.cache_id, working);
+    t.equal((await call('GET', `${REFS}/new`)).status, 404, 'a new tag is not made either');
+    while ((await call('GET', `/caching/${id}`)).body.status === 'pending');
+    t.equal((await call('GET', `/caching/${id}`)).body.status, 'error');
+    t.equal((await call('GET', `${REFS}/mine/content`)).status, 200, 'the tag still works');
+  }
+});
+
 t.test('names belong to an owner', async (t) => {
   const call = await open(t);
   const mine = await create(call, { tags: ['same'] });
