@@ -68,6 +68,13 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'src/rules': ['src/protocol', 'src/plugin/contract'],
   'src/protocol': [],
   'src/plugin': [],
+  'src/plugin/test': [
+    'src/plugin',
+    'src/pool/document-reader',
+    'src/pool/extraction',
+    'src/pool/messages',
+    'src/rules/detokenizer',
+  ],
   'src/limits': [],
   workers: ['src/plugin', 'src/pool'],
   plugins: ['src/plugin/index'],
@@ -214,6 +221,12 @@ t.test('plugins import the core as `preface/plugin`, and the examples nothing el
       const core = 'local' in to && !to.local.startsWith('plugins/');
       if (core || file.startsWith('plugins/examples/')) t.equal(specifier, 'preface/plugin', file);
     }
+  }
+});
+
+t.test('nothing that runs imports the suites of the contracts', async (t) => {
+  for (const file of files.filter((name) => !name.startsWith('src/plugin/test/'))) {
+    for (const { to } of localImports(file)) t.notOk(isIn(to, 'src/plugin/test'), file);
   }
 });
 

@@ -8,10 +8,10 @@ import { ReviewedListener } from '../../src/chat/reviewed-listener.js';
 import { systemClock } from '../../src/clock.js';
 import type { ApiError } from '../../src/errors.js';
 import type { Filter } from '../../src/plugin/contract.js';
+import { cut } from '../../src/plugin/test/filter.js';
+import { type Random, seededRandom, testSeed } from '../../src/plugin/test/random-text.js';
 import type { AnswerDelta } from '../../src/rules/answer.js';
 import { inputTexts } from '../../src/rules/review-texts.js';
-import { cut } from '../contract/filter.js';
-import { type Random, seededRandom, testSeed } from '../support/random-text.js';
 
 /** Rejects "bad", holds back what may become it; at once or after as many turns as chance says. */
 function holding(turns: () => number): Filter {

@@ -7,10 +7,10 @@ import t, { type Test } from 'tap';
 import engine from '../../plugins/examples/engine-alphabet.js';
 import extractor from '../../plugins/examples/extractor-subtitles.js';
 import filter from '../../plugins/examples/filter-cards.js';
-import { engineSuite } from '../contract/engine.js';
-import { snapshotSuite } from '../contract/engine-snapshots.js';
-import { testExtractor } from '../contract/extractor.js';
-import { filterSuite } from '../contract/filter.js';
+import { engineSuite } from '../../src/plugin/test/engine.js';
+import { snapshotSuite } from '../../src/plugin/test/engine-snapshots.js';
+import { extractorSuite } from '../../src/plugin/test/extractor.js';
+import { filterSuite } from '../../src/plugin/test/filter.js';
 import { aliceKey, openService } from '../support/service.js';
 
 const subtitles = `1\r
@@ -46,7 +46,7 @@ t.test('the engine keeps the contract', async (t) => {
   t.test('of kept prefixes', async (t) => snapshotSuite(t, open));
 });
 
-testExtractor(t, {
+extractorSuite(t, {
   plugin: extractor,
   documents: [
     {
@@ -59,7 +59,7 @@ testExtractor(t, {
   ],
 });
 
-filterSuite({
+filterSuite(t, {
   name: 'filter-cards',
   plugin: filter,
   options: { file: null },

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { extname, join } from 'node:path';
 import t from 'tap';
 import { systemClock } from '../../src/clock.js';
+import { truncations } from '../../src/plugin/test/damage.js';
 import { ExtractionPool } from '../../src/pool/extraction.js';
 import { loadConfig } from '../../src/settings/config.js';
-import { truncations } from '../support/damage.js';
 import { type GoodDocument, goodDocuments } from '../support/fuzz-files.js';
 
 t.setTimeout(600_000);

@@ -3,6 +3,13 @@ import t from 'tap';
 import bytesPlugin from '../../plugins/tokenizers/bytes/index.js';
 import tiktokenPlugin from '../../plugins/tokenizers/tiktoken/index.js';
 import type { Tokenizer } from '../../src/plugin/contract.js';
+import {
+  lookAlikes,
+  type Random,
+  randomText,
+  seededRandom,
+  testSeed,
+} from '../../src/plugin/test/random-text.js';
 import { ChatTemplate, IMAGE_ID, type TemplateSource } from '../../src/rules/chat-template.js';
 import { assertPrefixStable, prefixBreak } from '../../src/rules/prefix-stability.js';
 import type {
@@ -11,13 +18,6 @@ import type {
   PromptSegment,
   PromptTool,
 } from '../../src/rules/prompt.js';
-import {
-  lookAlikes,
-  type Random,
-  randomText,
-  seededRandom,
-  testSeed,
-} from '../support/random-text.js';
 import { openReference, skipWithoutWeights, smallModelPath } from '../support/weights.js';
 
 t.setTimeout(120_000);

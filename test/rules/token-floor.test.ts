@@ -1,9 +1,9 @@
 import t from 'tap';
 import tokenizerBytes from '../../plugins/tokenizers/bytes/index.js';
 import tokenizerTiktoken from '../../plugins/tokenizers/tiktoken/index.js';
+import { hostileTexts, prose } from '../../src/plugin/test/hostile-text.js';
+import { randomText, seededRandom, testSeed } from '../../src/plugin/test/random-text.js';
 import { TokenFloor } from '../../src/rules/token-floor.js';
-import { hostileTexts, prose } from '../support/hostile-text.js';
-import { randomText, seededRandom, testSeed } from '../support/random-text.js';
 import { skipWithoutWeights, smallModelPath } from '../support/weights.js';
 
 t.test('where a token is a byte, it is the very number', async (t) => {

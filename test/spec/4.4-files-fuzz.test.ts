@@ -1,7 +1,7 @@
 /** Owns the proof that damaged documents get answers, each of them; `npm run test:fuzz` sends far more, and times the others. */
 import t from 'tap';
+import { testSeed } from '../../src/plugin/test/random-text.js';
 import { fuzzFiles } from '../support/fuzz-files.js';
-import { testSeed } from '../support/random-text.js';
 import { openService } from '../support/service.js';
 
 const MUTATIONS = 100;

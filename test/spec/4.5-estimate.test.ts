@@ -2,6 +2,7 @@
  * §4.5 and §2.9: the estimate is the number a chat is admitted and charged by.
  */
 import t from 'tap';
+import { seededRandom, testSeed } from '../../src/plugin/test/random-text.js';
 import {
   complete,
   type Fields,
@@ -13,7 +14,6 @@ import {
   wrapTokens,
 } from '../support/chat-client.js';
 import { randomChat } from '../support/random-chat.js';
-import { seededRandom, testSeed } from '../support/random-text.js';
 import { openService, type TestService } from '../support/service.js';
 import { skipWithoutWeights } from '../support/weights.js';
 

@@ -6,9 +6,9 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
+import { randomText, seededRandom, testSeed } from '../../src/plugin/test/random-text.js';
 import { asBob, type Headers, type ShownCache, said } from '../support/cache-client.js';
 import { model } from '../support/chat-client.js';
-import { randomText, seededRandom, testSeed } from '../support/random-text.js';
 import { openService } from '../support/service.js';
 
 t.setTimeout(180_000);

@@ -5,10 +5,10 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { mutation } from '../../src/plugin/test/damage.js';
+import { type Random, seededRandom, testSeed } from '../../src/plugin/test/random-text.js';
 import { CrashService } from './crash-service.js';
-import { mutation } from './damage.js';
 import { form, purpose } from './file-client.js';
-import { type Random, seededRandom, testSeed } from './random-text.js';
 import { aliceKey, bobKey } from './service.js';
 import { TimedChats } from './timed-chats.js';
 

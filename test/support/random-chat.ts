@@ -2,8 +2,9 @@
  * Owns seeded random chats of every shape that changes a prompt: roles, names, tools, calls, results, parts, partial.
  * It must never make one that the contract refuses.
  */
+
+import { type Random, randomText } from '../../src/plugin/test/random-text.js';
 import type { Fields } from './chat-client.js';
-import { type Random, randomText } from './random-text.js';
 
 /** Without `model`. Lone surrogates are left out, as no JSON text may hold them. */
 export function randomChat(random: Random, wordsMax: number): Fields {

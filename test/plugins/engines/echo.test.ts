@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import plugin from '../../../plugins/engines/echo/index.js';
-import { engineSuite } from '../../contract/engine.js';
-import { snapshotSuite } from '../../contract/engine-snapshots.js';
+import { engineSuite } from '../../../src/plugin/test/engine.js';
+import { snapshotSuite } from '../../../src/plugin/test/engine-snapshots.js';
 
 const stateDir = await mkdtemp(join(tmpdir(), 'preface-echo-'));
 t.teardown(() => rm(stateDir, { recursive: true }));

@@ -12,8 +12,8 @@ import plugin from '../../../plugins/engines/llama/index.js';
 import { Runtime, type Weights } from '../../../plugins/engines/llama/native.js';
 import { limits } from '../../../src/limits/index.js';
 import type { Engine, EngineOptions, GenerateTask } from '../../../src/plugin/contract.js';
-import { type Answer, answer, control } from '../../contract/engine.js';
-import { snapshotSuite } from '../../contract/engine-snapshots.js';
+import { type Answer, answer, control } from '../../../src/plugin/test/engine.js';
+import { snapshotSuite } from '../../../src/plugin/test/engine-snapshots.js';
 
 const WEIGHTS =
   process.env.PREFACE_TEST_WEIGHTS ??

@@ -11,7 +11,12 @@ import plugin from '../../../plugins/engines/llama/index.js';
 import { Runtime, type Weights } from '../../../plugins/engines/llama/native.js';
 import { limits } from '../../../src/limits/index.js';
 import type { Engine, EngineOptions, GenerateTask } from '../../../src/plugin/contract.js';
-import { type Answer, answer as answerOf, control, engineSuite } from '../../contract/engine.js';
+import {
+  type Answer,
+  answer as answerOf,
+  control,
+  engineSuite,
+} from '../../../src/plugin/test/engine.js';
 
 const WEIGHTS =
   process.env.PREFACE_TEST_WEIGHTS ??

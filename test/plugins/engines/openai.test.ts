@@ -1,6 +1,6 @@
 /** Owns the check that an engine that asks a server keeps the contract of engines: here another preface is asked. */
 import t from 'tap';
-import { ANSWER_TOKENS_MIN, engineSuite } from '../../contract/engine.js';
+import { ANSWER_TOKENS_MIN, engineSuite } from '../../../src/plugin/test/engine.js';
 import { model } from '../../support/chat-client.js';
 import { openRemote, request, says, upstream } from '../../support/remote-engine.js';
 import { aliceKey, openService } from '../../support/service.js';

@@ -1,14 +1,14 @@
 /** Owns the proof that documents of Word before 2007 are read as a person would read them. */
 import t from 'tap';
 import plugin from '../../../plugins/extractors/office/doc.js';
-import { testExtractor } from '../../contract/extractor.js';
+import { extractorSuite } from '../../../src/plugin/test/extractor.js';
 
 const document = (name: string) =>
   new URL(`../../../../test/documents/office/${name}`, import.meta.url);
 
 const fileType = 'application/msword';
 
-testExtractor(t, {
+extractorSuite(t, {
   plugin,
   documents: [
     {

@@ -1,12 +1,12 @@
 /** Owns the proof that books are read as a person would read them. */
 import t from 'tap';
 import plugin from '../../../plugins/extractors/book/epub.js';
-import { testExtractor } from '../../contract/extractor.js';
+import { extractorSuite } from '../../../src/plugin/test/extractor.js';
 
 const document = (name: string) =>
   new URL(`../../../../test/documents/office/${name}`, import.meta.url);
 
-testExtractor(t, {
+extractorSuite(t, {
   plugin,
   documents: [
     {

@@ -1,8 +1,8 @@
 /** Owns the proof that a web page is read as a browser shows it, whatever its writer left open. */
 import t from 'tap';
 import plugin from '../../../plugins/extractors/markup/html.js';
+import { extractorSuite } from '../../../src/plugin/test/extractor.js';
 import { documentBounds } from '../../../src/pool/extraction.js';
-import { testExtractor } from '../../contract/extractor.js';
 
 const page = `<!-- saved --><!DOCTYPE html>
 <html><head><title>The &amp; Harbour</title><style>p { color: red }</style>
@@ -30,7 +30,7 @@ async function read(text: string | Uint8Array, filename?: string): Promise<strin
   return all;
 }
 
-testExtractor(t, {
+extractorSuite(t, {
   plugin,
   documents: [
     {

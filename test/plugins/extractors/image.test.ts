@@ -5,7 +5,7 @@ import plugin from '../../../plugins/extractors/image/image.js';
 import { PictureFile } from '../../../plugins/extractors/image/magick.js';
 import { pgmOf } from '../../../plugins/extractors/ocr/picture.js';
 import { PdfFile } from '../../../plugins/extractors/pdf/pdfium.js';
-import { testExtractor } from '../../contract/extractor.js';
+import { extractorSuite } from '../../../src/plugin/test/extractor.js';
 import {
   documentBytes,
   openForTest,
@@ -32,7 +32,7 @@ function svg(content: string): Uint8Array {
   return new Uint8Array(Buffer.from(`<svg xmlns="http://www.w3.org/2000/svg">${content}</svg>`));
 }
 
-testExtractor(t, {
+extractorSuite(t, {
   plugin,
   languages: ['eng'],
   truncations: 3,

@@ -1,8 +1,8 @@
 /** Owns the proof that Mobipocket books are read: bytes as they are, PalmDOC pairs, and locks that are named. */
 import t from 'tap';
 import plugin from '../../../plugins/extractors/book/mobi.js';
+import { extractorSuite } from '../../../src/plugin/test/extractor.js';
 import { documentBounds } from '../../../src/pool/extraction.js';
-import { testExtractor } from '../../contract/extractor.js';
 
 const text =
   '<html><head><title>no</title></head><body><h1>Harbour</h1><p>The light is kept by gr\xfcne M\xe4nner \x96 always.</p>' +
@@ -68,7 +68,7 @@ const good = {
   words,
 };
 
-testExtractor(t, {
+extractorSuite(t, {
   plugin,
   documents: [
     {

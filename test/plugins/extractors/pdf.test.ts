@@ -4,12 +4,12 @@ import { textOfChars } from '../../../plugins/extractors/pdf/layout.js';
 import plugin from '../../../plugins/extractors/pdf/pdf.js';
 import { DOUBT_MAX, doubtOf } from '../../../plugins/extractors/pdf/quality.js';
 import { rereadPdf } from '../../../plugins/extractors/pdf/reread.js';
-import { testExtractor } from '../../contract/extractor.js';
+import { extractorSuite } from '../../../src/plugin/test/extractor.js';
 import { documentBytes, openForTest, readAll, wordErrorRate } from '../../support/documents.js';
 
 t.setTimeout(300_000);
 
-testExtractor(t, {
+extractorSuite(t, {
   plugin,
   documents: [
     {

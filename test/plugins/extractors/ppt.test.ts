@@ -1,12 +1,12 @@
 /** Owns the proof that presentations of PowerPoint before 2007 are read as a person would read them. */
 import t from 'tap';
 import plugin from '../../../plugins/extractors/office/ppt.js';
-import { testExtractor } from '../../contract/extractor.js';
+import { extractorSuite } from '../../../src/plugin/test/extractor.js';
 
 const document = (name: string) =>
   new URL(`../../../../test/documents/office/${name}`, import.meta.url);
 
-testExtractor(t, {
+extractorSuite(t, {
   plugin,
   documents: [
     {

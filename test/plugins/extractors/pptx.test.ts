@@ -1,14 +1,14 @@
 /** Owns the proof that presentations are read as a person would read them. */
 import t from 'tap';
 import plugin from '../../../plugins/extractors/office/pptx.js';
-import { testExtractor } from '../../contract/extractor.js';
+import { extractorSuite } from '../../../src/plugin/test/extractor.js';
 
 const document = (name: string) =>
   new URL(`../../../../test/documents/office/${name}`, import.meta.url);
 
 const fileType = 'application/vnd.openxmlformats-officedocument.presentationml.presentation';
 
-testExtractor(t, {
+extractorSuite(t, {
   plugin,
   documents: [
     {

@@ -2,12 +2,12 @@
 import { TextDecoder, TextEncoder } from 'node:util';
 import t from 'tap';
 import plugin from '../../../plugins/extractors/text/text.js';
+import { extractorSuite } from '../../../src/plugin/test/extractor.js';
 import { documentBounds } from '../../../src/pool/extraction.js';
-import { testExtractor } from '../../contract/extractor.js';
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 
-testExtractor(t, {
+extractorSuite(t, {
   plugin,
   documents: [
     {

@@ -7,9 +7,14 @@ import t from 'tap';
 import words from '../../../plugins/filters/words/index.js';
 import { limits } from '../../../src/limits/index.js';
 import type { Filter } from '../../../src/plugin/contract.js';
-import { cut, filterSuite } from '../../contract/filter.js';
+import { cut, filterSuite } from '../../../src/plugin/test/filter.js';
+import {
+  type Random,
+  randomText,
+  seededRandom,
+  testSeed,
+} from '../../../src/plugin/test/random-text.js';
 import slow from '../../support/filter-slow.js';
-import { type Random, randomText, seededRandom, testSeed } from '../../support/random-text.js';
 import { temporaryFolder } from '../../support/service.js';
 
 const folder = temporaryFolder(t);
@@ -24,7 +29,7 @@ function fileOf(rules: string): string {
 
 const open = (rules: string) => words.open({ file: fileOf(rules) });
 
-filterSuite({
+filterSuite(t, {
   name: 'filter-words',
   plugin: words,
   options: { file: fileOf('# a list\npoison ivy\nCafé\nхолера\n毒药\n/bomb(s|ing)?\\b/\n') },
@@ -32,7 +37,7 @@ filterSuite({
   allowed: ['poison in ivy league', 'the cafeteria 😀', 'холерик', '毒 药', 'bombastic', 'plain'],
 });
 
-filterSuite({
+filterSuite(t, {
   name: 'a filter that takes its time',
   plugin: slow,
   options: { file: null },

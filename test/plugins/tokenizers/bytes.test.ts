@@ -1,8 +1,8 @@
 import t from 'tap';
 import plugin from '../../../plugins/tokenizers/bytes/index.js';
-import { tokenizerSuite } from '../../contract/tokenizer.js';
+import { tokenizerSuite } from '../../../src/plugin/test/tokenizer.js';
 
-tokenizerSuite({ name: 'tokenizer-bytes', plugin, options: { path: null } });
+tokenizerSuite(t, { name: 'tokenizer-bytes', plugin, options: { path: null } });
 
 t.test('a token is a byte', async (t) => {
   const tokenizer = await plugin.open({ path: null });

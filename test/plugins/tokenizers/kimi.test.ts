@@ -3,11 +3,11 @@ import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import t from 'tap';
 import plugin from '../../../plugins/tokenizers/tiktoken/index.js';
-import { tokenizerSuite } from '../../contract/tokenizer.js';
-import { hostileTexts } from '../../support/hostile-text.js';
-import { randomText, seededRandom, testSeed } from '../../support/random-text.js';
+import { hostileTexts } from '../../../src/plugin/test/hostile-text.js';
+import { randomText, seededRandom, testSeed } from '../../../src/plugin/test/random-text.js';
+import { tokenizerSuite } from '../../../src/plugin/test/tokenizer.js';
 
-tokenizerSuite({
+tokenizerSuite(t, {
   name: 'tokenizer-tiktoken with the shipped Kimi K2 vocabulary',
   plugin,
   options: { path: null },

@@ -1,8 +1,8 @@
 import t from 'tap';
 import plugin from '../../../plugins/tokenizers/tiktoken/index.js';
 import { kimiPattern, patternOfPre } from '../../../plugins/tokenizers/tiktoken/patterns.js';
-import { hostileTexts } from '../../support/hostile-text.js';
-import { randomText, seededRandom, testSeed } from '../../support/random-text.js';
+import { hostileTexts } from '../../../src/plugin/test/hostile-text.js';
+import { randomText, seededRandom, testSeed } from '../../../src/plugin/test/random-text.js';
 
 const patterns = [kimiPattern, ...['smollm', 'gpt-2', 'llama-bpe', 'qwen2'].map(patternOfPre)];
 

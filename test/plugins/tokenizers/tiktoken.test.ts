@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import t from 'tap';
 import plugin from '../../../plugins/tokenizers/tiktoken/index.js';
 import type { Tokenizer } from '../../../src/plugin/contract.js';
-import { tokenizerSuite } from '../../contract/tokenizer.js';
+import { hostileTexts } from '../../../src/plugin/test/hostile-text.js';
+import { randomText, seededRandom, testSeed } from '../../../src/plugin/test/random-text.js';
+import { tokenizerSuite } from '../../../src/plugin/test/tokenizer.js';
 import { writeVocabularyFile } from '../../support/gguf-file.js';
-import { hostileTexts } from '../../support/hostile-text.js';
-import { randomText, seededRandom, testSeed } from '../../support/random-text.js';
 import {
   openReference,
   type ReferenceTokenizer,
@@ -20,7 +20,7 @@ t.setTimeout(300_000);
 const RANDOM_TEXTS = 10_000;
 
 if (skipWithoutWeights === false) {
-  tokenizerSuite({
+  tokenizerSuite(t, {
     name: 'tokenizer-tiktoken with the vocabulary of a GGUF file',
     plugin,
     options: { path: smallModelPath },

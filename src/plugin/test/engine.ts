@@ -2,14 +2,15 @@
  * Owns the one suite of the engine contract, run over every engine by the file that opens it.
  * It must use nothing but the contract, and no knowledge of what a model would say.
  */
-import type { Test } from 'tap';
+
 import type {
   ConversationRequest,
   Engine,
   EngineEvent,
   GenerateControl,
   GenerateTask,
-} from '../../src/plugin/contract.js';
+} from '../contract.js';
+import type { SuiteTest } from './suite-test.js';
 
 export interface EngineSubject {
   readonly engine: Engine;
@@ -46,7 +47,7 @@ export function control(over: Partial<GenerateControl> = {}): GenerateControl {
 
 /** Reads to the end, and checks the order that every generation keeps. */
 export async function answer(
-  t: Test,
+  t: SuiteTest,
   engine: Engine,
   task: GenerateTask,
   over: Partial<GenerateControl> = {},
@@ -80,7 +81,7 @@ export function tokensOf(event: EngineEvent): readonly number[] {
   return event.type === 'piece' ? event.ids : [];
 }
 
-export function engineSuite(t: Test, open: () => Promise<EngineSubject>): void {
+export function engineSuite(t: SuiteTest, open: () => Promise<EngineSubject>): void {
   const task = (
     { model, prompt, endIds, conversation }: EngineSubject,
     over: Partial<GenerateTask> = {},

@@ -2,12 +2,13 @@
  * Owns the part of the engine contract that speaks of kept prefixes, run over every engine by the file that opens it.
  * It must use nothing but the contract.
  */
-import type { Test } from 'tap';
-import type { Engine, GenerateTask, PrefillTask } from '../../src/plugin/contract.js';
+
+import type { Engine, GenerateTask, PrefillTask } from '../contract.js';
 import { answer, type EngineSubject } from './engine.js';
+import type { SuiteTest } from './suite-test.js';
 
 /** @param open each time a new engine, over what the last one left in its folder. */
-export function snapshotSuite(t: Test, open: () => Promise<EngineSubject>): void {
+export function snapshotSuite(t: SuiteTest, open: () => Promise<EngineSubject>): void {
   let subject: EngineSubject;
   let engine: Engine;
   const signal = new AbortController().signal;

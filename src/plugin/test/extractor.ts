@@ -5,7 +5,9 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Test } from 'tap';
+import { readDocument } from '../../pool/document-reader.js';
+import { documentBounds } from '../../pool/extraction.js';
+import type { ExtractResult } from '../../pool/messages.js';
 import type {
   DocumentClaim,
   DocumentPage,
@@ -13,12 +15,10 @@ import type {
   Extractor,
   ExtractorPlugin,
   SourceDocument,
-} from '../../src/plugin/contract.js';
-import { readDocument } from '../../src/pool/document-reader.js';
-import { documentBounds } from '../../src/pool/extraction.js';
-import type { ExtractResult } from '../../src/pool/messages.js';
-import { mutation, truncations } from '../support/damage.js';
-import { seededRandom, testSeed } from '../support/random-text.js';
+} from '../contract.js';
+import { mutation, truncations } from './damage.js';
+import { seededRandom, testSeed } from './random-text.js';
+import type { SuiteTest } from './suite-test.js';
 
 export interface GoodDocument {
   /** Or the path or URL of a file that holds them. */
@@ -48,7 +48,7 @@ export interface ExtractorTrial {
 const READ_MS_MAX = 60_000;
 const codes: readonly unknown[] = ['encrypted', 'damaged', 'no_text', 'unsupported', 'bound'];
 
-export function testExtractor(t: Test, trial: ExtractorTrial): void {
+export function extractorSuite(t: SuiteTest, trial: ExtractorTrial): void {
   t.setTimeout(600_000);
   t.test(`${trial.plugin.name} keeps the contract of an extractor`, async (t) => {
     const extractor = await openExtractor(trial);
@@ -68,7 +68,12 @@ export function testExtractor(t: Test, trial: ExtractorTrial): void {
   });
 }
 
-function checkClaim(t: Test, extractor: Extractor, good: GoodDocument, { bytes }: SourceDocument) {
+function checkClaim(
+  t: SuiteTest,
+  extractor: Extractor,
+  good: GoodDocument,
+  { bytes }: SourceDocument,
+) {
   const { fileType, filename, ground = 'content' } = good;
   t.same(extractor.accepts({ bytes, filename }), { fileType, ground });
   if (ground !== 'content') return;
@@ -78,7 +83,7 @@ function checkClaim(t: Test, extractor: Extractor, good: GoodDocument, { bytes }
 }
 
 async function checkText(
-  t: Test,
+  t: SuiteTest,
   extractor: Extractor,
   good: GoodDocument,
   source: SourceDocument,
@@ -104,7 +109,7 @@ async function checkText(
   }
 }
 
-async function checkBounds(t: Test, trial: ExtractorTrial, good: GoodDocument): Promise<void> {
+async function checkBounds(t: SuiteTest, trial: ExtractorTrial, good: GoodDocument): Promise<void> {
   const { pages = 1, reaches = [] } = good;
   t.match(await readWith(trial, good, {}), { type: 'extracted' }, 'the usual bounds');
   const reached = [...reaches, 'textLengthMax', ...(pages > 1 ? ['pagesMax'] : [])];
@@ -117,7 +122,7 @@ async function checkBounds(t: Test, trial: ExtractorTrial, good: GoodDocument): 
 }
 
 async function checkDamage(
-  t: Test,
+  t: SuiteTest,
   extractor: Extractor,
   { filename }: GoodDocument,
   { bytes }: SourceDocument,
@@ -155,7 +160,7 @@ async function faultOf(extractor: Extractor, source: SourceDocument): Promise<st
   }
 }
 
-function checkStrangers(t: Test, extractor: Extractor, trial: ExtractorTrial): void {
+function checkStrangers(t: SuiteTest, extractor: Extractor, trial: ExtractorTrial): void {
   const random = seededRandom(1);
   const strangers = {
     nothing: Buffer.alloc(0),

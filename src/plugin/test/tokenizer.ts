@@ -2,16 +2,12 @@
  * Owns what every tokenizer plugin has to keep, as one suite that each of them calls.
  * It must never know how one of them works.
  */
-import t, { type Test } from 'tap';
-import type {
-  Tokenizer,
-  TokenizerOptions,
-  TokenizerPlugin,
-  Vocabulary,
-} from '../../src/plugin/contract.js';
-import { Detokenizer, tokenBytes } from '../../src/rules/detokenizer.js';
-import { hostileTexts, prose } from '../support/hostile-text.js';
-import { randomText, seededRandom, testSeed } from '../support/random-text.js';
+
+import { Detokenizer, tokenBytes } from '../../rules/detokenizer.js';
+import type { Tokenizer, TokenizerOptions, TokenizerPlugin, Vocabulary } from '../contract.js';
+import { hostileTexts, prose } from './hostile-text.js';
+import { randomText, seededRandom, testSeed } from './random-text.js';
+import type { SuiteTest } from './suite-test.js';
 
 export interface TokenizerTrial {
   readonly name: string;
@@ -27,7 +23,7 @@ const TIMEOUT_MS = 300_000;
 const HOSTILE_LENGTH = 200_000;
 const ENDLESS_LENGTH = 1_000_000;
 
-export function tokenizerSuite(trial: TokenizerTrial): void {
+export function tokenizerSuite(t: SuiteTest, trial: TokenizerTrial): void {
   t.setTimeout(TIMEOUT_MS);
   t.test(`${trial.name} keeps the contract of a tokenizer`, async (t) => {
     const tokenizer = await trial.plugin.open(trial.options);
@@ -45,7 +41,7 @@ export function tokenizerSuite(trial: TokenizerTrial): void {
   });
 }
 
-function describeInfo(t: Test, tokenizer: Tokenizer): void {
+function describeInfo(t: SuiteTest, tokenizer: Tokenizer): void {
   t.test('the vocabulary, the special tokens and the end ids agree', async (t) => {
     const { vocabulary, special, endIds, template, bosToken, eosToken } = tokenizer.info();
     const count = vocabulary.offsets.length - 1;
@@ -61,7 +57,7 @@ function describeInfo(t: Test, tokenizer: Tokenizer): void {
   });
 }
 
-function describeEncoding(t: Test, tokenizer: Tokenizer, trial: TokenizerTrial): void {
+function describeEncoding(t: SuiteTest, tokenizer: Tokenizer, trial: TokenizerTrial): void {
   const { vocabulary, special } = tokenizer.info();
   t.test('ids go back to the very text, and none is special', async (t) => {
     const seed = testSeed();
@@ -90,7 +86,7 @@ function describeEncoding(t: Test, tokenizer: Tokenizer, trial: TokenizerTrial):
   });
 }
 
-function describeHostileText(t: Test, tokenizer: Tokenizer): void {
+function describeHostileText(t: SuiteTest, tokenizer: Tokenizer): void {
   t.test('no text costs more than a small multiple of prose', async (t) => {
     const plain = prose(HOSTILE_LENGTH);
     tokenizer.encode(plain);

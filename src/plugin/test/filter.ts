@@ -2,15 +2,10 @@
  * Owns what every filter plugin has to keep, as one suite that each of them calls.
  * It must never know how one of them works.
  */
-import t, { type Test } from 'tap';
-import type {
-  Filter,
-  FilterOptions,
-  FilterPlugin,
-  FilterStream,
-  FilterText,
-} from '../../src/plugin/contract.js';
-import { type Random, seededRandom, testSeed } from '../support/random-text.js';
+
+import type { Filter, FilterOptions, FilterPlugin, FilterStream, FilterText } from '../contract.js';
+import { type Random, seededRandom, testSeed } from './random-text.js';
+import type { SuiteTest } from './suite-test.js';
 
 export interface FilterTrial {
   readonly name: string;
@@ -24,7 +19,7 @@ export interface FilterTrial {
 const ROUNDS = 300;
 const roles = ['system', 'user', 'assistant', 'tool'] as const;
 
-export function filterSuite(trial: FilterTrial): void {
+export function filterSuite(t: SuiteTest, trial: FilterTrial): void {
   t.test(`${trial.name} keeps the contract of a filter`, async (t) => {
     const filter = await trial.plugin.open(trial.options);
     t.teardown(() => filter.close());
@@ -33,7 +28,7 @@ export function filterSuite(trial: FilterTrial): void {
   });
 }
 
-function describeCheck(t: Test, filter: Filter, { rejected, allowed }: FilterTrial): void {
+function describeCheck(t: SuiteTest, filter: Filter, { rejected, allowed }: FilterTrial): void {
   const { signal } = new AbortController();
   const check = async (texts: readonly string[], role: FilterText['role'] = 'user') =>
     await filter.check(
@@ -62,7 +57,7 @@ function describeCheck(t: Test, filter: Filter, { rejected, allowed }: FilterTri
   });
 }
 
-function describeStream(t: Test, filter: Filter, { rejected, allowed }: FilterTrial): void {
+function describeStream(t: SuiteTest, filter: Filter, { rejected, allowed }: FilterTrial): void {
   t.test('an allowed text is shown to its end, however it is cut', async (t) => {
     const seed = testSeed();
     const random = seededRandom(seed);
