@@ -217,7 +217,9 @@ function openExtraction(
   { line: log, report }: ServiceLog,
   opened: Opened,
 ): ExtractionPool {
-  const extraction = new ExtractionPool({ ...config.extraction, clock: systemClock, log, report });
+  const { extractors, ocrLanguages: languages, extractProcesses: processes } = config;
+  const readers = { extractors, languages, processes };
+  const extraction = new ExtractionPool({ ...readers, clock: systemClock, log, report });
   return opened.add(extraction, (part) => part.close());
 }
 

@@ -41,7 +41,7 @@ export function statusOf(parts: StatusParts): () => Promise<WireServiceStatus> {
       extractions: {
         ...extraction.load,
         waiting_max: limits.extractionQueueMax,
-        processes: config.extraction.processes,
+        processes: config.extractProcesses,
       },
       workers: await workers(parts),
       worker_restarts: metrics.workersEnded(),

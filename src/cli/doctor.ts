@@ -289,7 +289,7 @@ const CONTEXT_BYTES_PER_TOKEN = 25_700;
 const CONTEXT_BYTES_FIXED = 125e6;
 
 export function memoryFindings(config: Config, availableBytes: number): Finding[] {
-  const budget = config.engine.memoryBytesMax;
+  const budget = config.memory;
   const have = `${sizeText(budget)} for contexts, ${sizeText(availableBytes)} of memory available`;
   if (!usesLlama(config)) return [];
   const large = config.models.filter((model) => contextBytes(model) > budget);

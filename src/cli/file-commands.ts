@@ -60,7 +60,8 @@ async function extractedFile(
 ): Promise<ExtractedFile> {
   const folder = await mkdtemp(join(tmpdir(), 'preface-extract-'));
   const { line: log } = progress;
-  const pool = new ExtractionPool({ ...config.extraction, processes: 1, clock: systemClock, log });
+  const { extractors, ocrLanguages: languages } = config;
+  const pool = new ExtractionPool({ extractors, languages, processes: 1, clock: systemClock, log });
   const filename = basename(path);
   const target = join(folder, 'text');
   const meter = progress.pages(printable(filename));

@@ -5,19 +5,21 @@
 import type { Command } from 'commander';
 import { type Config, loadConfig } from '../settings/config.js';
 import {
+  defaultOf,
   flagOf,
   otherVariables,
   type SettingName,
   settingNames,
   settings,
+  variableOf,
 } from '../settings/table.js';
 
 export type Flags = Readonly<Record<string, string | undefined>>;
 
-/** Wrong use: exit code 2. */
+/** The user gave something wrong: exit code 2. */
 export class UsageError extends Error {}
 
-/** A command that takes these settings as flags; `--config` belongs to all. */
+/** A command that takes these settings, and `--config`, as flags. */
 export function command(
   parent: Command,
   name: string,
@@ -26,28 +28,27 @@ export function command(
 ): Command {
   const made = parent.command(name).description(text);
   for (const setting of names) {
-    const { env, help, fallbackText, kind } = settings[setting];
-    const description = `${help} (${kind.allowed}; default: ${fallbackText}) [${env}]`;
-    const option = made.createOption(`${flagOf(env)} <value>`, description);
-    made.addOption(option);
+    const { help, kind } = settings[setting];
+    const bounds = `${kind.allowed}; default: ${defaultOf(setting)}`;
+    made.option(`${flagOf(setting)} <value>`, `${help} (${bounds}) [${variableOf(setting)}]`);
   }
   return made.option('--config <file>', `${otherVariables.PREFACE_CONFIG} [PREFACE_CONFIG]`);
 }
 
 export function serveHelp(): string {
-  const keys = settingNames.map((name) => `${name} (${settings[name].env})`).join(', ');
+  const keys = settingNames.map((name) => `${name} (${variableOf(name)})`).join(', ');
   return `
 A flag wins over the environment variable in brackets, that over the settings file, that over the default.
 PREFACE_DEBUG: ${otherVariables.PREFACE_DEBUG}.
 Keys of the settings file: ${keys};
-models, weights, defaults and limits are described in the README.`;
+models, defaults, weights, limits and accounts are described in src/settings/README.md.`;
 }
 
 export function configOf(flags: Flags): Config {
   return rightly(() => loadConfig({ flags, env: process.env }));
 }
 
-/** What is wrong in there is wrong use. */
+/** Turns an error of the reading into wrong use. */
 export function rightly<Value>(read: () => Value): Value {
   try {
     return read();

@@ -45,7 +45,7 @@ export function openEngines(
 }
 
 function hostStart(config: Config, module: string): HostStart {
-  const { exact, threads, slots, memoryBytesMax, snapshotBytesMax } = config.engine;
+  const { exact, threads, slots, memory, snapshotDisk } = config;
   const models = config.models
     .filter(({ engine }) => engine === module)
     .map((model) => ({
@@ -55,7 +55,7 @@ function hostStart(config: Config, module: string): HostStart {
       ...(model.remote === null ? {} : { remote: model.remote }),
     }));
   const stateDir = join(config.dataDir, 'engine');
-  const bounds = { slots, memoryBytesMax, snapshotBytesMax };
+  const bounds = { slots, memoryBytesMax: memory, snapshotBytesMax: snapshotDisk };
   const options = { models, exact, threads, ...bounds, stateDir };
   return { engine: { module, options } };
 }

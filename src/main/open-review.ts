@@ -11,7 +11,7 @@ import type { Opened } from './opened.js';
 
 /** @throws Error that names the filter that cannot be opened, and why. */
 export async function openReview(
-  { review: { filters, failure }, limits }: Config,
+  { filters, filterFailure: failure, limits }: Config,
   report: (line: string) => void,
   opened: Opened,
 ): Promise<Review | null> {

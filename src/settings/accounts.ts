@@ -1,6 +1,6 @@
 /**
- * Owns how what an account is granted is written: in the settings file's table and on the command line.
- * It must never know who has an account, nor what was stored for it.
+ * Owns how the grants of an account are written: in the settings file and as flags of `users set`.
+ * It must never know which accounts exist, nor what is stored for them.
  */
 import { limits } from '../limits/index.js';
 import type { UserChange } from '../rules/account-change.js';
@@ -11,11 +11,14 @@ import {
   apis,
   type GrantName,
 } from '../rules/account-policy.js';
-import { byteCount, integer, type Kind, words } from './kinds.js';
-import { Place } from './place.js';
+import { tableMarkdown } from './fields.js';
+import { byteCount, integer, oneOf, words } from './kinds.js';
+import { pluginFinder } from './plugins.js';
+import { type Kind, SettingPath } from './setting-path.js';
+import { flagOf } from './table.js';
 
 export interface AccountsConfig {
-  /** Of every account that has no entry, and of the fields that an entry leaves out. */
+  /** For accounts without an entry, and for the fields that an entry leaves out. */
   readonly default: AccountGrant;
   readonly users: ReadonlyMap<string, AccountGrant>;
 }
@@ -32,64 +35,67 @@ const MODEL = /^[\w./:-]{1,128}$/;
 export const balanceKind = integer(0, TOKENS_MAX);
 
 export const grantTable: { readonly [Name in GrantName]: GrantRow<AccountPolicy[Name]> } = {
-  state: { kind: oneOf(accountStates), help: 'anything but active is a 403 for every request' },
+  state: {
+    kind: oneOf(...accountStates),
+    help: 'every request of an account that is not active is a 403',
+  },
   concurrency: { kind: integer(1, COUNT_MAX), help: 'requests at the same time' },
   rpm: { kind: unbounded(integer(1, COUNT_MAX)), help: 'requests in any 60 seconds' },
   tpm: {
     kind: unbounded(integer(1, TOKENS_MAX)),
-    help: 'tokens of chats, prompt and answer, in any 60 seconds',
+    help: 'tokens of chats (prompt and answer) in any 60 seconds',
   },
-  tpd: { kind: unbounded(integer(1, TOKENS_MAX)), help: 'the same in any 24 hours' },
-  files: { kind: integer(0, limits.filesPerOwnerMax), help: 'files it may keep' },
+  tpd: {
+    kind: unbounded(integer(1, TOKENS_MAX)),
+    help: 'tokens of chats (prompt and answer) in any 24 hours',
+  },
+  files: { kind: integer(0, limits.filesPerOwnerMax), help: 'files it may have' },
   fileBytes: {
     kind: byteCount(0, limits.fileBytesPerOwnerMax),
-    help: 'size of all its files together',
+    help: 'size of all its files',
   },
   cachedTokens: { kind: integer(0, TOKENS_MAX), help: 'tokens of all its live caches' },
   models: {
-    kind: listOf('model ids with commas, or all', (word) => MODEL.test(word)),
-    help: 'models that are open to it; others are a 404',
+    kind: listOf('model ids separated by commas, or all', (word) => MODEL.test(word)),
+    help: 'models it may use; others are a 404',
   },
   apis: {
-    kind: listOf(`${apis.join(', ')} with commas, or all`, (word) =>
+    kind: listOf(`${apis.join(', ')}, separated by commas, or all`, (word) =>
       (apis as readonly string[]).includes(word),
     ) as Kind<AccountPolicy['apis']>,
-    help: 'APIs that are open to it; others are a 403',
+    help: 'APIs it may use; others are a 403',
   },
 };
 
 export const grantNames = Object.keys(grantTable) as GrantName[];
 
-export function readAccounts(raw: unknown, place: Place): AccountsConfig {
-  const table = place.object(raw);
-  place.checkKeys(table, ['default', 'users']);
-  const at = place.in('users');
-  const users = Object.entries(at.object(table.users ?? {})).map(([user, value]) => {
+export function readAccounts(raw: unknown, at: SettingPath): AccountsConfig {
+  const table = at.object(raw);
+  at.checkKeys(table, ['default', 'users']);
+  const path = at.in('users');
+  const users = Object.entries(path.object(table.users ?? {})).map(([user, value]) => {
     if (!USER.test(user) || user.length > limits.ownerLengthMax) {
-      throw at.wrong(JSON.stringify(user), 'user names of A-Z a-z 0-9 . _ -');
+      throw path.wrong(JSON.stringify(user), 'user names of A-Z a-z 0-9 . _ -');
     }
-    return [user, readGrant(value, at.in(user))] as const;
+    return [user, readGrant(value, path.in(user))] as const;
   });
   return {
-    default: readGrant(table.default ?? {}, place.in('default')),
+    default: readGrant(table.default ?? {}, at.in('default')),
     users: new Map(users),
   };
 }
 
-function readGrant(raw: unknown, place: Place): AccountGrant {
-  const entry = place.object(raw);
-  place.checkKeys(entry, grantNames);
+function readGrant(raw: unknown, at: SettingPath): AccountGrant {
+  const entry = at.object(raw);
+  at.checkKeys(entry, grantNames);
   const given = grantNames.filter((name) => entry[name] !== undefined);
-  return Object.fromEntries(given.map((name) => [name, readField(name, entry[name], place)]));
+  return Object.fromEntries(
+    given.map((name) => [name, at.in(name).read<unknown>(grantTable[name].kind, entry[name])]),
+  );
 }
 
-function readField(name: GrantName, raw: unknown, place: Place): unknown {
-  const kind: Kind<unknown> = grantTable[name].kind;
-  return place.in(name).read(kind, raw);
-}
-
-/** Takes a field back to what the settings say. */
-const GIVEN_BACK = 'default';
+/** The value of a flag that takes a field back to what the settings say. */
+const AS_SETTINGS = 'default';
 
 interface Options {
   option(flags: string, description: string): this;
@@ -99,7 +105,7 @@ interface Options {
 export function addGrantFlags<Command extends Options>(command: Command): Command {
   for (const name of grantNames) {
     const { kind, help } = grantTable[name];
-    command.option(`${grantFlag(name)} <value>`, `${help} (${kind.allowed}, or ${GIVEN_BACK})`);
+    command.option(`${flagOf(name)} <value>`, `${help} (${kind.allowed}, or ${AS_SETTINGS})`);
   }
   return command.option(
     '--balance <value>',
@@ -107,7 +113,7 @@ export function addGrantFlags<Command extends Options>(command: Command): Comman
   );
 }
 
-/** @param more tokens to add to the balance. */
+/** @param more tokens to add to the balance. @throws Error that names the flag. */
 export function readUserFlags(
   flags: Readonly<Record<string, string | undefined>>,
   more?: string,
@@ -115,47 +121,37 @@ export function readUserFlags(
   const given = grantNames.filter((name) => flags[name] !== undefined);
   const fields = given.map((name) => {
     const text = flags[name];
-    return [name, text === GIVEN_BACK ? undefined : readField(name, text, flagPlace(name))];
+    const kind: Kind<unknown> = grantTable[name].kind;
+    return [name, text === AS_SETTINGS ? undefined : flagPath(name).read(kind, text)];
   });
   return { fields: Object.fromEntries(fields), balance: readBalance(flags.balance, more) };
 }
 
 function readBalance(set: string | undefined, more: string | undefined): UserChange['balance'] {
-  const at = flagPlace('balance');
+  const at = flagPath('balance');
   if (more !== undefined) return { tokens: at.read(balanceKind, more), added: true };
   if (set === undefined) return null;
   return { tokens: at.read(unbounded(balanceKind), set), added: false };
 }
 
-function flagPlace(name: string): Place {
-  return new Place('', `flag ${grantFlag(name)}`, '/', '/');
-}
-
-/** `fileBytes` is `--file-bytes`. */
-export function grantFlag(name: string): string {
-  return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+function flagPath(name: string): SettingPath {
+  const readFile = () => '';
+  const folders = { folder: '/', homeDir: '/' };
+  const origin = { name: `flag ${flagOf(name)}`, ...folders, plugins: pluginFinder, readFile };
+  return new SettingPath(name, origin);
 }
 
 /** The README's table; a test holds the two together. */
 export function grantsMarkdown(policy: AccountPolicy): string {
-  const rows = grantNames.map((name) => {
-    const { kind, help } = grantTable[name];
-    const value = policy[name];
-    const fallback = value === null ? kind.allowed.split(' or ').at(-1) : String(value);
-    return `| \`${name}\` | \`${grantFlag(name)}\` | ${fallback} | ${kind.allowed} | ${help} |`;
-  });
-  return [
-    '| key in `accounts` | flag of `users set` | default | allowed | what it is |',
-    '|---|---|---|---|---|',
-    ...rows,
-  ].join('\n');
-}
-
-function oneOf<Word extends string>(allowed: readonly Word[]): Kind<Word> {
-  return {
-    allowed: allowed.join(', '),
-    read: (raw) => allowed.find((word) => word === raw),
-  };
+  return tableMarkdown(
+    ['key in `accounts`', 'flag of `users set`', 'default', 'allowed', 'what it is'],
+    grantNames.map((name) => {
+      const { kind, help } = grantTable[name];
+      const value = policy[name];
+      const fallback = value === null ? kind.allowed.split(' or ').at(-1) : String(value);
+      return [`\`${name}\``, `\`${flagOf(name)}\``, fallback ?? '', kind.allowed, help];
+    }),
+  );
 }
 
 function unbounded(kind: Kind<number>): Kind<number | null> {

@@ -4,18 +4,11 @@
  */
 import { join, resolve } from 'node:path';
 import { limits } from '../limits/index.js';
+import type { NamedKind } from './plugins.js';
+import type { Kind, Origin, SettingPath } from './setting-path.js';
 
 export const MIB = 2 ** 20;
 export const GIB = 2 ** 30;
-
-/** A kind of value: `read` gives undefined for what is not allowed. */
-export interface Kind<Value> {
-  readonly allowed: string;
-  /** `folder` is what a relative path is relative to: where the text was written. */
-  read(raw: unknown, folder: string, homeDir: string): Value | undefined;
-  /** Says what came where the value itself is a secret. */
-  describe?(raw: unknown): string;
-}
 
 export function integer(min: number, max: number): Kind<number> {
   return {
@@ -50,7 +43,7 @@ export function flag(): Kind<boolean> {
 
 export function oneOf<Word extends string>(...allowed: readonly Word[]): Kind<Word> {
   return {
-    allowed: allowed.join(' or '),
+    allowed: `${allowed.slice(0, -1).join(', ')} or ${allowed.at(-1)}`,
     read: (raw) => allowed.find((word) => word === raw),
   };
 }
@@ -58,12 +51,12 @@ export function oneOf<Word extends string>(...allowed: readonly Word[]): Kind<Wo
 export function path(): Kind<string> {
   return {
     allowed: 'a path',
-    read: (raw, folder, homeDir) => absolutePath(raw, folder, homeDir),
+    read: (raw, { origin }) => absolutePath(raw, origin),
   };
 }
 
-/** A shell expands `~`; a JSON file and a container's environment do not. */
-export function absolutePath(raw: unknown, folder: string, homeDir: string): string | undefined {
+/** A shell expands `~`; a JSON file and the environment of a container do not. */
+function absolutePath(raw: unknown, { folder, homeDir }: Origin): string | undefined {
   if (typeof raw !== 'string' || raw === '' || raw.includes('\0')) return undefined;
   return raw === '~' || raw.startsWith('~/') ? join(homeDir, raw.slice(1)) : resolve(folder, raw);
 }
@@ -95,7 +88,7 @@ export function byteCount(min: number, max: number): Kind<number> {
 
 export function threadPair(): Kind<{ single: number; batch: number } | null> {
   return {
-    allowed: 'auto, or threads of a lone stream and of a batch (each 1 to 256), like 1,2',
+    allowed: 'auto, or two numbers from 1 to 256, like 1,2: for a single stream and for a batch',
     read(raw) {
       if (raw === 'auto') return null;
       const [, single, batch] = /^(\d{1,3}) ?, ?(\d{1,3})$/.exec(String(raw)) ?? [];
@@ -106,7 +99,7 @@ export function threadPair(): Kind<{ single: number; batch: number } | null> {
   };
 }
 
-/** Text with commas, or in the file a list of strings. */
+/** Text separated by commas, or in the file a list of strings. */
 export function words(raw: unknown): string[] | undefined {
   const list = typeof raw === 'string' ? raw.split(',') : raw;
   if (!Array.isArray(list)) return undefined;
@@ -114,7 +107,7 @@ export function words(raw: unknown): string[] | undefined {
   return list.map((entry) => entry.trim()).filter((entry) => entry !== '');
 }
 
-/** Names with commas, each of this form, none twice, and at least one of them. */
+/** At least one name, each of this form, none twice. */
 export function nameList(form: RegExp, allowed: string): Kind<readonly string[]> {
   return {
     allowed,
@@ -126,36 +119,63 @@ export function nameList(form: RegExp, allowed: string): Kind<readonly string[]>
   };
 }
 
-/** A plugin, and the file it is opened with. */
-export interface PluginEntry {
-  readonly name: string;
+const PLUGIN = /^[^\s,]{1,1024}$/;
+
+/** A plugin that exists; the value is its module. */
+export function plugin(kind: NamedKind, allowed: string): Kind<string> {
+  return {
+    allowed: `${allowed} that exists`,
+    read: (raw, { origin }) =>
+      typeof raw === 'string' && PLUGIN.test(raw)
+        ? origin.plugins.find(kind, raw, origin.folder)
+        : undefined,
+  };
+}
+
+/** At least one plugin, none twice. */
+export function pluginList(kind: NamedKind, allowed: string): Kind<readonly string[]> {
+  const names = nameList(PLUGIN, allowed);
+  const each = plugin(kind, allowed);
+  return {
+    allowed,
+    read: (raw, at) => names.read(raw, at)?.map((name) => at.read(each, name)),
+  };
+}
+
+export interface PluginWithFile {
+  readonly module: string;
+  /** The file that the plugin is opened with. */
   readonly file: string | null;
 }
 
-/** `NAME` or `NAME=FILE`; a relative file lies where the text was written. */
-export function pluginList(countMax: number): Kind<readonly PluginEntry[]> {
+/** Each is written as `NAME` or `NAME=FILE`. */
+export function pluginsWithFiles(
+  kind: NamedKind,
+  countMax: number,
+): Kind<readonly PluginWithFile[]> {
+  const each = plugin(kind, 'a built-in name, a path or a package');
   return {
-    allowed: `at most ${countMax} with commas: a built-in name, a path or a package, each with =FILE where it needs one, like words=terms.txt`,
-    read(raw, folder, homeDir) {
-      const entries = words(raw)?.map((text) => pluginEntry(text, folder, homeDir));
+    allowed: `at most ${countMax}, separated by commas: a built-in name, a path or a package, each with =FILE where it needs one, like words=terms.txt`,
+    read(raw, at) {
+      const entries = words(raw)?.map((text) => pluginWithFile(text, each, at));
       const good = entries !== undefined && entries.length <= countMax;
       return good && entries.every((entry) => entry !== undefined) ? entries : undefined;
     },
   };
 }
 
-function pluginEntry(text: string, folder: string, homeDir: string): PluginEntry | undefined {
+function pluginWithFile(text: string, plugin: Kind<string>, at: SettingPath) {
   const [, name, written] = /^([^\s,=]{1,1024})(?:=(.{1,4096}))?$/.exec(text) ?? [];
   if (name === undefined) return undefined;
-  const file = written === undefined ? null : absolutePath(written.trim(), folder, homeDir);
-  return file === undefined ? undefined : { name, file };
+  const file = written === undefined ? null : absolutePath(written.trim(), at.origin);
+  return file === undefined ? undefined : { module: at.read(plugin, name), file };
 }
 
 export function originList(): Kind<readonly string[]> {
   const good = (text: string) =>
     text === '*' || (URL.canParse(text) && new URL(text).origin === text);
   return {
-    allowed: 'origins with commas, like https://app.example, or *',
+    allowed: 'origins separated by commas, like https://app.example, or *',
     read(raw) {
       const list = words(raw);
       return list?.every(good) ? list : undefined;
@@ -163,8 +183,8 @@ export function originList(): Kind<readonly string[]> {
   };
 }
 
-/** Never shown, not even when it is wrong. */
-export function secret(lengthMin = 1): Kind<string | null> {
+/** Not shown in an error either. */
+export function secret(lengthMin = 1): Kind<string> {
   const length = lengthMin > 1 ? `${lengthMin} to` : 'at most';
   return {
     allowed: `printable ASCII without spaces (${length} ${limits.keyBytesMax})`,
@@ -194,7 +214,7 @@ function keyEntry(text: string): KeyEntry | undefined {
 
 export function keyList(): Kind<readonly KeyEntry[]> {
   return {
-    allowed: `user:key pairs with commas, users of A-Z a-z 0-9 . _ - (at most ${limits.ownerLengthMax}), keys of printable ASCII (at most ${limits.keyBytesMax}), no key twice`,
+    allowed: `user:key pairs separated by commas, users of A-Z a-z 0-9 . _ - (at most ${limits.ownerLengthMax}), keys of printable ASCII (at most ${limits.keyBytesMax}), no key twice`,
     read(raw) {
       const entries = words(raw)?.map(keyEntry);
       if (!entries?.every((entry) => entry !== undefined)) return undefined;

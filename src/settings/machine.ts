@@ -1,16 +1,24 @@
 /**
- * Owns what is read off the machine for the defaults: platform, home, memory, cores.
+ * Owns what is read from the machine for the defaults: platform, home folder, memory, cores, environment.
  * It must never decide what a default is.
  */
 import { availableParallelism, homedir, totalmem } from 'node:os';
-import type { Machine } from './table.js';
 
-/** `told` wins over what is found. */
+/** What a default may depend on. */
+export interface Machine {
+  readonly platform: NodeJS.Platform;
+  readonly homeDir: string;
+  readonly memoryBytes: number;
+  readonly cores: number;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+/** @param told replaces what is found. */
 export function thisMachine(
   env: Machine['env'],
   told: Partial<Omit<Machine, 'env'>> = {},
 ): Machine {
-  // A container's bound, where there is one; without one it is 0 or larger than the memory.
+  // The memory bound of a container; without a bound it is 0 or larger than the memory.
   const constrained = process.constrainedMemory() || Number.POSITIVE_INFINITY;
   return {
     platform: process.platform,

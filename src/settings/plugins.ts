@@ -9,29 +9,6 @@ import { builtInPath, builtInPlugins } from './built-in-plugins.js';
 
 export type NamedKind = 'engine' | 'tokenizer' | 'extractor' | 'filter';
 
-export interface ExtractionSettings {
-  /** Plugin modules; at equal claims the first one reads. */
-  readonly extractors: readonly string[];
-  /** For OCR, by the names of tesseract's data. */
-  readonly languages: readonly string[];
-  readonly processes: number;
-}
-
-export interface ReviewSettings {
-  /** Plugin modules, each with the file that its setting names. Empty: no content review. */
-  readonly filters: readonly { readonly module: string; readonly file: string | null }[];
-  /** What a filter that fails or is late means: `closed` refuses, `open` lets pass. */
-  readonly failure: 'closed' | 'open';
-}
-
-/** The kinds that a setting of the service names, and which one does. */
-export type NamedSetting = keyof typeof settingOf;
-export const settingOf = {
-  engine: 'engine',
-  extractor: 'extractors',
-  filter: 'filters',
-} as const;
-
 export interface PluginFinder {
   /** @returns absolute path, file URL or package name; undefined where there is no such module. */
   find(kind: NamedKind, name: string, folder: string): string | undefined;

@@ -1,237 +1,189 @@
 /**
- * Owns the one table of settings: name, default, bounds and help, from which flags, checks, `--help` and the README come.
- * It must never read a file, the environment or the clock; what the machine is like is handed in.
+ * Owns the one table of the service's settings. Flags, environment variables, keys of the settings file, checks, static
+ * types, `--help` and the README follow from it. It must never read a file, the environment or the clock.
  */
 import { isAbsolute, join } from 'node:path';
 import { limits } from '../limits/index.js';
+import { defaultText, type Fields, tableMarkdown, type Values } from './fields.js';
 import {
   byteCount,
   flag,
   GIB,
   integer,
-  type Kind,
   keyList,
   MIB,
   nameList,
   oneOf,
   originList,
-  type PluginEntry,
   path,
   pattern,
+  plugin,
   pluginList,
+  pluginsWithFiles,
   secret,
   threadPair,
 } from './kinds.js';
-
-/** What a default may depend on. */
-export interface Machine {
-  readonly platform: NodeJS.Platform;
-  readonly homeDir: string;
-  readonly memoryBytes: number;
-  readonly cores: number;
-  readonly env: Readonly<Record<string, string | undefined>>;
-}
-
-export interface Setting<Value> {
-  readonly env: `PREFACE_${string}`;
-  readonly kind: Kind<Value>;
-  readonly fallback: (machine: Machine) => Value;
-  /** The default in words, where it depends on the machine. */
-  readonly fallbackText: string;
-  readonly help: string;
-}
+import type { Machine } from './machine.js';
 
 export const settings = {
-  host: setting({
-    env: 'PREFACE_HOST',
+  host: {
     kind: pattern(/^[\w.:-]{1,253}$/, 'a host name or an IP address'),
-    fallback: () => '127.0.0.1',
-    fallbackText: '127.0.0.1',
+    default: '127.0.0.1',
     help: 'address to listen on; 0.0.0.0 opens the service to the network',
-  }),
-  port: setting({
-    env: 'PREFACE_PORT',
+  },
+  port: {
     kind: integer(0, 65_535),
-    fallback: () => 8080,
-    fallbackText: '8080',
+    default: 8080,
     help: 'port to listen on; 0 takes any free one',
-  }),
-  dataDir: setting({
-    env: 'PREFACE_DATA_DIR',
+  },
+  dataDir: {
     kind: path(),
-    fallback: (machine) => userFolder(machine, 'data'),
-    fallbackText: '~/.local/share/preface',
-    help: 'folder of the database, one running service each',
-  }),
-  modelsDir: setting({
-    env: 'PREFACE_MODELS_DIR',
+    default: (machine: Machine) => userFolder(machine, 'data'),
+    defaultText: '~/.local/share/preface',
+    help: 'folder of the database and the files, for one running service',
+  },
+  modelsDir: {
     kind: path(),
-    fallback: (machine) => join(userFolder(machine, 'cache'), 'models'),
-    fallbackText: '~/.cache/preface/models',
-    help: 'folder of the weights, shared by every copy of preface',
-  }),
-  apiKeys: setting({
-    env: 'PREFACE_API_KEYS',
+    default: (machine: Machine) => join(userFolder(machine, 'cache'), 'models'),
+    defaultText: '~/.cache/preface/models',
+    help: 'folder of the weights, which several services may share',
+  },
+  /** They may have any form, and are not written to the store. */
+  apiKeys: {
     kind: keyList(),
-    fallback: () => [],
-    fallbackText: 'none',
-    help: 'keys beside the stored ones; a flag can be seen by all users of the machine',
-  }),
-  engine: setting({
-    env: 'PREFACE_ENGINE',
-    kind: pattern(/^[^\s,]{1,1024}$/, 'llama, echo, or a plugin: a path or a package name'),
-    fallback: () => 'llama',
-    fallbackText: 'llama',
+    default: [],
+    help: 'API keys besides the stored ones; all users of the machine can see a flag',
+  },
+  engine: {
+    kind: plugin('engine', 'llama, echo, or a plugin (a path or a package name)'),
+    default: 'llama',
     help: 'engine of the models that name none; echo needs no weights',
-  }),
-  exact: setting({
-    env: 'PREFACE_EXACT',
+  },
+  exact: {
     kind: flag(),
-    fallback: () => true,
-    fallbackText: 'true',
-    help: 'a reused prefix gives the very answer of a cold run; false is faster',
-  }),
-  threads: setting({
-    env: 'PREFACE_THREADS',
+    default: true,
+    help: 'whether a reused prefix gives exactly the answer of a run without reuse; false is faster',
+  },
+  threads: {
     kind: threadPair(),
-    fallback: () => null,
-    fallbackText: 'auto',
-    help: 'engine threads of a lone stream and of a batch; auto measures once',
-  }),
-  slots: setting({
-    env: 'PREFACE_SLOTS',
+    default: 'auto',
+    help: 'engine threads for a single stream and for a batch; auto measures once',
+  },
+  slots: {
     kind: integer(1, 64),
-    fallback: () => 4,
-    fallbackText: '4',
+    default: 4,
     help: 'chats that one model runs at the same time',
-  }),
-  memory: setting({
-    env: 'PREFACE_MEMORY',
+  },
+  memory: {
     kind: byteCount(64 * MIB, 64 * 1024 * GIB),
-    fallback: (machine) => Math.floor(machine.memoryBytes / 2),
-    fallbackText: 'half of the memory',
-    help: 'memory for the contexts of all models; what cannot fit is not offered',
-  }),
-  snapshotDisk: setting({
-    env: 'PREFACE_SNAPSHOT_DISK',
+    default: (machine: Machine) => Math.floor(machine.memoryBytes / 2),
+    defaultText: 'half of the memory',
+    help: 'memory for the contexts of all models; a model that does not fit is not offered',
+  },
+  snapshotDisk: {
     kind: byteCount(64 * MIB, 64 * 1024 * GIB),
-    fallback: () => 8 * GIB,
-    fallbackText: '8GiB',
-    help: 'disk for the prefilled prefixes of caches; the longest unused make room, also where the disk is full',
-  }),
-  corsOrigins: setting({
-    env: 'PREFACE_CORS_ORIGINS',
+    default: '8GiB',
+    help: 'disk space for the prefilled prefixes of caches; the least recently used are removed first, also when the disk is full',
+  },
+  /** An empty list switches CORS off. */
+  corsOrigins: {
     kind: originList(),
-    fallback: () => [],
-    fallbackText: 'none',
+    default: [],
     help: 'origins that browsers may call from',
-  }),
-  tokenizeThreads: setting({
-    env: 'PREFACE_TOKENIZE_THREADS',
+  },
+  tokenizeThreads: {
     kind: integer(1, 64),
-    fallback: (machine) => Math.max(1, Math.min(4, machine.cores >> 1)),
-    fallbackText: 'half of the cores, at most 4',
+    default: (machine: Machine) => Math.max(1, Math.min(4, machine.cores >> 1)),
+    defaultText: 'half of the cores, at most 4',
     help: 'threads that count tokens',
-  }),
-  extractors: setting<readonly string[] | null>({
-    env: 'PREFACE_EXTRACTORS',
-    kind: nameList(
-      /^[^\s,]{1,1024}$/,
-      'names with commas, like text,html, or plugins: paths or packages',
+  },
+  extractors: {
+    kind: pluginList(
+      'extractor',
+      'names separated by commas, like text,html, or plugins (paths or package names)',
     ),
-    fallback: () => null,
-    fallbackText: 'all built-in ones',
-    help: 'what reads uploaded documents; where two claim one with equal right, the first',
-  }),
-  extractProcesses: setting({
-    env: 'PREFACE_EXTRACT_PROCESSES',
+    default: null,
+    defaultText: 'all built-in ones',
+    help: 'plugins that read uploaded documents; of two that accept a document equally well, the first reads it',
+  },
+  extractProcesses: {
     kind: integer(1, 64),
-    fallback: (machine) => Math.max(1, Math.min(4, machine.cores)),
-    fallbackText: 'the cores, at most 4',
-    help: 'processes that read documents, one document each at a time',
-  }),
-  ocrLanguages: setting<readonly string[]>({
-    env: 'PREFACE_OCR_LANGUAGES',
+    default: (machine: Machine) => Math.max(1, Math.min(4, machine.cores)),
+    defaultText: 'the cores, at most 4',
+    help: 'processes that read documents, each of them one document at a time',
+  },
+  ocrLanguages: {
     kind: nameList(
       /^[a-z]{3}(_[a-z]{2,8}){0,2}$/,
-      "languages with commas by the names of tesseract's data, like eng,chi_sim",
+      'names of languages as tesseract has them, separated by commas, like eng,chi_sim',
     ),
-    fallback: () => ['eng', 'chi_sim'],
-    fallbackText: 'eng,chi_sim',
-    help: 'languages that are looked for in pictures; each one makes reading them slower',
-  }),
-  filters: setting<readonly PluginEntry[]>({
-    env: 'PREFACE_FILTERS',
-    kind: pluginList(limits.filtersMax),
-    fallback: () => [],
-    fallbackText: 'none',
-    help: 'what reviews prompts and answers; each filter must allow a text',
-  }),
-  filterFailure: setting<'closed' | 'open'>({
-    env: 'PREFACE_FILTER_FAILURE',
+    default: 'eng,chi_sim',
+    help: 'languages of the text in pictures; each one more makes reading slower',
+  },
+  /** An empty list switches content review off. */
+  filters: {
+    kind: pluginsWithFiles('filter', limits.filtersMax),
+    default: [],
+    help: 'plugins that review prompts and answers; a text passes if every filter allows it',
+  },
+  filterFailure: {
     kind: oneOf('closed', 'open'),
-    fallback: () => 'closed',
-    fallbackText: 'closed',
-    help: 'what a filter that fails or is late means: closed is a 503, open lets the text pass',
-  }),
-  metricsKey: setting({
-    env: 'PREFACE_METRICS_KEY',
+    default: 'closed',
+    help: 'when a filter fails or is late: closed answers 503, open lets the text pass',
+  },
+  metricsKey: {
     kind: secret(),
-    fallback: () => null,
-    fallbackText: 'none',
+    default: null,
     help: 'bearer key of /metrics; without one only this machine may read it',
-  }),
-  adminKey: setting({
-    env: 'PREFACE_ADMIN_KEY',
+  },
+  adminKey: {
     kind: secret(limits.adminKeyLengthMin),
-    fallback: () => null,
-    fallbackText: 'none',
-    help: 'bearer key of the admin API; without one there is none',
-  }),
-  logLevel: setting({
-    env: 'PREFACE_LOG_LEVEL',
-    kind: pattern(/^(info|warn|error|silent)$/, 'info, warn, error or silent'),
-    fallback: () => 'info',
-    fallbackText: 'info',
-    help: 'what is logged on standard error; info has a line for each request',
-  }),
-} as const;
+    default: null,
+    help: 'bearer key of the admin API; without one the admin API is off',
+  },
+  logLevel: {
+    kind: oneOf('info', 'warn', 'error', 'silent'),
+    default: 'info',
+    help: 'lowest level that is logged on standard error; info has a line for each request',
+  },
+} satisfies Fields;
 
 export type SettingName = keyof typeof settings;
-export type SettingValues = {
-  -readonly [Name in SettingName]: (typeof settings)[Name] extends Setting<infer Value>
-    ? Value
-    : never;
-};
+export type SettingValues = Values<typeof settings>;
 
 export const settingNames = Object.keys(settings) as SettingName[];
 
-/** The variables that are no settings of the service: where the file is, and how errors are shown. */
+/** Variables besides the settings: where the file is, and how errors are shown. */
 export const otherVariables = {
   PREFACE_CONFIG: 'JSON file of settings, models, weights and limits (also --config)',
   PREFACE_DEBUG: '1 prints the stack of an error',
 } as const;
 
-/** `PREFACE_DATA_DIR` is `--data-dir`. */
-export function flagOf(env: string): string {
-  return `--${env.slice('PREFACE_'.length).toLowerCase().replaceAll('_', '-')}`;
+/** `PREFACE_DATA_DIR` for `dataDir`. */
+export function variableOf(name: SettingName): string {
+  return `PREFACE_${name.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`;
+}
+
+/** `--data-dir` for `dataDir`. */
+export function flagOf(name: string): string {
+  return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+}
+
+/** The default of a setting, in words. */
+export function defaultOf(name: SettingName): string {
+  return defaultText(settings[name]);
 }
 
 /** The README's table; a test holds the two together. */
 export function settingsMarkdown(): string {
-  const rows = settingNames.map((name) => {
-    const { env, fallbackText, kind, help } = settings[name];
-    return `| \`${env}\` | \`${flagOf(env)}\` | \`${name}\` | ${fallbackText} | ${kind.allowed} | ${help} |`;
-  });
-  return [
-    '| environment | flag | key in the file | default | allowed | what it does |',
-    '|---|---|---|---|---|---|',
-    ...rows,
-  ].join('\n');
-}
-
-function setting<Value>(row: Setting<Value>): Setting<Value> {
-  return row;
+  return tableMarkdown(
+    ['environment', 'flag', 'key in the file', 'default', 'allowed', 'what it does'],
+    settingNames.map((name) => {
+      const { kind, help } = settings[name];
+      const names = [variableOf(name), flagOf(name), name].map((each) => `\`${each}\``);
+      return [...names, defaultOf(name), kind.allowed, help];
+    }),
+  );
 }
 
 function userFolder(machine: Machine, purpose: 'data' | 'cache'): string {

@@ -29,13 +29,20 @@ t.teardown(() => server.close());
 await new Promise((resolve) => server.once('listening', resolve));
 const outwards = `http://127.0.0.1:${(server.address() as AddressInfo).port}/secret`;
 
-const { extraction } = loadConfig({ flags: {}, env: { HOME: folder } });
+const { extractors, ocrLanguages: languages } = loadConfig({ flags: {}, env: { HOME: folder } });
 /** What a bound costs to reach is smaller here: the suite has no two minutes a document. */
 const impatient = open({ pageMsMax: 15_000, memoryBytesMax: 1024 * MIB });
 const usual = open({});
 
 function open(bounds: Partial<PoolBounds>): ExtractionPool {
-  const options = { ...extraction, processes: 2, clock: systemClock, log: () => {}, bounds };
+  const options = {
+    extractors,
+    languages,
+    processes: 2,
+    clock: systemClock,
+    log: () => {},
+    bounds,
+  };
   const pool = new ExtractionPool(options);
   t.teardown(() => pool.close());
   return pool;

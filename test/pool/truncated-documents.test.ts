@@ -15,10 +15,10 @@ const CUTS = 10;
 const folder = mkdtempSync(join(tmpdir(), 'preface-cut-'));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));
 
-const { extraction } = loadConfig({ flags: {}, env: { HOME: folder } });
+const { extractors } = loadConfig({ flags: {}, env: { HOME: folder } });
 const faults: string[] = [];
 const pool = new ExtractionPool({
-  ...extraction,
+  extractors,
   processes: 2,
   languages: ['eng'],
   clock: systemClock,

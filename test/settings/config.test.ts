@@ -7,7 +7,7 @@ import t from 'tap';
 import { type Config, type ConfigSources, loadConfig } from '../../src/settings/config.js';
 import type { PluginFinder } from '../../src/settings/plugins.js';
 import { pluginFinder } from '../../src/settings/plugins.js';
-import { flagOf, settingNames, settings, settingsMarkdown } from '../../src/settings/table.js';
+import { flagOf, settingNames, settingsMarkdown, variableOf } from '../../src/settings/table.js';
 
 const built = [
   'engine-llama',
@@ -60,19 +60,11 @@ t.test('the defaults serve three windows of one family from one file', async (t)
   t.equal(config.dataDir, '/home/u/.local/share/preface');
   t.equal(config.modelsDir, '/home/u/.cache/preface/models');
   t.same(config.apiKeys, []);
-  t.same(config.engine, {
-    exact: true,
-    threads: null,
-    slots: 4,
-    memoryBytesMax: 2 ** 32,
-    snapshotBytesMax: 2 ** 33,
-  });
+  t.match(config, { exact: true, threads: null, slots: 4, memory: 2 ** 32, snapshotDisk: 2 ** 33 });
   t.equal(config.tokenizeThreads, 4);
-  t.same(config.extraction, {
-    extractors: ['/built-in/extractor-text'],
-    languages: ['eng', 'chi_sim'],
-    processes: 4,
-  });
+  t.same(config.extractors, ['/built-in/extractor-text']);
+  t.same(config.ocrLanguages, ['eng', 'chi_sim']);
+  t.equal(config.extractProcesses, 4);
   t.same(
     config.models.map(({ id, family, window }) => [id, family, window]),
     [
@@ -107,7 +99,7 @@ t.test('flags win over the environment, that over the file', async (t) => {
     env: { PREFACE_PORT: '2', PREFACE_SLOTS: '2' },
     flags: { port: '3' },
   });
-  t.same([config.port, config.engine.slots, config.tokenizeThreads], [3, 2, 1]);
+  t.same([config.port, config.slots, config.tokenizeThreads], [3, 2, 1]);
   t.equal(load({ env: { PREFACE_PORT: '' } }).port, 8080, 'an empty variable is not set');
 });
 
@@ -122,14 +114,14 @@ t.test('relative paths belong to where they were written', async (t) => {
 t.test('every kind of value is read', async (t) => {
   const env = (name: string, value: string) => load({ env: { [name]: value } });
   t.equal(env('PREFACE_PORT', '0').port, 0);
-  t.equal(env('PREFACE_EXACT', 'false').engine.exact, false);
-  t.equal(env('PREFACE_EXACT', '1').engine.exact, true);
-  t.equal(env('PREFACE_MEMORY', '8GiB').engine.memoryBytesMax, 2 ** 33);
-  t.equal(env('PREFACE_MEMORY', '1.5 gb').engine.memoryBytesMax, 1.5e9);
-  t.equal(env('PREFACE_MEMORY', '100000000').engine.memoryBytesMax, 1e8);
-  t.equal(load({ file: { memory: 1e8 } }).engine.memoryBytesMax, 1e8);
-  t.same(env('PREFACE_THREADS', '1,2').engine.threads, { single: 1, batch: 2 });
-  t.equal(env('PREFACE_THREADS', 'auto').engine.threads, null);
+  t.equal(env('PREFACE_EXACT', 'false').exact, false);
+  t.equal(env('PREFACE_EXACT', '1').exact, true);
+  t.equal(env('PREFACE_MEMORY', '8GiB').memory, 2 ** 33);
+  t.equal(env('PREFACE_MEMORY', '1.5 gb').memory, 1.5e9);
+  t.equal(env('PREFACE_MEMORY', '100000000').memory, 1e8);
+  t.equal(load({ file: { memory: 1e8 } }).memory, 1e8);
+  t.same(env('PREFACE_THREADS', '1,2').threads, { single: 1, batch: 2 });
+  t.equal(env('PREFACE_THREADS', 'auto').threads, null);
   t.same(env('PREFACE_API_KEYS', 'a:sk-1, b:x:y').apiKeys, [
     { user: 'a', key: 'sk-1' },
     { user: 'b', key: 'x:y' },
@@ -141,10 +133,12 @@ t.test('every kind of value is read', async (t) => {
 });
 
 t.test('extractors are named in order, and a path belongs to where it was written', async (t) => {
-  const { extraction } = load({ file: { extractors: ['./own.js', 'text'], ocrLanguages: 'deu' } });
-  t.same(extraction.extractors, ['/etc/p/own.js', '/built-in/extractor-text']);
-  t.same(extraction.languages, ['deu']);
-  t.equal(load({ env: { PREFACE_EXTRACT_PROCESSES: '2' } }).extraction.processes, 2);
+  const { extractors, ocrLanguages } = load({
+    file: { extractors: ['./own.js', 'text'], ocrLanguages: 'deu' },
+  });
+  t.same(extractors, ['/etc/p/own.js', '/built-in/extractor-text']);
+  t.same(ocrLanguages, ['deu']);
+  t.equal(load({ env: { PREFACE_EXTRACT_PROCESSES: '2' } }).extractProcesses, 2);
   t.match(refusal({ file: { extractors: [] } }), 'setting PREFACE_EXTRACTORS');
 });
 
@@ -315,9 +309,10 @@ t.test('built-in plugins of a kind are found in their folder, each once', async 
 
 t.test('one table gives flags, help and the documentation', async (t) => {
   const markdown = settingsMarkdown();
-  const flags = settingNames.map((name) => flagOf(settings[name].env));
+  const flags = settingNames.map(flagOf);
   t.equal(new Set(flags).size, flags.length);
-  t.equal(flagOf('PREFACE_DATA_DIR'), '--data-dir');
+  t.equal(flagOf('dataDir'), '--data-dir');
+  t.equal(variableOf('dataDir'), 'PREFACE_DATA_DIR');
   for (const flag of flags) t.match(markdown, flag);
   const readme = new URL('../../../README.md', import.meta.url);
   const text = existsSync(readme) ? readFileSync(readme, 'utf8') : '';
