@@ -51,7 +51,8 @@ function program(): Command {
   addBackup(root);
   command(root, 'doctor', 'check this machine and say what to do', settingNames)
     .option('--json', 'print the findings as JSON')
-    .action((flags: Flags) => doctor(flags));
+    .option('--prune', 'only remove what the packages bring for other platforms and Node versions')
+    .action((flags: Flags) => (flags.prune ? pruneModules(flags) : doctor(flags)));
   return root;
 }
 
@@ -189,6 +190,20 @@ async function doctor(flags: Flags): Promise<void> {
   if (flags.json) print(JSON.stringify(findings, null, 2));
   else for (const finding of findings) printFinding(finding);
   if (findings.some(({ state }) => state === 'fail')) process.exitCode = 1;
+}
+
+async function pruneModules(flags: Flags): Promise<void> {
+  const { dependencyFolders, prune, thisMachine } = await import('./cli/prune.js');
+  const freed = await prune(dependencyFolders(), thisMachine);
+  if (flags.json) {
+    print(JSON.stringify(freed, null, 2));
+    return;
+  }
+  const { sizeText } = await import('./weights/progress.js');
+  for (const { package: name, files, bytes } of freed) {
+    print(`${sizeText(bytes).padStart(8)}  ${String(files).padStart(3)} files of ${name}`);
+  }
+  print(freed.length === 0 ? 'nothing to remove' : 'Another version of Node needs a new install.');
 }
 
 function printFinding({ state, check, text, cure }: Finding): void {
