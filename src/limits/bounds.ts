@@ -17,6 +17,8 @@ export const limits = {
   headerBytesMax: 16 * KIB,
   headerCountMax: 64,
   jsonDepthMax: 64,
+  /** Arrays, objects and scalars of one body. A chat of 4 096 messages with calls and parts has half of them. */
+  jsonValuesMax: 65_536,
   /** Events gathered for one write; one write is all that waits for a slow reader before its generation pauses. */
   streamBacklogBytesMax: 16 * KIB,
   /** A writer that ignores back-pressure beyond this loses its connection. */

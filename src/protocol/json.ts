@@ -1,29 +1,45 @@
 /**
- * Owns the way from the bytes of a body to a JSON value that every later step can trust: bounded in depth, finite
- * in its numbers, well formed in its texts. It must never look at what the value means.
+ * Owns the way from the bytes of a body to a JSON value that every later step can trust: bounded in depth and number of
+ * values, finite in its numbers, well formed in its texts. It must never look at what the value means.
  *
  * Content-Type is not asked: many clients send none or a form's, and only JSON can be meant. A byte order mark is
  * skipped. Of equal keys in one object the last wins. `__proto__` is a key like any other.
  */
 import { isUtf8 } from 'node:buffer';
-import { invalid } from '../errors.js';
+import { type ApiError, invalid } from '../errors.js';
 import { limits } from '../limits/index.js';
 import { fieldName, quoted } from './field.js';
 import { jsonErrorPosition } from './json-position.js';
+import { type JsonExcess, scanJson } from './json-scan.js';
+import { fieldPathAt } from './json-where.js';
 
+/** What an empty object takes, with its place in an array. */
+const VALUE_BYTES = 72;
 const LONE_SURROGATE = /\p{Surrogate}/u;
 const SURROGATE_ESCAPE = /\\u[dD][89a-fA-F]/;
-/** A number without exponent needs more digits than this to be infinite. */
-const DIGITS_FINITE = 300;
 
 /** @throws ApiError that says what is wrong and where. */
 export function parseJson(body: Buffer): unknown {
+  return parseJsonCounted(body).value;
+}
+
+export interface CountedJson {
+  readonly value: unknown;
+  /** What the value takes in memory, at most: its texts, and so much for each of its values. */
+  readonly heldBytes: number;
+}
+
+/** @throws ApiError as above. */
+export function parseJsonCounted(body: Buffer): CountedJson {
   if (!isUtf8(body)) throw invalid('the body is not valid UTF-8');
   const text = decode(body);
-  const suspect = scan(text);
+  const { excess, values, mayBeInfinite } = scanJson(text);
+  if (excess !== null) throw refusalOf(excess, text);
   const value = parse(text);
-  if (suspect || (text.includes('\\u') && SURROGATE_ESCAPE.test(text))) refuseFlaw(value);
-  return value;
+  if (mayBeInfinite || (text.includes('\\u') && SURROGATE_ESCAPE.test(text))) refuseFlaw(value);
+  // One character beyond Latin-1 makes a text take two bytes for each.
+  const textBytes = text.length === body.length ? text.length : 2 * text.length;
+  return { value, heldBytes: textBytes + values * VALUE_BYTES };
 }
 
 function decode(body: Buffer): string {
@@ -31,62 +47,16 @@ function decode(body: Buffer): string {
   return text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;
 }
 
-/**
- * One pass over what is outside of strings, before the parser may build a million arrays inside each other.
- * @returns true when a number may be too large for a double.
- */
-function scan(text: string): boolean {
-  let depth = 0;
-  let suspect = false;
-  let tokenStart = 0;
-  for (let at = 0; at < text.length; at++) {
-    switch (text.charCodeAt(at)) {
-      case 0x22: // "
-        at = stringEnd(text, at);
-        break;
-      case 0x5b: // [
-      case 0x7b: // {
-        if (++depth > limits.jsonDepthMax) throw tooDeep(at);
-        tokenStart = at;
-        break;
-      case 0x5d: // ]
-      case 0x7d: // }
-        depth--;
-        break;
-      case 0x2c: // ,
-      case 0x3a: // :
-        tokenStart = at;
-        break;
-      case 0x45: // E
-      case 0x65: // e, also of true and false: a digit before it makes an exponent
-        suspect ||= isDigit(text.charCodeAt(at - 1));
-        break;
-      default:
-        suspect ||= at - tokenStart > DIGITS_FINITE;
-    }
+function refusalOf({ bound, at }: JsonExcess, text: string): ApiError {
+  if (bound === 'depth') {
+    return invalid(
+      `the JSON is nested deeper than ${limits.jsonDepthMax} levels, at position ${at}`,
+    );
   }
-  return suspect;
-}
-
-/** Position of the closing quote, or the end of the text. Jumps from quote to quote, since a string can be an image. */
-function stringEnd(text: string, open: number): number {
-  let close = text.indexOf('"', open + 1);
-  while (close !== -1) {
-    let backslashes = 0;
-    while (text.charCodeAt(close - 1 - backslashes) === 0x5c) backslashes++;
-    if (backslashes % 2 === 0) return close;
-    close = text.indexOf('"', close + 1);
-  }
-  return text.length;
-}
-
-function isDigit(code: number): boolean {
-  return code >= 0x30 && code <= 0x39;
-}
-
-function tooDeep(position: number) {
+  const name = fieldName(fieldPathAt(text, at));
   return invalid(
-    `the JSON is nested deeper than ${limits.jsonDepthMax} levels, at position ${position}`,
+    `the body must have at most ${limits.jsonValuesMax} values, and ${name} is one more`,
+    name,
   );
 }
 
@@ -136,6 +106,17 @@ function flawOf(value: unknown): Flaw | null {
 function flawOfText(text: string, has: string): Flaw | null {
   if (!LONE_SURROGATE.test(text)) return null;
   return { text: `${has} a lone surrogate, which is no Unicode text`, path: [] };
+}
+
+/** The value of a text that a client calls JSON; null where it is none, or is nested deeper than a body may be. */
+export function jsonInText(text: string): { readonly value: unknown } | null {
+  try {
+    return scanJson(text, Number.POSITIVE_INFINITY).excess === null
+      ? { value: JSON.parse(text) as unknown }
+      : null;
+  } catch {
+    return null;
+  }
 }
 
 function refuseFlaw(value: unknown): void {

@@ -3,7 +3,9 @@
  * It must never see a message that its schema has not passed.
  */
 import { invalid } from '../errors.js';
+import { limits } from '../limits/index.js';
 import { quoted } from './field.js';
+import { scanJson } from './json-scan.js';
 import type { WireMessage } from './message-schema.js';
 
 export type Role = 'system' | 'user' | 'assistant' | 'tool';
@@ -35,10 +37,34 @@ const NO_CALLS: readonly ToolCall[] = [];
 
 export function readMessages(wire: readonly WireMessage[]): ChatMessage[] {
   const last = wire.length - 1;
-  return wire.map((message, position) => {
+  const messages = wire.map((message, position) => {
     if (message.partial === true) checkPartial(message, position, last);
     return readMessage(message);
   });
+  checkArguments(messages);
+  return messages;
+}
+
+/** Templates parse arguments, so the values of all of them together have the bound of a body. */
+function checkArguments(messages: readonly ChatMessage[]): void {
+  let left: number = limits.jsonValuesMax;
+  let length = 0;
+  for (const { toolCalls } of messages)
+    for (const call of toolCalls) length += call.arguments.length;
+  // A value has a character at least.
+  if (length <= left) return;
+  for (const [position, { toolCalls }] of messages.entries()) {
+    for (const [index, call] of toolCalls.entries()) {
+      const { values } = scanJson(call.arguments, left);
+      left -= values;
+      if (left >= 0) continue;
+      const field = `messages[${position}].tool_calls[${index}].function.arguments`;
+      throw invalid(
+        `the arguments of all calls must have at most ${limits.jsonValuesMax} JSON values together, and ${field} has one more`,
+        field,
+      );
+    }
+  }
 }
 
 function readMessage(wire: WireMessage): ChatMessage {

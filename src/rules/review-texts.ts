@@ -3,6 +3,7 @@
  * It must never leave out what a model reads or a client is shown.
  */
 import type { FilterText } from '../plugin/contract.js';
+import { jsonInText } from '../protocol/json.js';
 import type { ChatMessage } from '../protocol/message.js';
 import type { ChatTool } from '../protocol/tool.js';
 import type { GeneratedCall } from './tool-calls.js';
@@ -38,11 +39,8 @@ function toolTexts({ name, description, parameters }: ChatTool): FilterText[] {
 }
 
 function parsedStrings(json: string): string[] {
-  try {
-    return strings(JSON.parse(json));
-  } catch {
-    return [];
-  }
+  const parsed = jsonInText(json);
+  return parsed === null ? [] : strings(parsed.value);
 }
 
 /** Keys too. The depth of what came is bounded where it was parsed. */

@@ -2,6 +2,7 @@
  * Owns how tools, calls and their results are told to a model whose template knows nothing of them: as text.
  * It must never be used where the template has its own form.
  */
+import { jsonInText } from '../protocol/json.js';
 import type {
   PromptInput,
   PromptMessage,
@@ -60,11 +61,8 @@ export function declaration({ name, description, parameters }: PromptTool): {
 
 /** Arguments as a value, since templates write them as JSON themselves; text that is no JSON stays text. */
 export function argumentsValue(call: PromptToolCall): unknown {
-  try {
-    return JSON.parse(call.arguments);
-  } catch {
-    return call.arguments;
-  }
+  const json = jsonInText(call.arguments);
+  return json === null ? call.arguments : json.value;
 }
 
 function asTextMessage(message: PromptMessage): PromptMessage {

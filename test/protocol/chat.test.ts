@@ -607,3 +607,19 @@ t.test('all tools together have a bound, before any of their schemas is looked a
     t.match(refusal(body({ model: 'svc-v1', tools: tools.slice(1) }), parse)?.message, /\.enum /);
   }
 });
+
+t.test('arguments are JSON inside JSON, and their values have the bound of a body', async (t) => {
+  const { jsonValuesMax: max } = limits;
+  const calls = (...texts: readonly string[]) =>
+    said({
+      ...caller,
+      tool_calls: texts.map((text) => ({ ...call, function: { name: 'f', arguments: text } })),
+    });
+  const list = (values: number) => `[${Array(values - 1).fill('{}')}]`;
+  t.equal(refusal(calls(list(max))), null);
+  t.equal(refusal(calls('x'.repeat(max), '['.repeat(max))), null, 'what is no JSON is a text');
+  const error = refusal(calls(list(10), list(max - 10), '{}'));
+  const field = 'messages[0].tool_calls[2].function.arguments';
+  t.equal(error?.extra.param, field);
+  t.match(error?.message, /arguments of all calls must have at most 65536 JSON values together/);
+});

@@ -81,6 +81,28 @@ t.test('nesting is bounded before anything is built', async (t) => {
   t.doesNotThrow(() => parse(JSON.stringify(['['.repeat(100), '\\"{'.repeat(100)])));
 });
 
+t.test('values are bounded before anything is built, and the first beyond is named', async (t) => {
+  const { jsonValuesMax: max } = limits;
+  const list = (count: number, item: string) => Array(count).fill(item).join(',');
+  // The root, the array in it, and its items.
+  t.doesNotThrow(() => parse(`{"a":[${list(max - 2, '{}')}]}`));
+  t.doesNotThrow(() => parse(`{"a":[${list(max - 2, '[ ]')}]}`));
+  const keys = Array.from({ length: max }, (_, at) => `"k${at}":"[,{"`).join(',');
+  for (const [text, field] of [
+    [`{"a":[${list(max - 1, '{}')}]}`, `a[${max - 2}]`],
+    [`{"messages":[{},{"a b":[${list(max, '[ ]')}`, `messages[1]['a b'][${max - 5}]`],
+    [`{${keys}}`, `k${max - 1}`],
+    [`[[${list(max, '1,{"a":2}')}]]`, `[0][${(2 * (max - 1)) / 3 - 1}].a`],
+  ] as const) {
+    const { message, extra } = refusal(text);
+    t.match(message, new RegExp(`at most ${max} values, and .* is one more$`));
+    t.equal(extra.param, field);
+    t.ok(message.includes(`and ${field} is`));
+  }
+  const long = refusal(`{"a":[${list(max - 1, '1')},2],"${'k'.repeat(4_000_000)}":1}`);
+  t.ok(long.message.length < 200);
+});
+
 t.test('texts and numbers come through as they are', async (t) => {
   t.same(parse('\ufeff{"a":1}'), { a: 1 }, 'a byte order mark is skipped');
   t.same(parse('{"a":1,"a":2}'), { a: 2 }, 'of equal keys the last wins');
