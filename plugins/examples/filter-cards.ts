@@ -6,7 +6,7 @@ import type { Filter, FilterPlugin, FilterStep, FilterStream, FilterVerdict } fr
 
 /** 13 to 19 digits, in groups or not. */
 const NUMBER = /(?<!\d)(?:\d[ -]?){12,18}\d(?!\d)/g;
-/** What may be the begin of one: it waits until more is known. */
+/** A possible beginning of a number: held back until more text arrives. */
 const OPEN_END = /(?<!\d)(?:\d[ -]?){1,18}\d?$/;
 const ALLOWED = { type: 'allowed' } as const;
 const REJECTED = { type: 'rejected', rule: 'payment card' } as const;

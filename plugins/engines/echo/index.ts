@@ -19,7 +19,7 @@ import type {
   SnapshotInfo,
 } from 'preface/plugin';
 
-/** Nothing is in the way of anything here: whatever the settings say, so many run at the same time. */
+/** Generations do not compete here, so this many may run at the same time whatever the settings say. */
 const SLOTS = 512;
 /** Ids of the bytes tokenizer below this are bytes; the others are special. */
 const BYTE_IDS = 256;
@@ -63,13 +63,13 @@ class EchoEngine implements Engine {
       say(task, answer, choice, verb === 'repeat'),
     );
     for (const event of interleave(choices, control)) {
-      // A failure comes in the middle: no choice is finished then.
+      // The failure comes before any choice has finished.
       if (verb !== 'fail' || event.type === 'piece') yield event;
     }
     if (verb === 'fail') throw new Error('the echo engine was asked to fail');
   }
 
-  /** Nothing is evaluated here; a file of the ids stands for the state, so that it outlives the process. */
+  /** Nothing is evaluated here; a file with the ids replaces the state, so that it survives the process. */
   async prefill({ prompt, snapshot }: PrefillTask, signal?: AbortSignal): Promise<SnapshotInfo> {
     signal?.throwIfAborted();
     const kept = await this.#kept(snapshot);
@@ -87,7 +87,7 @@ class EchoEngine implements Engine {
 
   async close(): Promise<void> {}
 
-  /** As on a real engine two tokens at least are left to evaluate. */
+  /** At least two tokens are left to evaluate, as on a real engine. */
   async #reuse({ prompt, snapshot, model, owner }: GenerateTask): Promise<number> {
     if (snapshot === null) return 0;
     const { name, tokens } = snapshot;

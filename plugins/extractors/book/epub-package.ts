@@ -1,5 +1,5 @@
 /**
- * Owns the parts of an EPUB that are about the others: where its package is, its title, its chapters, its locks.
+ * Owns the parts of an EPUB that describe the other parts: package, title, list of chapters, encryption.
  * It must never read a chapter.
  */
 
@@ -29,7 +29,7 @@ export function readPackage(opf: Uint8Array, depthMax: number): EpubPackage {
   const open: MarkupHandler['open'] = (name, attributes) => {
     const { id, href, idref } = attributes;
     if (name === 'item' && id !== undefined && href !== undefined) {
-      // A picture in the spine is no chapter.
+      // The spine may list pictures; they are not chapters.
       if (!/^image\//.test(attributes['media-type'] ?? '')) items.set(id, decoded(href));
     } else if (name === 'itemref' && idref !== undefined) spine.push(idref);
   };
@@ -38,7 +38,7 @@ export function readPackage(opf: Uint8Array, depthMax: number): EpubPackage {
   return { title: elementText(opf, 'title', depthMax), chapters };
 }
 
-/** Names of parts that cannot be read without a key. */
+/** Names of the encrypted parts. */
 export function readLockedParts(encryption: Uint8Array, depthMax: number): Set<string> {
   const parts = new Set<string>();
   const open: MarkupHandler['open'] = (name, attributes) => {

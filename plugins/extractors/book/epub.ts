@@ -29,7 +29,7 @@ function accepts(
   bounds: ExtractionBounds,
 ): DocumentClaim | null {
   if (!isZip(bytes)) return null;
-  // The first entry says so, unpacked, at a fixed place.
+  // The first entry of the archive, stored without compression at a fixed offset, names the format.
   if (Buffer.from(bytes.subarray(30, 58)).toString('latin1') === `mimetype${fileType}`) {
     return { fileType, ground: 'content' };
   }
@@ -65,7 +65,7 @@ function partOf(archive: ZipArchive, name: string): Buffer {
   return part;
 }
 
-/** Fonts may be locked: only chapters count. */
+/** Books often encrypt only their fonts; only encrypted chapters matter. */
 function refuseLocked(
   archive: ZipArchive,
   chapters: readonly string[],

@@ -1,6 +1,6 @@
 /**
  * Owns the text of Mobipocket and Kindle books, a page for each break that the book marks.
- * It must never open a book that is locked, or a picture in one.
+ * It must never read an encrypted book, or a picture in any book.
  */
 import type { DocumentClaim, DocumentPage, ExtractionBounds, SourceDocument } from 'preface/plugin';
 import { HtmlBody } from '../markup/html-body.js';
@@ -36,7 +36,7 @@ function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<Docume
     bounds.nestingMax,
   );
   body.end();
-  // Books break before their first page too, and twice where a part begins.
+  // Some books have a page break before the first page, or two in a row; neither makes an empty page.
   const pages = flow.end().filter((text) => text !== '');
   for (const text of pages) yield { text, pages: pages.length, title: header.title };
 }
@@ -67,7 +67,7 @@ function unpackOf(database: PalmDatabase, { compression, codes }: BookHeader): U
   return huffmanOf(Array.from({ length: count }, (_, at) => database.record(codes.first + at)));
 }
 
-/** Newer books keep their styles behind the text. */
+/** Newer books store their styles after the text. */
 function textEnd(database: PalmDatabase, { flows }: BookHeader): number | null {
   if (flows === null || flows >= database.count) return null;
   const record = database.record(flows);

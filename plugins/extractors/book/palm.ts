@@ -1,5 +1,5 @@
 /**
- * Owns the records of a Palm database and what the first one says of the book in the others.
+ * Owns the records of a Palm database, and the book's header in the first of them.
  * It must never read beyond the record it was asked for.
  */
 import { decodeCodePage } from '../shared/code-page.js';
@@ -19,14 +19,14 @@ export interface BookHeader {
   readonly compression: Compression;
   readonly encrypted: boolean;
   readonly textRecords: number;
-  /** Of Windows: 1252 or 65001. */
+  /** A Windows code page: 1252 or 65001. */
   readonly codePage: number;
   readonly title: string;
-  /** Bits that tell what follows the text in each record. */
+  /** Bit flags: which extra data follows the text in each record. */
   readonly trailing: number;
   /** First record of the tables of codes, and how many there are. */
   readonly codes: { readonly first: number; readonly count: number };
-  /** Record that tells where the text ends and styles begin, or null. */
+  /** Record with the boundary between text and styles, or null. */
   readonly flows: number | null;
 }
 
@@ -85,7 +85,7 @@ function compressionOf(code: number): Compression {
   if (code === 1) return 'none';
   if (code === 2) return 'palmdoc';
   if (code === 17480) return 'huffman';
-  throw refusal('unsupported', `it is a book packed by method ${code}, which is not known`);
+  throw refusal('unsupported', `its compression method ${code} is not supported`);
 }
 
 function titleOf(record: Buffer, length: number, codePage: number): string {

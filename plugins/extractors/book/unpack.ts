@@ -1,12 +1,12 @@
 /**
  * Owns unpacking the text records of a Mobipocket book: bytes as they are, PalmDOC pairs, Huffman phrases.
- * It must never give more bytes than it is allowed, whatever a phrase calls.
+ * It must never produce more bytes than its bound, however phrases refer to each other.
  */
 import { refusal } from '../shared/refusal.js';
 
 export type Unpack = (record: Buffer, bytesMax: number) => Buffer;
 
-/** What follows the text in a record: how long it is stands at its end. */
+/** The extra data after the text of a record; its last bytes hold its length. */
 export function withoutTrailing(record: Buffer, trailing: number): Buffer {
   let end = record.length;
   for (let bits = trailing >> 1; bits > 0; bits >>= 1) {
@@ -26,7 +26,7 @@ function backwardNumber(record: Buffer, end: number): number {
   return value;
 }
 
-/** Bytes with a bound. */
+/** An output buffer with a bound. */
 class Output {
   readonly #bytesMax: number;
   #bytes = Buffer.alloc(8192);
@@ -51,7 +51,7 @@ class Output {
     this.#length += bytes.length;
   }
 
-  /** May copy what it has just put. */
+  /** The copy may overlap its own output. */
   repeat(distance: number, count: number): void {
     if (distance < 1 || distance > this.#length) {
       throw refusal('damaged', 'it is damaged: its text cannot be unpacked');
@@ -104,7 +104,7 @@ export const unpackPalmDoc: Unpack = (record, bytesMax) => {
 
 interface Phrase {
   bytes: Buffer;
-  /** False: its bytes are codes themselves. */
+  /** False: the phrase's bytes are codes that must be decoded again. */
   plain: boolean;
 }
 
@@ -114,7 +114,7 @@ interface CodeRange {
   readonly max: number;
 }
 
-/** A phrase may call phrases, but a book needs few steps of that. */
+/** Phrases may refer to phrases; real books nest them only a few levels deep. */
 const PHRASE_DEPTH_MAX = 32;
 
 /** @param tables the record of codes, then those of phrases. */
@@ -161,7 +161,7 @@ export function huffmanOf(tables: readonly Buffer[]): Unpack {
   };
 }
 
-/** 32 bits from there on; zeros beyond the end. */
+/** The next 32 bits; zeros after the end. */
 function window(input: Buffer, bit: number): number {
   const at = bit >> 3;
   let value = 0;

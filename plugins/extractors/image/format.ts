@@ -1,11 +1,11 @@
 /**
- * Owns which kind of picture bytes are, by what they begin with.
- * It must never go by a name alone: what a decoder is told to expect decides which code runs.
+ * Owns the detection of picture formats by their first bytes.
+ * It must never trust a file name alone, because the detected format decides which decoder runs.
  */
 import { extname } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 
-/** What the decoder is told, by its own names; `svg` is markup and read as such. */
+/** The decoder's own names of formats; `svg` is markup and has its own reader. */
 export type PictureFormat =
   | 'PNG'
   | 'JPEG'
@@ -23,7 +23,7 @@ export interface PictureKind {
   readonly fileType: string;
 }
 
-/** Bytes at the beginning as Latin-1, and bytes at an offset after them where those alone say too little. */
+/** Magic bytes at the start as Latin-1; some formats need a second match at an offset. */
 const magics: readonly (readonly [head: string, then: string, PictureFormat, fileType: string])[] =
   [
     ['\x89PNG\r\n\x1a\n', '', 'PNG', 'image/png'],
@@ -50,7 +50,7 @@ export function kindOf(bytes: Uint8Array): PictureKind | null {
   return isXbm(head) ? { format: 'XBM', fileType: 'image/x-xbitmap' } : null;
 }
 
-/** Two letters begin many texts; a size of the second header that exists begins few. */
+/** Many texts begin with these two letters, so the size of the second header is checked too. */
 function isBmp(bytes: Uint8Array): boolean {
   const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return bytes.length >= 26 && [12, 40, 52, 56, 64, 108, 124].includes(view.readUInt32LE(14));
@@ -67,7 +67,7 @@ function isXbm(head: string): boolean {
 
 const SVG_BYTES_SEARCHED = 4096;
 
-/** Markup whose first element is a drawing; a web page that has one in it is none. */
+/** Markup with `svg` as its first element; a web page that contains a drawing does not count. */
 export function isSvg(bytes: Uint8Array): boolean {
   let text = decodeMarkup(bytes.subarray(0, SVG_BYTES_SEARCHED)).trimStart();
   while (/^<[?!]/.test(text)) {

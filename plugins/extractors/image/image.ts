@@ -62,7 +62,7 @@ class ImageExtractor implements Extractor {
     await this.recognizer.close();
   }
 
-  /** The text that stands in it as text; where there is none, what its shapes show. */
+  /** The drawing's text elements; without any, OCR of its shapes. */
   async #drawing(bytes: Uint8Array, filename: string): Promise<DocumentPage> {
     const { bounds } = this.options;
     const unpackedMax = Math.min(bounds.unpackedBytesMax, bytes.length * bounds.unpackRatioMax);

@@ -1,6 +1,6 @@
 /**
- * Owns ImageMagick, compiled to WebAssembly: pictures of many formats become grey pixels, right way up, on white.
- * It must never let a document choose its decoder: formats that run commands or read addresses are never named.
+ * Owns ImageMagick, compiled to WebAssembly: pictures of many formats become upright grey pixels on white.
+ * It must never let a document choose its decoder: formats that run commands or open addresses are never passed.
  */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -33,7 +33,7 @@ const formats: Readonly<Record<MagickName, MagickFormat>> = {
   XBM: MagickFormat.Xbm,
 };
 
-/** Characters of screens are some 10 pixels high; recognition wants 20 and more. */
+/** Characters on screenshots are about 10 pixels high; OCR needs 20 or more. */
 const SMALL_SIDE = 1600;
 const ENLARGE_MAX = 3;
 
@@ -83,12 +83,12 @@ export class PictureFile {
   }
 }
 
-/** Of a pixel while it is worked on: before and after, with what is see-through. */
+/** Bytes for each pixel during the work: input and output, with alpha. */
 const PIXEL_BYTES = 8;
-/** With less than it needs for itself it does not refuse a picture: it ends. */
+/** Below this the library aborts instead of refusing a picture. */
 const MEMORY_BYTES_MIN = 64 * 1024 * 1024;
 
-/** ImageMagick's own limits hold where a header lies; what it cannot hold in memory it must not put on disk. */
+/** ImageMagick's own limits also hold when a header lies; disk as a replacement for memory is switched off. */
 function bound({ pixelsMax, pagesMax }: ExtractionBounds): void {
   const bytes = BigInt(Math.max(pixelsMax * PIXEL_BYTES, MEMORY_BYTES_MIN));
   ResourceLimits.area = bytes;
@@ -100,7 +100,7 @@ function bound({ pixelsMax, pagesMax }: ExtractionBounds): void {
 function framesOf(bytes: Uint8Array, format: MagickName, bounds: ExtractionBounds): number[] {
   const images = MagickImageCollection.create();
   try {
-    // The first picture of an animation stands for it; icons hold one picture in several sizes.
+    // An animation is read by its first picture; an icon holds one picture in several sizes.
     const all = format === 'TIFF' || format === 'ICO';
     images.ping(bytes, all ? settingsOf(format) : settingsOf(format, 0, 1));
     if (images.length > bounds.pagesMax) {
@@ -137,7 +137,7 @@ function greyOf(image: IMagickImage, bounds: ExtractionBounds): GreyPicture {
   if (scale !== 1) {
     const width = Math.max(1, Math.floor(image.width * scale));
     const height = Math.max(1, Math.floor(image.height * scale));
-    // A large picture takes seconds with the filter that enlarges best, and loses nothing by the plain one.
+    // The best enlarging filter takes seconds on a large picture; the plain one is as good there.
     image.resize(width, height, scale < 1 ? FilterType.Box : FilterType.Lanczos);
   }
   const { width, height } = image;
@@ -158,7 +158,7 @@ function checkPixels(width: number, height: number, { pixelsMax }: ExtractionBou
   throw coded('bound', `it has ${width} × ${height} pixels, at most ${pixelsMax} are read`);
 }
 
-/** The library's warnings are errors as well: a picture it cannot read whole is not read. */
+/** Warnings of the library count as errors: a picture that is only partly readable is refused. */
 function guarded<Result>(format: string, bounds: ExtractionBounds, work: () => Result): Result {
   try {
     return work();

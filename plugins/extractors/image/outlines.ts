@@ -1,6 +1,6 @@
 /**
  * Owns the drawing of SVG whose letters are outlines: its shapes become grey pixels on white.
- * It must never load what a drawing names: it has no fonts, no files and no network, only what the drawing holds.
+ * It must never load what a drawing refers to: the renderer has no fonts, files or network.
  */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -9,7 +9,7 @@ import { type GreyPicture, shrinkOf } from '../ocr/picture.js';
 
 type Resvg = typeof import('@resvg/resvg-wasm');
 
-/** Pixels of the longer side: for the small letters of a page or a plot, and for a word that fills the drawing. */
+/** Pixels of the longer side, tried in turn: one suits small letters, the other a word that fills the drawing. */
 export const drawingSides = [2400, 640] as const;
 
 let renderer: Promise<Resvg> | null = null;
@@ -30,7 +30,7 @@ export async function drawSvg(
     const shrink = shrinkOf(width * scale, height * scale, pixelsMax);
     return draw(Resvg, plain, Math.max(1, Math.floor(width * scale * shrink)));
   } catch (cause) {
-    // What it broke on may have broken it: the next drawing gets a new one.
+    // The renderer may be damaged after a failure, so the next drawing gets a new one.
     if (cause instanceof Error && /^(Runtime|Range)Error$/.test(cause.name)) renderer = null;
     throw Object.assign(new Error('it is a drawing that is too damaged to be drawn', { cause }), {
       code: 'damaged',
@@ -38,7 +38,7 @@ export async function drawSvg(
   }
 }
 
-/** Shadows and blurs help nobody to read, and a few letters of them may cost minutes. */
+/** Shadows and blurs add no text, and rendering them can take minutes. */
 function withoutFilters(markup: string): string {
   return markup
     .replace(/(?<=\s)filter\s*=\s*(?:"[^"]*"|'[^']*')/g, '')
@@ -76,7 +76,7 @@ function greyOf(rgba: Uint8Array): Uint8Array {
   return grey;
 }
 
-/** The package can be started once only, and a module once only as long as its address is the same. */
+/** The package starts only once per module address. */
 async function open(): Promise<Resvg> {
   copies += 1;
   const resvg =

@@ -9,7 +9,7 @@ export interface SvgText {
   readonly title: string;
 }
 
-/** Elements whose content is seen as text. */
+/** Elements that show their content as text. */
 const shown = new Set(['text', 'foreignObject']);
 /** Elements within them that begin a line, or a place of their own. */
 const blocks = new Set(['p', 'div', 'li', 'br', 'tr', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6']);
@@ -29,7 +29,7 @@ export function textOfSvg(markup: string, nestingMax: number): SvgText {
   parser.on('cdata', (text) => collector.text(text));
   parser.write(markup).close();
   const found = collector.result();
-  // A slip is no matter where the text is there all the same.
+  // Broken markup is accepted when its text was still found.
   if (isBroken && found.text === '') throw coded('damaged', 'its markup is broken');
   return found;
 }

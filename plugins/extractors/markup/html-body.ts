@@ -7,7 +7,7 @@ import type { MarkupHandler } from './walk.js';
 
 type Attributes = Readonly<Record<string, string>>;
 
-/** `noscript` is shown where no script runs, and here none does. */
+/** `noscript` counts as text, because no script runs here. */
 const unseen = new Set('head script style template svg math rt rp'.split(' '));
 const blocks = new Set(
   (
@@ -27,7 +27,7 @@ export class HtmlBody implements MarkupHandler {
   #marker = '';
   #heading = 0;
   #spans: number[] = [];
-  /** A space is due before the next word. */
+  /** True: the next word needs a space before it. */
   #space = false;
   #atStart = true;
 
@@ -57,7 +57,7 @@ export class HtmlBody implements MarkupHandler {
     }
     const words = text.replace(/[ \t\r\n\f\u00a0]+/g, ' ');
     const first = words.startsWith(' ');
-    // An entity comes alone, and blanks that are wider than one are text.
+    // The parser reports an entity by itself; blanks wider than a space are text.
     const line = words.replace(/^ | $/g, '');
     if (first) this.#space = true;
     if (line === '') return;
@@ -99,7 +99,7 @@ export class HtmlBody implements MarkupHandler {
         this.#atStart = true;
         break;
       case 'img':
-        // Spaces, since a word may stand right beside a picture.
+        // Spaces around the picture's text, since a word may stand right beside it.
         if ((attributes.alt ?? '').trim() !== '') this.text(` ${attributes.alt} `);
         break;
       case 'li':
@@ -119,7 +119,7 @@ export class HtmlBody implements MarkupHandler {
         this.#spans.push(Math.min(Math.trunc(Number(attributes.colspan ?? 1)) || 1, SPAN_MAX));
         this.#flow.openCell();
         break;
-      // Books break pages by it, and parted words by the browser's leave.
+      // Some books mark page breaks with it; `wbr` allows a break inside a word.
       case 'pagebreak':
         this.#end();
         this.#flow.breakPage();
@@ -154,7 +154,7 @@ export class HtmlBody implements MarkupHandler {
 
   #end(): void {
     const depth = Math.max(this.#lists.length - 1, 0);
-    // An item whose first element is a paragraph keeps its marker for that.
+    // When an item begins with a paragraph, the marker goes to that paragraph.
     if (!this.#atStart || this.#heading > 0) {
       this.#flow.closeParagraph({ heading: this.#heading, marker: this.#marker, depth });
       this.#marker = '';

@@ -1,6 +1,6 @@
 /**
- * Owns web pages: what their bytes and names say, their encoding, their title, and their text as a browser would show it.
- * It must never run a script, load what a page names, or take the source of a program for a page.
+ * Owns web pages: detection, encoding, title, and text as a browser would show it.
+ * It must never run a script, load what a page refers to, or take a program's source for a page.
  */
 import type { DocumentClaim, DocumentPage, ExtractionBounds, SourceDocument } from 'preface/plugin';
 import { Flow } from '../shared/flow.js';
@@ -37,13 +37,13 @@ function accepts({ bytes, filename }: SourceDocument): DocumentClaim | null {
   const encoding = encodingOf(bytes, declaredIn(bytes));
   if (encoding === null) return null;
   const fileType = named ?? 'text/html';
-  // A template of PHP or Vue begins like a page, and is source code.
+  // A template of PHP or Vue begins like a page but is source code.
   const other = textTypeOf(filename) !== undefined && endingOf(filename) !== 'xml';
   if (!other && opening.test(headOf(bytes, encoding))) return { fileType, ground: 'content' };
   return named === undefined ? null : { fileType, ground: 'name' };
 }
 
-/** Whatever the encoding, the first thing to be seen is an angle: most documents are told from pages by that alone. */
+/** In every encoding a page begins with `<`; this test alone excludes most other documents. */
 function mayOpen(bytes: Uint8Array): boolean {
   const head = Buffer.from(bytes.subarray(0, HEAD_BYTES)).toString('latin1');
   return /^[\s\0\xef\xbb\xbf\xfe\xff]*</.test(head);
@@ -65,7 +65,7 @@ class Page implements MarkupHandler {
   title = '';
   readonly #body: HtmlBody;
   #inTitle = false;
-  /** A picture has titles of its own. */
+  /** An inline picture may have its own title element. */
   #pictures = 0;
 
   constructor(flow: Flow) {

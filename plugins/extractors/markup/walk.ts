@@ -16,7 +16,7 @@ export interface MarkupHandler {
 
 const CHUNK_BYTES = 64 * 1024;
 
-/** Bytes of XML, one step a chunk: what was found meanwhile may be taken between. */
+/** Parses XML bytes chunk by chunk; the caller may take results between two chunks. */
 export function* walkXml(
   bytes: Uint8Array,
   handler: MarkupHandler,

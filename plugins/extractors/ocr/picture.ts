@@ -1,6 +1,6 @@
 /**
  * Owns the one form in which pictures go from decoders to character recognition: grey pixels, dark on light.
- * It must never hold a picture of more pixels than recognition has use for.
+ * It must never hold more pixels than OCR can use.
  */
 
 /** One byte a pixel, row by row; 255 is white. */
@@ -10,9 +10,9 @@ export interface GreyPicture {
   readonly pixels: Uint8Array;
 }
 
-/** Beyond it characters only get larger: a page at 300 dpi has 9 million, a good camera's photo 12. */
+/** More pixels do not help: a page at 300 dpi has 9 million, a photo about 12 million. */
 export const OCR_PIXELS_MAX = 16 * 1024 * 1024;
-/** What tesseract takes of a side. */
+/** Tesseract's bound on one side, in pixels. */
 const OCR_SIDE_MAX = 32_000;
 
 /** Factor, at most 1, that makes a picture of this size fit. */
@@ -21,10 +21,10 @@ export function shrinkOf(width: number, height: number, pixelsMax: number): numb
   return Math.min(1, area, OCR_SIDE_MAX / Math.max(width, height));
 }
 
-/** Difference of grey that no printed character stays below. */
+/** Every printed character has at least this contrast in grey. */
 const CONTRAST_MIN = 24;
 
-/** True for an empty page: recognition would look long for what is not there. */
+/** True for an empty page, where OCR would only waste time. */
 export function isBlank({ pixels }: GreyPicture): boolean {
   let darkest = 255;
   let lightest = 0;
@@ -36,7 +36,7 @@ export function isBlank({ pixels }: GreyPicture): boolean {
   return true;
 }
 
-/** As a file every reader of pictures knows: a header and the pixels. */
+/** Encodes the pixels as a simple picture file: a header and the pixels. */
 export function pgmOf({ width, height, pixels }: GreyPicture): Uint8Array {
   const header = Buffer.from(`P5\n${width} ${height}\n255\n`, 'latin1');
   const file = new Uint8Array(header.length + pixels.length);

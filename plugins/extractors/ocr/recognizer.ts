@@ -1,6 +1,6 @@
 /**
  * Owns tesseract: one worker thread a process, made at the first picture and kept for the next ones.
- * It must never fetch anything: the languages are installed packages, and what is not installed is an error that says so.
+ * It must never fetch anything: the languages are installed packages, and a missing one is an error that names its package.
  */
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm, symlink } from 'node:fs/promises';
@@ -17,15 +17,15 @@ export interface Recognizer {
   close(): Promise<void>;
 }
 
-/** Mean confidence, of 100, below which "text" is texture: photos come to 0…35, bad scans to 60. */
+/** Mean confidence (0…100) below which "text" is only texture: photos reach 0…35, bad scans about 60. */
 const CONFIDENCE_MIN = 40;
 
-/** Extractors of one process share the worker of their languages; the last one to close ends it. */
+/** Extractors of one process with the same languages share one worker; the last to close ends it. */
 const shared = new Map<string, { users: number; engine: Promise<OcrEngine> | null }>();
 
-/** Looks at once whether the languages are installed; loads them at the first picture. */
+/** Checks immediately that the languages are installed; loads them at the first picture. */
 export function openRecognizer(languages: readonly string[]): Recognizer {
-  // Who wants no language reads no pictures.
+  // Without a language no picture is read.
   if (languages.length === 0) return { recognize: async () => '', close: async () => {} };
   const files = languages.map(languageFile);
   const key = languages.join('+');
@@ -58,7 +58,7 @@ export function openRecognizer(languages: readonly string[]): Recognizer {
   };
 }
 
-/** Written by name only where a name is a name: it becomes part of a path. */
+/** The name becomes part of a path, so only plain names are allowed. */
 const languageName = /^[a-zA-Z0-9_]{1,32}$/;
 
 function languageFile(language: string): string {
@@ -75,7 +75,7 @@ function languageFile(language: string): string {
   throw new Error(`OCR cannot read "${language}": the package ${name} is not installed`);
 }
 
-/** Where the worker's failures go: to the picture it was reading. */
+/** Routes a failure of the worker to the picture it was reading. */
 interface Failures {
   fail: (cause: unknown) => void;
 }
@@ -109,7 +109,7 @@ class OcrEngine {
     const failed = new Promise<never>((_, reject) => {
       failures.fail = reject;
     });
-    // Without a handler of its own the library throws what a job says out of an event listener.
+    // Without an error handler the library throws a job's failure from an event listener.
     const errorHandler = (cause: unknown) => failures.fail(cause);
     const options = { langPath, cacheMethod: 'none', gzip: true, errorHandler };
     const made = createWorker([...languages], OEM.LSTM_ONLY, options);
@@ -140,7 +140,7 @@ class OcrEngine {
     try {
       const file = pgmOf(picture);
       const page = await this.#pass(file, PSM.AUTO);
-      // A single word has no layout to be found.
+      // A single word has no page layout to analyse.
       return page !== '' || !isSmall(picture) ? page : await this.#pass(file, PSM.SINGLE_BLOCK);
     } finally {
       thread(this.worker).unref();
@@ -174,7 +174,7 @@ function toError(cause: unknown): Error {
   return cause instanceof Error ? cause : new Error(`OCR failed: ${String(cause)}`);
 }
 
-/** Wide gaps part cells; Han characters are recognised one by one and stand without spaces. */
+/** Wide gaps separate cells; Han characters are recognised one by one and joined without spaces. */
 function tidyLines(text: string): string {
   return text
     .replace(/ {4,}/g, '\t')

@@ -29,7 +29,7 @@ const IN_TABLE = 0x2416;
 const ROW_END = 0x2417;
 const OUTLINE = 0x2640;
 const HEADINGS = 9;
-/** Bytes of an operand by the kind of its code; 6 says its length itself. */
+/** Operand length in bytes by the kind of code; kind 6 stores its own length. */
 const operandBytes = [1, 1, 2, 4, 2, 2, 0, 3];
 
 const NOTHING: DocParagraph = { inTable: false, rowEnd: false, heading: 0 };
@@ -65,7 +65,7 @@ function find<T>(sorted: readonly Run<T>[], at: number): Run<T> | null {
   return null;
 }
 
-/** Properties stand in pages, each with its runs; the table stream lists the pages. */
+/** Properties are stored in pages of runs; the table stream lists the pages. */
 function runs<T>(
   main: Buffer,
   table: Buffer,

@@ -1,6 +1,6 @@
 /**
  * Owns the text of a doc of Word 97 to 2003: its pieces in order, without what fields and pictures leave in it.
- * It must never show deleted text. The one library for it loses whole documents, and Word's marks with them.
+ * It must never show deleted text. The one existing library loses whole documents, so this reader is our own.
  */
 import { decodeCodePage } from '../shared/code-page.js';
 import type { Flow } from '../shared/flow.js';
@@ -171,7 +171,7 @@ class DocLines {
   }
 
   #endParagraph({ inTable, heading }: Paragraph): void {
-    // What a field asks for fits into a paragraph: one that goes on has lost its end.
+    // A field's instruction never spans paragraphs: one that does has lost its end mark.
     this.#fields.fill(true);
     if (inTable) this.#cell.push(this.#paragraph);
     else {
@@ -217,7 +217,7 @@ function shownAs(character: string): string {
 
 function readPieces(main: Buffer, table: Buffer, lengthMax: number): Piece[] {
   let place = main.readUInt32LE(PIECES);
-  // Formats of pieces come first.
+  // Records with the formats of pieces come first.
   while (table.readUInt8(place) === 1) place += 3 + table.readUInt16LE(place + 1);
   if (table.readUInt8(place) !== 2)
     throw refusal('damaged', 'it is damaged: its text is not listed');

@@ -61,7 +61,7 @@ function mainStream(container: OleContainer): Buffer {
   return main;
 }
 
-/** Its text lies in one piece, a byte a character, unless it was saved in haste. */
+/** The text is one piece of single bytes, unless the file was fast-saved. */
 function textOfWord95(main: Buffer): string {
   if ((main.readUInt16LE(FLAGS) & COMPLEX) !== 0) {
     throw refusal(
@@ -75,7 +75,7 @@ function textOfWord95(main: Buffer): string {
     .replaceAll('\x07', '\t');
 }
 
-/** What a picture or a field leaves in the text is no character of it. */
+/** Marks of pictures and fields are not characters of the text. */
 const MARKS = /(?!\t)[\p{Cc}\ufffc]/gu;
 
 function addLines(flow: Flow, block: string): void {

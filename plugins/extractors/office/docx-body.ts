@@ -11,14 +11,14 @@ import { attributeValue } from './package.js';
 
 type Attributes = Readonly<Record<string, string>>;
 
-/** What they hold is deleted, said twice, or spoken to the machine. */
+/** Their content is deleted, a duplicate, or an instruction to the program. */
 const skipped = new Set(['Fallback', 'moveFrom', 'del', 'rt', 'instrText', 'delText', 'pPrChange']);
 
 export class DocxBody implements MarkupHandler {
   readonly #flow: Flow;
   readonly #lists: DocxLists;
   readonly #notes: ReadonlyMap<string, string>;
-  /** One for each paragraph that is open: a text box has paragraphs inside of one. */
+  /** One entry for each open paragraph: a text box nests paragraphs inside a paragraph. */
   readonly #marks: ParagraphMark[] = [];
   /** Columns that the open cells span. */
   readonly #spans: number[] = [];

@@ -42,7 +42,7 @@ export class DocxLists {
     this.#lists = numbering === null ? new Map() : readLists(numbering, depthMax);
   }
 
-  /** Counts on: to be asked once for each paragraph, in order. */
+  /** Advances the counter: call it once for each paragraph, in order. */
   styleOf(mark: ParagraphMark): ParagraphStyle {
     const { outline = LEVELS_MAX, list, level = 0 } = this.#inherited(mark);
     const heading = outline < LEVELS_MAX ? outline + 1 : 0;
@@ -111,7 +111,7 @@ function readStyles(bytes: Uint8Array, depthMax: number): Map<string, StyleMark>
   return styles;
 }
 
-/** Word's own headings are known by name; some writers leave their level out. */
+/** Word's own headings are recognised by name, because some writers omit their level. */
 function headingOf(name: string): ParagraphMark {
   if (/^title$/i.test(name)) return { outline: 0 };
   const level = /^heading ([1-9])$/i.exec(name)?.[1];

@@ -45,7 +45,7 @@ function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<Docume
   readMargins(parts('footer'));
   for (const text of flow.end()) yield { text, pages: null, title };
 
-  /** What stands at the margin of every page is said once. */
+  /** Headers and footers appear once, not on every page. */
   function readMargins(names: readonly string[]): void {
     const said = new Set<string>();
     for (const name of names) {

@@ -24,7 +24,7 @@ export class Grid {
     else cells.set(column, line);
   }
 
-  /** Columns and rows without any cell are left out: they hold up a reader and say nothing. */
+  /** Empty columns and rows are left out. */
   text(): string {
     const order = [...this.#columns].sort((a, b) => a - b);
     const places = new Map(order.map((column, place) => [column, place]));

@@ -1,5 +1,5 @@
 /**
- * Owns reading the sectors of an OLE container. The libraries for it follow a chain that bites its tail for ever.
+ * Owns reading the sectors of an OLE container. Existing libraries loop for ever on a cyclic chain.
  * It must never follow a chain longer than the container, or read beyond its bytes.
  */
 import { refusal } from '../shared/refusal.js';
@@ -131,7 +131,7 @@ function readDirectory(bytes: Buffer): DirectoryEntry[] {
   return entries;
 }
 
-/** What lies beside an entry is a tree; what lies within others is none of ours. */
+/** The siblings of an entry form a tree; nested storages are not read. */
 function siblings(entries: readonly DirectoryEntry[], first: number): DirectoryEntry[] {
   const found = new Set<DirectoryEntry>();
   const open = [first];

@@ -18,7 +18,7 @@ export function isOle(bytes: Uint8Array): boolean {
   return MAGIC.equals(bytes.subarray(0, MAGIC.length));
 }
 
-/** One document is asked for by several extractors; null: damaged. */
+/** Several extractors ask about the same document; null means damaged. */
 const opened = new WeakMap<Uint8Array, OleContainer | null>();
 
 /** @returns null for bytes that are no such container, or a damaged one. */
@@ -30,7 +30,7 @@ export function tryOle(bytes: Uint8Array): OleContainer | null {
   try {
     container = read(bytes);
   } catch {
-    // Said by `openOle`, to whom it is asked to read the document.
+    // `openOle` reports the damage when the document is read.
   }
   opened.set(bytes, container);
   return container;
@@ -43,7 +43,7 @@ export function openOle(bytes: Uint8Array): OleContainer {
   return container;
 }
 
-/** What Office makes of a document with a password: the format within cannot be seen. */
+/** Office wraps a document with a password like this; the inner format is not visible. */
 export function isEncryptedPackage(bytes: Uint8Array): boolean {
   return tryOle(bytes)?.has('EncryptedPackage') ?? false;
 }
@@ -64,7 +64,7 @@ export function claimOle(
   if (container !== null && streams.some((name) => container.has(name))) {
     return { fileType, ground: 'content' };
   }
-  // A container that is cut off: the name tells who has to say so.
+  // A truncated container: the file name decides which extractor reports it.
   return container === null && names.test(filename) ? { fileType, ground: 'name' } : null;
 }
 

@@ -41,7 +41,7 @@ export function claimPackage(
   if (isEncryptedPackage(bytes)) return named ? { fileType, ground: 'content' } : null;
   if (!isZip(bytes)) return null;
   const types = contentTypesOf(bytes, bounds);
-  // A directory that cannot be read, or a bomb: the name tells who has to say so.
+  // An unreadable directory, or a bomb: the file name decides which extractor reports it.
   if (types === null) return named ? { fileType, ground: 'name' } : null;
   return kind.mainPart.test(types) ? { fileType, ground: 'content' } : null;
 }
@@ -106,7 +106,7 @@ export class OfficePackage {
   }
 }
 
-/** A name within the archive, whatever the reference says; it never is a path of a file system. */
+/** Always a name within the archive, never a path of the file system. */
 export function resolvePart(folder: string, target: string): string {
   return posix.join('/', target.startsWith('/') ? '' : folder, target).slice(1);
 }
@@ -133,7 +133,7 @@ export function elementText(bytes: Uint8Array, element: string, depthMax: number
   return (text ?? '').trim();
 }
 
-/** Of an element whose only attribute that counts is `val`, however prefixed. */
+/** The attribute `val` of an element, with any prefix. */
 export function attributeValue(attributes: Readonly<Record<string, string>>): string {
   return attribute(attributes, 'val') ?? '';
 }

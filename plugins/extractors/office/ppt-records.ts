@@ -1,5 +1,5 @@
 /**
- * Owns the records of a presentation of PowerPoint 97 to 2003: a tree in one stream, and which of it is alive.
+ * Owns the records of a presentation of PowerPoint 97 to 2003: a tree in one stream, and which of its records are current.
  * It must never follow a record beyond the bytes of the one that holds it.
  */
 import { locked, refusal } from '../shared/refusal.js';
@@ -65,7 +65,7 @@ export function openPresentation(container: OleContainer): Presentation {
   return { document, persisted };
 }
 
-/** The newest save counts; what it did not touch is in the ones before. */
+/** The newest save wins; records it did not change are in earlier saves. */
 function readEdits(stream: Buffer, newest: number) {
   const offsets = new Map<number, number>();
   let documentId = 0;

@@ -1,6 +1,6 @@
 /**
  * Owns the one door to SheetJS: numbers as a sheet displays them, and workbooks in the binary format of before 2007.
- * It must never be given an archive, or a container as it came: what those may cost is bounded elsewhere.
+ * It must never be given a raw archive or container: their cost is bounded before this point.
  */
 import { CFB, read, SSF } from '@e965/xlsx';
 import type { ExtractionBounds } from 'preface/plugin';
@@ -54,7 +54,7 @@ export function readBinaryWorkbook(
 
 type Rows = Readonly<Record<number, Readonly<Record<number, Cell>> | undefined>>;
 
-/** By its keys, not by a range: what a sheet claims to span may be the whole of what can be. */
+/** Iterates over the cells' keys: the range that a sheet claims may be the largest possible one. */
 function gridOf(rows: Rows, lengthMax: number): Grid {
   const grid = new Grid(lengthMax);
   for (const [row, cells] of Object.entries(rows)) {

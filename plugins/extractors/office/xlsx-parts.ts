@@ -57,7 +57,7 @@ export function readSharedStrings(
   return strings;
 }
 
-/** The text of a string with its runs, without what says how it is pronounced. */
+/** The text of a string with its runs, without phonetic hints. */
 export class ItemText {
   #text = '';
   #inText = 0;

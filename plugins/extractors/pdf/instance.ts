@@ -1,12 +1,12 @@
 /**
  * Owns the door to pdfium's program: compiled once, and an instance whose memory is set back after each document.
- * It must never hand on an instance that something went wrong in, nor one whose memory is not as it was at its start.
+ * It must never reuse an instance after a failure, or with memory that differs from its start.
  */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { PDFiumModule } from '@hyzyla/pdfium';
 
-/** What the package's types leave out of what its module has. */
+/** Members of the module that the package's types omit. */
 interface Unlisted {
   _FPDF_GetMetaText(document: number, tag: number, buffer: number, bytes: number): number;
   _FPDF_GetFormType(document: number): number;
@@ -17,7 +17,7 @@ interface Unlisted {
 }
 export type Pdfium = Awaited<ReturnType<typeof PDFiumModule>> & Unlisted;
 
-/** What the types of this language level leave out of the runtime. */
+/** Members of the runtime that this language level's types omit. */
 interface WebAssemblyRuntime {
   compile(bytes: Uint8Array): Promise<object>;
   instantiate(program: object, imports: object): Promise<object>;
@@ -30,7 +30,7 @@ export interface Instance {
   readonly start: Uint8Array;
 }
 
-/** Setting back more than this takes longer than a new instance, and memory that has grown never shrinks. */
+/** Resetting more than this is slower than a new instance; grown memory never shrinks. */
 const KEPT_BYTES_MAX = 64 * 1024 * 1024;
 
 let program: Promise<object> | undefined;

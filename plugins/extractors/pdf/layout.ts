@@ -1,6 +1,6 @@
 /**
  * Owns how the characters of a page become lines: spaces, tabs between cells, line ends, words parted by a hyphen.
- * It must keep the order in which it is given them, columns and cells included: only heads and feet of pages find their place.
+ * It must keep the order of the characters, columns and cells included; only page headers and footers are moved.
  */
 
 export interface PageChar {
@@ -13,14 +13,14 @@ export interface PageChar {
   readonly top: number;
 }
 
-/** The hyphen at a line's end of which the reader says that the word goes on. */
+/** A hyphen at a line's end that the PDF library marks as splitting a word. */
 const WORD_GOES_ON = 2;
-/** Of a line's height: a gap no sentence has, even justified. */
+/** As a factor of the line's height: a gap wider than any inside a sentence, even a justified one. */
 const CELL_GAP = 1.6;
-/** Of a line's height: a gap that lines of one paragraph do not have. */
+/** As a factor of the line's height: a gap larger than between lines of a paragraph. */
 const PARAGRAPH_GAP = 0.9;
 
-/** Boxes of characters that are not seen are not looked at. */
+/** The boxes of invisible characters are ignored. */
 export function textOfChars(chars: Iterable<PageChar>): string {
   const lines: Line[] = [];
   let line: Line | null = null;
@@ -61,14 +61,14 @@ function joined(lines: readonly Line[]): string {
     .join('');
 }
 
-/** Of a page's lines, so many at its beginning may be its foot, and so many at its end its head. */
+/** How many of the first lines may be the footer, and of the last lines the header. */
 const EDGE_LINES = 6;
-/** What belongs together of them. */
+/** Lines that belong together. */
 const EDGE_GROUP = 3;
-/** Of a line's height: what parts a head or a foot from the text. */
+/** As a factor of the line's height: the gap between a header or footer and the text. */
 const EDGE_GAP = 1.5;
 
-/** Writers draw head and foot before the text, or after it; readers find the one above and the other below. */
+/** PDF writers may draw header and footer first or last; the text has them at the top and the bottom. */
 function withFootLast(lines: readonly Line[]): readonly Line[] {
   const foot = footOf(lines);
   return apart(

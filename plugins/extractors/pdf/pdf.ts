@@ -1,6 +1,6 @@
 /**
  * Owns PDF documents: the text their pages hold, what is filled into their forms, and, where a page is only a picture, OCR.
- * It must never run what a document carries, and never give for text what no reader could make out.
+ * It must never run a document's scripts, or return text that no reader could decode.
  *
  * pdfium leads: it opens, tells damage from encryption and reads each page. Pages it cannot be trusted on are read
  * again by pdf2json, and what neither can read is rendered and recognised.
@@ -32,7 +32,7 @@ const plugin: ExtractorPlugin = {
 export default plugin;
 
 const FILE_TYPE = 'application/pdf';
-/** Some writers put something before the header; readers have always looked this far for it. */
+/** Some writers put bytes before the header; PDF readers traditionally search this far. */
 const HEADER_SEARCH_BYTES = 1024;
 
 class PdfExtractor implements Extractor {
@@ -51,7 +51,7 @@ class PdfExtractor implements Extractor {
     ) {
       return { fileType: FILE_TYPE, ground: 'content' };
     }
-    // Anything may be a PDF that was damaged, if somebody calls it one.
+    // A file that is named .pdf may be a damaged PDF, whatever its bytes.
     return extname(filename).toLowerCase() === '.pdf'
       ? { fileType: FILE_TYPE, ground: 'name' }
       : null;
@@ -115,10 +115,10 @@ class PdfReading {
 
   async #trusted(index: number, text: string, doubt: number): Promise<string> {
     if (doubt <= DOUBT_MAX) return text;
-    // A scan: no other reader finds letters where there are none.
+    // A scan has no letters that another reader could find.
     if (text === '' && this.file.hasPictures(index)) return await this.#recognized(index);
     const second = (await this.#second(index))?.text ?? '';
-    // Where both read the same, both have the font's word for it, which is in doubt.
+    // When both readers agree, both relied on the doubtful font map.
     const isBetter = squeezed(second) !== squeezed(text) && doubtOf(second) < doubt;
     if (isBetter && doubtOf(second) <= DOUBT_MAX) return second;
     return (await this.#recognized(index)) || (isBetter ? second : text);
@@ -129,7 +129,7 @@ class PdfReading {
     return picture === null ? '' : await this.recognizer.recognize(picture);
   }
 
-  /** Values that are not drawn on the page: viewers make their looks when they are opened. */
+  /** Form values that are not drawn on the page: viewers draw them on opening. */
   async #withFields(index: number, text: string): Promise<string> {
     const seen = squeezed(text);
     const fields = (await this.#second(index))?.fields ?? [];

@@ -1,6 +1,6 @@
 /**
  * Owns pdfium: opens documents, tells pages, titles and sizes, reads text and renders.
- * It must never let a document find anything of another: each finds the memory as it was when the library had started.
+ * It must never let one document see another's data: each starts with the library's initial memory.
  */
 import type { ExtractionBounds } from 'preface/plugin';
 import { type GreyPicture, shrinkOf } from '../ocr/picture.js';
@@ -9,7 +9,7 @@ import { type PageChar, textOfChars } from './layout.js';
 
 export interface PdfText {
   readonly text: string;
-  /** Characters of fonts that do not say which ones they are. */
+  /** Characters of fonts without a map to Unicode. */
   readonly mapErrors: number;
 }
 
@@ -133,7 +133,7 @@ export class PdfFile {
     let box: Float32Array = new Float32Array(0);
     for (let i = 0; i < count; i += 1) {
       const code = pdfium._FPDFText_GetUnicode(text, i);
-      // Most calls would be for spaces and line ends, whose place nobody asks for.
+      // Most calls would be for spaces and line ends, whose positions are not needed.
       if (code > SPACE) pdfium._FPDFText_GetLooseCharBox(text, i, rect);
       // The heap moves when it grows.
       if (box.buffer !== pdfium.HEAPU8.buffer)
@@ -151,7 +151,7 @@ export class PdfFile {
     );
   }
 
-  /** What a picture would take is written before it, and known without unpacking it. */
+  /** A picture's size is stored before its data, so it is known without unpacking. */
   #countPictures(page: number, index: number): number {
     let pictures = 0;
     const { pdfium } = this;
@@ -230,7 +230,7 @@ function openingError(code: number): Error {
   return coded('damaged', 'it is no PDF, or too damaged to be read');
 }
 
-/** What pdfium itself breaks on is the document's damage. */
+/** A document that makes pdfium fail counts as damaged. */
 function guarded<Result>(work: () => Result): Result {
   try {
     return work();

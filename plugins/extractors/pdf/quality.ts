@@ -1,5 +1,5 @@
 /**
- * Owns the doubt in a page's text: fonts without a map to Unicode give characters that nobody wrote.
+ * Owns the quality score of a page's text: fonts without a map to Unicode give wrong characters.
  * It must never change a text, only say how far it is to be trusted.
  */
 
@@ -13,10 +13,10 @@ export function doubtOf(text: string, mapErrors = 0): number {
   if (length === 0) return 1;
   const odd = (text.match(strange)?.length ?? 0) + mapErrors;
   const letters = text.match(letter)?.length ?? 0;
-  // Rules of dots and dashes are no letters either, and good text all the same.
+  // Lines of dots and dashes are good text although they have no letters.
   const dumb = length >= 10 && letters < length / 20 ? 0.5 : 0;
   return Math.min(1, odd / length + dumb);
 }
 
-/** A page beyond it is read again by other means. */
+/** A page with a worse score is read again by another reader. */
 export const DOUBT_MAX = 0.1;

@@ -1,6 +1,6 @@
 /**
  * Owns pdf2json, in a thread of its own: the texts of all pages, and what is filled into forms.
- * It must never decide whether its text is the better one, nor be loaded where an endless loop would matter.
+ * It must never choose between readings, or run on a thread that an endless loop may not block.
  */
 import { type MessagePort, parentPort } from 'node:worker_threads';
 import type { Output, Page } from 'pdf2json';
@@ -13,7 +13,7 @@ interface Question {
 
 // Read when its module is loaded; otherwise it writes what it finds to the process's output.
 process.env.PDF2JSON_DISABLE_LOGS = '1';
-// What it breaks on it prints whole all the same: a document must not write the log.
+// The library prints whatever it fails on; a document must not write to the log.
 const silent = () => {};
 Object.assign(console, { log: silent, warn: silent, error: silent });
 const { default: PDFParser } = await import('pdf2json');
@@ -33,7 +33,7 @@ async function parse(bytes: Uint8Array): Promise<Output | null> {
     return await new Promise<Output | null>((resolve) => {
       parser.on('pdfParser_dataError', () => resolve(null));
       parser.on('pdfParser_dataReady', resolve);
-      // It looks at the whole memory behind a buffer: a copy has nothing else there.
+      // The library reads the whole memory behind a buffer; a copy contains the document alone.
       parser.parseBuffer(Buffer.from(new Uint8Array(bytes).buffer), 0);
     });
   } catch {
@@ -68,7 +68,7 @@ function between(last: Page['Texts'][number], next: Page['Texts'][number]): stri
   return gap > WORD_GAP ? ' ' : '';
 }
 
-/** Some versions escape as in addresses, others do not. */
+/** Some versions of the library percent-encode text, others do not. */
 function decoded(text: string): string {
   try {
     return /%[0-9A-F]{2}/.test(text) ? decodeURIComponent(text) : text;

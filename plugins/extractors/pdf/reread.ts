@@ -1,6 +1,6 @@
 /**
  * Owns the second reading of PDF pages whose first one is in doubt, and of what is filled into forms: pdf2json, in a thread.
- * It must never be the only reader, nor be waited for longer than its bound: where it breaks, its answer is that it has none.
+ * It must never be the only reader, or take longer than its bound; a failure means that it has no answer.
  */
 import { MessageChannel, Worker } from 'node:worker_threads';
 
@@ -10,7 +10,7 @@ export interface RereadPage {
   readonly fields: readonly { readonly name: string; readonly value: string }[];
 }
 
-/** It parses all pages before it says anything: what is larger is left to the first reading. */
+/** It parses all pages before its first result, so larger documents keep their first reading. */
 const REREAD_BYTES_MAX = 32 * 1024 * 1024;
 const REREAD_PAGES_MAX = 500;
 /** Most documents take a tenth of a second. */
@@ -31,7 +31,7 @@ export async function rereadPdf(bytes: Uint8Array, pages: number): Promise<Rerea
   return answer ?? null;
 }
 
-/** It runs into loops that only a document's author wanted, so it must be possible to end it from outside. */
+/** A hostile document can make it loop for ever, so it must be possible to end it from outside. */
 function start(): Worker {
   const entry = new URL('./reread-thread.js', import.meta.url);
   const thread = new Worker(entry, { stdout: true, stderr: true });
@@ -43,7 +43,7 @@ function start(): Worker {
   return thread;
 }
 
-/** Undefined where it came to no answer. */
+/** Undefined when it had no answer. */
 function answerOf(
   thread: Worker,
   bytes: Uint8Array,

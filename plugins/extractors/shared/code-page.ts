@@ -1,13 +1,13 @@
 /**
  * Owns turning bytes of the code pages of Windows into text.
- * It must never fail: a page that is not known is read as the western one.
+ * It must never fail: an unknown code page is read as windows-1252.
  */
 import { TextDecoder } from 'node:util';
 
 const UTF8 = 65001;
 const WESTERN = 1252;
 
-/** Where windows-1252 is not Latin-1, from 0x80. Node's own decoder takes one for the other. */
+/** Where windows-1252 is not Latin-1, from 0x80. Node's own decoder confuses the two. */
 const western = '€\u0081‚ƒ„…†‡ˆ‰Š‹Œ\u008dŽ\u008f\u0090‘’“”•–—˜™š›œ\u009džŸ';
 
 const labels: Readonly<Record<number, string>> = {

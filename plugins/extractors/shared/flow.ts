@@ -1,5 +1,5 @@
 /**
- * Owns how what is read becomes lines: paragraphs, headings, lists, tables as rows, boxes, notes and pages.
+ * Owns the layout of extracted text as lines: paragraphs, headings, lists, tables as rows, boxes, notes, pages.
  * It must never know a file format.
  */
 import { refusal } from './refusal.js';
@@ -18,7 +18,7 @@ export const PLAIN: ParagraphStyle = { heading: 0, marker: '', depth: 0 };
 interface Frame {
   readonly kind: 'page' | 'table' | 'cell' | 'box';
   readonly lines: string[];
-  /** Of a table: cells of the row that is open. */
+  /** Cells of the open table row. */
   row: string[];
   /** Text boxes found in the paragraph that is open: they follow it. */
   readonly floating: string[];
@@ -112,7 +112,7 @@ export class Flow {
     else for (const line of box.lines) this.#line(top, line);
   }
 
-  /** Takes what was put into a box since `openBox`, in one line, for a note. */
+  /** Takes what was written since `openBox` as one line, for a note. */
   takeBox(): string {
     return this.#pop('box')?.lines.join(' ').trim() ?? '';
   }
@@ -125,7 +125,7 @@ export class Flow {
     this.#notes.push(`[${this.#notesCount}] ${text}`);
   }
 
-  /** Takes effect between two paragraphs: no sentence is torn and no table is cut. */
+  /** Takes effect between two paragraphs, so that no sentence or table is split. */
   breakPage(): void {
     this.#breakPending = true;
   }

@@ -1,6 +1,6 @@
 /**
  * Owns the form that extractors without a state of their own share: a claim, and pages made from the bytes alone.
- * It must never let an error of a library reach the uploader as it is.
+ * It must never pass a library's error to the uploader unchanged.
  */
 import type {
   DocumentClaim,
@@ -16,7 +16,7 @@ export interface DocumentFormat {
   /** Of the plugin. */
   readonly name: string;
   readonly accepts: (document: SourceDocument, bounds: ExtractionBounds) => DocumentClaim | null;
-  /** May throw anything: what is no refusal means that the document is damaged. */
+  /** May throw anything: an error that is not a refusal means that the document is damaged. */
   readonly pages: (
     document: SourceDocument,
     bounds: ExtractionBounds,

@@ -16,7 +16,7 @@ export function isRefusal(cause: unknown): cause is Error {
 
 const codes = new Set<string>(['encrypted', 'damaged', 'no_text', 'unsupported', 'bound']);
 
-/** What a parser throws on bytes that are not what they should be is no fault of ours. */
+/** A parser's error on malformed bytes means that the document is damaged. */
 export function asRefusal(cause: unknown): Error {
   return isRefusal(cause) ? cause : refusal('damaged', 'it is damaged: its content cannot be read');
 }

@@ -80,7 +80,7 @@ function sizeOfNames(bytes: Buffer, at: number): number {
 function readEntry(bytes: Buffer, at: number): ZipEntry {
   const nameEnd = at + ENTRY_BYTES + bytes.readUInt16LE(at + 28);
   const wide = wideNumbers(bytes, nameEnd, nameEnd + bytes.readUInt16LE(at + 30));
-  // The wide numbers stand in this order, and only those whose narrow field is full.
+  // The wide numbers come in this order; each is present only if its narrow field is full.
   const number = (offset: number) => {
     const narrow = bytes.readUInt32LE(at + offset);
     return narrow === NARROW_MAX ? (wide.shift() ?? narrow) : narrow;

@@ -16,11 +16,11 @@ export class ZipArchive {
   readonly #bytes: Buffer;
   readonly #entries = new Map<string, ZipEntry>();
 
-  /** @throws a refusal for a damaged directory. Nothing is bounded until `check`. */
+  /** @throws a refusal for a damaged directory. No bound is checked before `check`. */
   constructor(bytes: Uint8Array, entriesMax: number) {
     this.#bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     for (const entry of readDirectory(this.#bytes, entriesMax)) {
-      // Of two entries with one name the first counts, whatever other readers do.
+      // When two entries have one name, the first counts.
       if (!this.#entries.has(entry.name)) this.#entries.set(entry.name, entry);
     }
   }

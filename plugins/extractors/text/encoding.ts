@@ -1,6 +1,6 @@
 /**
- * Owns the guess in which encoding bytes are text, if they are, and their decoding piece by piece.
- * It must never take binary data for text only because some encoding maps every byte.
+ * Owns the detection of a text's encoding, and its decoding piece by piece.
+ * It must never accept binary data as text only because an encoding maps every byte.
  */
 import { isUtf8 } from 'node:buffer';
 import { analyse } from 'chardet';
@@ -20,8 +20,8 @@ const marks: readonly (readonly [mark: string, encoding: Encoding])[] = [
 ];
 
 /**
- * Null for what is no text.
- * @param declared what the text says of itself: it decides where the bytes allow it and are no UTF-8.
+ * @returns null when the bytes are not text.
+ * @param declared the encoding that the text declares; it wins unless the bytes are UTF-8 or contradict it.
  */
 export function encodingOf(bytes: Uint8Array, declared: string | null = null): Encoding | null {
   const head = Buffer.from(bytes.subarray(0, 4)).toString('hex');
@@ -51,19 +51,19 @@ function guesses(bytes: Uint8Array, sample: Uint8Array, declared: string | null)
   if (switchesToJapanese(sample) && decodesWhole(sample, 'iso-2022-jp')) return ['iso-2022-jp'];
   if (isUtf8(bytes) || mostlyUtf8(sample)) return ['utf-8'];
   const found = analyse(sample).map(({ name }) => name.toLowerCase());
-  // Every byte means something in windows-1252: the last resort, after which only control characters tell.
+  // windows-1252 maps every byte, so it is the last resort and only control characters rule it out.
   return [said, ...found.map(decoderName), 'windows-1252'].filter(
     (name): name is string => name !== null && decodesWhole(sample, name),
   );
 }
 
-/** ISO-2022-JP says by an escape which set of characters follows; no other text has that escape. */
+/** ISO-2022-JP marks each character set by an escape sequence that no other text contains. */
 function switchesToJapanese(sample: Uint8Array): boolean {
   const text = Buffer.from(sample.buffer, sample.byteOffset, sample.byteLength);
   return text.includes('\x1b$B') || text.includes('\x1b$@');
 }
 
-/** Zeros are in no text of 8-bit units, in nearly every one of 16-bit units, and half of all bytes of 32-bit units. */
+/** Zero bytes never occur in 8-bit text, nearly always in 16-bit text, and make up half of 32-bit text. */
 function wideGuesses(sample: Uint8Array): Encoding[] {
   const zeros = [0, 0, 0, 0];
   for (let i = 0; i < sample.length; i += 1) {
@@ -96,7 +96,7 @@ function decodesWhole(sample: Uint8Array, encoding: Encoding): boolean {
   }
 }
 
-/** One damaged place, or two files in one, do not make UTF-8 another encoding. */
+/** A few invalid sequences still count as UTF-8: one damaged place, or two joined files. */
 function mostlyUtf8(sample: Uint8Array): boolean {
   const text = new TextDecoder().decode(sample);
   const broken = text.split('\ufffd').length - 1;
@@ -104,7 +104,7 @@ function mostlyUtf8(sample: Uint8Array): boolean {
   return wide > 20 * broken;
 }
 
-/** From the first byte that is not ASCII on: before it, all encodings are the same. */
+/** Starts at the first byte that is not ASCII; all encodings agree before it. */
 function sampleOf(bytes: Uint8Array): Uint8Array {
   const first = bytes.findIndex((byte) => byte >= 0x80 || byte === 0);
   if (first < SAMPLE_BYTES) return bytes.subarray(0, SAMPLE_BYTES);

@@ -1,9 +1,9 @@
 /**
- * Owns what makes two spellings of a text one: compatibility forms, case, order of marks, blanks, invisible characters.
- * It must never look further ahead than a run of marks, so that a text may come in pieces.
+ * Owns the folding that makes spellings equal: compatibility forms, case, order of marks, blanks, invisible characters.
+ * It must never look ahead further than a run of marks, so that a text may arrive in pieces.
  */
 
-/** What a character is to the bounds of words. */
+/** The role of a character at word boundaries. */
 export const OTHER = 0;
 export const WORD = 1;
 /** Of a script that writes no blanks between words: every place is a bound. */
@@ -31,7 +31,7 @@ const SCRIPTS =
 
 const remembered = new Map<number, readonly FoldedCharacter[]>();
 
-/** What one code point amounts to: nothing, one character, or several. A blank of any kind is one space. */
+/** The folded form of one code point: nothing, one character, or several. Every blank becomes one space. */
 export function fold(code: number): readonly FoldedCharacter[] {
   const known = remembered.get(code);
   if (known !== undefined) return known;
@@ -67,7 +67,7 @@ for (let code = 0; code < ASCII_END; code += 1) {
   asciiKind[code] = folded?.kind ?? OTHER;
 }
 
-/** Marks of one letter in the one order that counts, however they were typed. */
+/** The marks of one letter in canonical order. */
 export function orderedMarks(marks: readonly number[]): readonly number[] {
   if (marks.length < 2) return marks;
   const text = String.fromCodePoint(...marks).normalize('NFD');

@@ -1,6 +1,6 @@
 /**
  * Owns content review by a list: terms and patterns from a file, found in what users send and in what models say.
- * It must never let any part of a term through that it may yet turn out to be part of, nor fetch anything.
+ * It must never pass text on while it may still be the beginning of a term, or fetch anything.
  */
 import { readFile } from 'node:fs/promises';
 import { setImmediate as othersTurn } from 'node:timers/promises';
@@ -43,7 +43,7 @@ const ALLOWED: FilterVerdict = { type: 'allowed' };
 class WordFilter implements Filter {
   constructor(readonly rules: WordRules) {}
 
-  /** At once where the texts are short, as most are. */
+  /** Synchronous for short texts, which are most. */
   check(texts: readonly FilterText[], signal: AbortSignal): FilterVerdict | Promise<FilterVerdict> {
     const length = texts.reduce((sum, { text }) => sum + text.length, 0);
     if (length > limits.filterSliceLength) return this.#checkInTurns(texts, signal);

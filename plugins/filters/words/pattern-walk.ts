@@ -1,6 +1,6 @@
 /**
- * Owns where all patterns stand in one text at once: the states they may be in, and since where.
- * It must never be in one state twice, so that no text costs more than all states for each character.
+ * Owns the walk of all patterns along one text at once: their current states, and where each began.
+ * It must never hold one state twice, so that a character costs at most one visit of each state.
  */
 import { limits } from 'preface/plugin';
 import { type CharacterKind, wordEdge } from './fold.js';
@@ -11,7 +11,7 @@ export interface Place {
   readonly after: CharacterKind;
   /** Of the character that follows, in UTF-16 units of the text. */
   readonly start: number;
-  /** From where on a match that begins here is held back. */
+  /** Where a match that begins here starts to be held back. */
   readonly begun: number;
 }
 
@@ -68,13 +68,13 @@ export class PatternWalk {
     this.#taken.fill(0);
   }
 
-  /** Through all that takes no character, to what takes this one. */
+  /** Follows the empty transitions to the states that take this character. */
   #follow(from: number, begun: number, code: number, { before, after }: Place): string | null {
     const stack = this.#stack;
     stack.length = 0;
     stack.push(from);
     for (let at = stack.pop(); at !== undefined; at = stack.pop()) {
-      // Whoever came here first began first.
+      // The first to reach a state has the earliest start.
       if (this.#visited[at] === this.#turn) continue;
       this.#visited[at] = this.#turn;
       const state = this.#patterns.states[at] as PatternState;

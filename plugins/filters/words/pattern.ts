@@ -1,6 +1,6 @@
 /**
  * Owns the patterns: regular expressions that are parsed, checked for a longest match, and made into states.
- * It must never let one in whose match has no bound, or that would have to go back in the text.
+ * It must never accept a pattern with an unbounded match or one that needs backtracking.
  */
 import { type AST, RegExpParser } from '@eslint-community/regexpp';
 import { limits } from 'preface/plugin';
@@ -42,7 +42,7 @@ export interface PatternBounds {
   readonly statesMax: number;
 }
 
-/** Says what is wrong with a pattern, in the words of whoever wrote it. */
+/** Says what is wrong with a pattern, and quotes the part as it was written. */
 export class PatternFault extends Error {}
 
 const parser = new RegExpParser({ ecmaVersion: 2024 });
@@ -81,7 +81,7 @@ export class Patterns {
     return begins;
   }
 
-  /** As if every edge of a word were there. */
+  /** Assumes that every word boundary matches. */
   #takesFirst(start: number, code: number): boolean {
     const stack = [start];
     const seen = new Set<number>();
@@ -97,7 +97,7 @@ export class Patterns {
     return false;
   }
 
-  /** Made from the end to the beginning: each part is told where it goes on. */
+  /** Built from the end to the beginning, so that each part knows its successor. */
   #any(alternatives: readonly AST.Alternative[], next: number): number {
     const nexts = alternatives.map(({ elements }) =>
       elements.reduceRight((after, element) => this.#element(element, after), next),
@@ -129,7 +129,7 @@ export class Patterns {
     let after = next;
     for (let count = max; count > 0; count -= 1) {
       const once = this.#element(element, after);
-      // What is not needed may be left out, and then all that would follow it.
+      // An optional part may be skipped, together with the repetitions after it.
       after = count > min ? this.#push({ type: 'split', nexts: [once, next] }) : once;
     }
     return after;
@@ -170,7 +170,7 @@ function lengthOfAny(alternatives: readonly AST.Alternative[]): Length {
   };
 }
 
-/** Also the check that nothing stands in the pattern that could not be followed forwards. */
+/** Also checks that the pattern needs no lookbehind, lookahead or back-reference. */
 function lengthOf(element: AST.Element): Length {
   switch (element.type) {
     case 'Group':

@@ -1,6 +1,6 @@
 /**
  * Owns the file of terms and patterns: one rule a line, each named by its line.
- * It must never take a rule that it could not follow to the end, nor leave one out silently.
+ * It must never accept a rule that it cannot apply fully, or skip one silently.
  */
 import { limits } from 'preface/plugin';
 import { type FoldedCharacter, OTHER } from './fold.js';

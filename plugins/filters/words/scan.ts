@@ -1,6 +1,6 @@
 /**
- * Owns one walk along one text: what has begun to match, since where, and up to where the text is clear of it.
- * It must never go back in the text, nor take more than the rules' states for a character.
+ * Owns the scan of one text: which matches have begun, where, and how much of the text is already clear.
+ * It must never go back in the text, or do more for a character than visit each state once.
  */
 import { limits } from 'preface/plugin';
 import {
@@ -18,7 +18,7 @@ import type { TermNode } from './terms.js';
 
 const SPACE = 0x20;
 const ASCII_END = 0x80;
-/** A letter has few marks; text that goes on with them is taken as it comes. */
+/** A letter has few marks; longer runs are not reordered. */
 const MARKS_MAX = 32;
 
 export class Scan {

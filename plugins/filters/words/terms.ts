@@ -1,5 +1,5 @@
 /**
- * Owns the terms as one tree of characters, so that a hundred thousand of them cost what one costs.
+ * Owns the terms as one tree of characters, so that the cost of a scan does not grow with their number.
  * It must never see a text: walking the tree along one is the scan's work.
  */
 import { type FoldedCharacter, foldText } from './fold.js';

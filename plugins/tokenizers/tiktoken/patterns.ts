@@ -1,6 +1,6 @@
 /**
  * Owns the regular expressions that cut text into pieces before byte-pair encoding, one per pre-tokenizer name.
- * It must never know a vocabulary; both dialects of a pattern stand here so that they cannot part.
+ * It must never know a vocabulary; both dialects of a pattern stand here so that they stay equal.
  */
 
 import { RunMatcher } from './run-matcher.js';
@@ -10,7 +10,7 @@ export interface PiecePattern {
   readonly rust: string;
   /** The same pieces in JavaScript's `v` dialect, sticky, to find the long ones before WASM sees them. */
   readonly script: RegExp;
-  /** The same again, for runs that no engine of expressions bears. */
+  /** The same again, for runs too long for any regular-expression engine. */
   readonly runs: RunMatcher;
 }
 

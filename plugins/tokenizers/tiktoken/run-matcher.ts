@@ -1,6 +1,6 @@
 /**
- * Owns the match of a piece pattern without the engine of regular expressions, whose stack a run of millions exhausts.
- * It must only know what the pattern's own source says, so that the two cannot part.
+ * Owns matching a piece pattern without the regular-expression engine, whose stack overflows on a run of millions.
+ * It must derive everything from the pattern's source, so that both always match alike.
  */
 
 /** Repeats that one call of the engine may have to remember. */

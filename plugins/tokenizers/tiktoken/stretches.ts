@@ -1,5 +1,5 @@
 /**
- * Owns where text is cut before encoding, so that no encoder meets a run it cannot bear.
+ * Owns where text is cut before encoding, so that no encoder gets a run that is too long for it.
  * It must only cut where a piece ends for every pattern, or where the pattern itself ended one: ids never change.
  */
 import { limits } from 'preface/plugin';

@@ -1,6 +1,6 @@
 /**
  * Owns the tokenizer that has no vocabulary of its own: it asks an upstream's `/tokenize`, as llama-server and vLLM have it.
- * It must never guess an id, nor count by another template than the upstream's or the one it was given.
+ * It must never guess an id, or count with a template other than the upstream's or the configured one.
  */
 import { createHash } from 'node:crypto';
 import {
@@ -35,7 +35,7 @@ function tokenizer(servers: Servers, encodes: Encodes, info: TokenizerInfo): Tok
   return {
     info: () => info,
     encode() {
-      throw new Error('an upstream is asked, and answers later');
+      throw new Error('this tokenizer answers asynchronously: call encodeLater');
     },
     encodeLater: async (text) => Uint32Array.from(await encodes(text, 'text', false)),
     close: () => servers.close(),
@@ -83,7 +83,7 @@ class Servers {
 
 type Encodes = (text: string, form: Form, wholePrompt: boolean) => Promise<readonly number[]>;
 
-/** Both servers are asked in the words of both: each leaves out what it does not know. */
+/** The request carries the fields of both servers; each ignores what it does not know. */
 function encoder(servers: Servers): Encodes {
   return async (text, form, wholePrompt) => {
     if (text === '') return [];
@@ -143,7 +143,7 @@ async function describe(servers: Servers): Promise<Told> {
   };
 }
 
-/** What special tokens look like in the templates of the families there are. */
+/** The forms of special tokens in the known model families. */
 const SPECIAL =
   /<\|[^|<>\s]{1,64}\|>|<\/?s>|<(?:start|end|bos|eos)(?:_of_\w{1,32})?>|\[\/?[A-Z_]{1,32}\]|<｜[^｜<>]{1,64}｜>/gu;
 
