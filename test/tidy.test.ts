@@ -11,7 +11,14 @@ import * as door from '../src/plugin/index.js';
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
 /** Leaves: anyone may import them, and they import nothing but each other. */
-const leaves = ['src/clock', 'src/codec', 'src/errors', 'src/limits', 'src/telemetry/report'];
+const leaves = [
+  'src/clock',
+  'src/codec',
+  'src/errors',
+  'src/fairness',
+  'src/limits',
+  'src/telemetry/report',
+];
 
 /** Anyone may name the settings' form; it names forms of other settings, so it is no leaf itself. */
 const forAnyone = [...leaves, 'src/settings/types'];
@@ -88,7 +95,7 @@ const pluginValues = ['CONTRACT_VERSION', 'limits', 'systemClock'];
 
 /** Records and blobs, without a word of LMDB. */
 function storeContract(): string[] {
-  return ['src/store/store', 'src/store/blobs'];
+  return ['src/store/store', 'src/store/scan', 'src/store/blobs'];
 }
 
 /** Specifiers under which the package imports itself → the files that stand behind them. */

@@ -64,12 +64,12 @@ function workers({ engines }: StatusParts): Promise<WireServiceStatus['workers']
 }
 
 function models({ catalog }: StatusParts): WireServiceStatus['models'] {
-  return catalog.models.map(({ id, family, window, engine, turns }) => ({
+  return catalog.models.map(({ id, family, window, engine, queue }) => ({
     id,
     family,
     window,
     slots: engine.slots,
-    waiting: turns.waiting.count,
-    waiting_tokens: turns.waiting.work,
+    waiting: queue.waiting.count,
+    waiting_tokens: queue.waiting.work,
   }));
 }

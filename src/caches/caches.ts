@@ -18,7 +18,7 @@ import {
   type CacheEffect,
   type CacheRecord,
   type CacheState,
-  type CacheUse,
+  type CacheUseNote,
   cacheTransition,
   holdsSnapshot,
 } from '../rules/cache-state.js';
@@ -36,7 +36,7 @@ import { type CacheActorMessage, cacheLogic } from './logic.js';
 import { type CachesParts, type FoundCache, found } from './parts.js';
 import { cacheQuota, cacheQuotaMax } from './quota.js';
 import { bodyOf, cacheKeys, constantChanges, encodeBody, idOf } from './records.js';
-import { type PrefillTask, Snapshots } from './snapshots.js';
+import { type PrefillTask, SnapshotKeeper } from './snapshots.js';
 import { CacheSweeper } from './sweeper.js';
 import { Tags } from './tags.js';
 import { CacheTokens } from './tokens.js';
@@ -60,7 +60,7 @@ export class Caches {
   readonly #parts: CachesParts;
   readonly #keepMs: number;
   readonly #registry: CacheRegistry;
-  readonly #snapshots: Snapshots;
+  readonly #snapshots: SnapshotKeeper;
   readonly #sweeper: CacheSweeper;
   readonly #quota: Quota;
   readonly #tokens: CacheTokens;
@@ -74,7 +74,7 @@ export class Caches {
     this.#quota = cacheQuota(store, quotaMax);
     this.#tokens = new CacheTokens(parts);
     const task = (id: string) => this.#prefillTask(id);
-    this.#snapshots = new Snapshots({ store, clock, prefiller, task });
+    this.#snapshots = new SnapshotKeeper({ store, clock, prefiller, task });
     const runEffect = cacheEffects({
       read: (id) => this.#read(id),
       snapshots: this.#snapshots,
@@ -213,10 +213,10 @@ export class Caches {
   }
 
   /** Tells what a chat made of the cache. Durable when it resolves, if the expiry was reset. */
-  async use(id: string, use: CacheUse): Promise<CacheRecord | null> {
+  async use(id: string, use: CacheUseNote): Promise<CacheRecord | null> {
     const before = await this.#current(id);
     if (before === null) return null;
-    const tell = async (told: CacheUse) =>
+    const tell = async (told: CacheUseNote) =>
       await this.#registry.askUnbounded(id, { type: 'use', use: told });
     if (use.reset === null) return await tell(use);
     // Without room among the live ones it stays expired, which costs the chat nothing.

@@ -8,13 +8,13 @@ import type { Quota } from '../actors/quota.js';
 import type { CacheEffect, CacheRecord } from '../rules/cache-state.js';
 import { cacheError } from './faults.js';
 import type { CacheActorMessage } from './logic.js';
-import type { Snapshots } from './snapshots.js';
+import type { SnapshotKeeper } from './snapshots.js';
 import type { CacheTokens } from './tokens.js';
 
 export interface CacheEffectsParts {
   /** As stored. */
   readonly read: (id: string) => CacheRecord | null;
-  readonly snapshots: Snapshots;
+  readonly snapshots: SnapshotKeeper;
   readonly quota: Quota;
   readonly tokens: CacheTokens;
 }

@@ -1,15 +1,16 @@
 /**
- * Owns the order of what is done to snapshots: one thing at a time for each, and how long a prefill may take.
- * It must never forget a snapshot that a cache still wants, nor compute one twice at the same time.
+ * Owns the order of work on snapshots: one task at a time for each snapshot, and a bound on the time of a prefill.
+ * It must never remove a snapshot that a cache still wants, nor compute one twice at the same time.
  */
 import type { Clock } from '../clock.js';
 import { ApiError } from '../errors.js';
+import { OwnerLoad } from '../fairness/owner-load.js';
 import { limits } from '../limits/index.js';
 import type { ChatMessage } from '../protocol/message.js';
 import type { ChatTool } from '../protocol/tool.js';
 import type { PrefixHash } from '../rules/prefix.js';
 import type { Store } from '../store/store.js';
-import { PrefillTurns } from './prefill-turns.js';
+import { PrefillQueue } from './prefill-queue.js';
 import { cacheKeys, EMPTY, idOf } from './records.js';
 
 export interface PrefillTask {
@@ -22,7 +23,7 @@ export interface PrefillTask {
   readonly tools: readonly ChatTool[];
 }
 
-/** Whatever keeps prefilled prefixes. */
+/** Computes and keeps prefilled prefixes. */
 export interface Prefiller {
   /**
    * Resolves when a chat will reuse the prefix. Quick when the snapshot is intact already.
@@ -35,15 +36,16 @@ export interface Prefiller {
 
 type Outcome = 'prefilled' | 'unwanted';
 
-/** Why a prefill is stopped that no cache wants any more. */
+/** The reason with which a prefill is stopped that no cache wants any more. */
 const UNWANTED = new Error('no cache wants the prefix any more');
 
-/** What was last asked of one snapshot, and when all that was asked of it is done. */
-interface Place {
-  tail: Promise<unknown>;
-  /** Set while the last thing asked is a prefill: another of the same waits for it instead of running again. */
+/** The tasks of one snapshot, which run one after the other. */
+interface SnapshotTasks {
+  /** Settles when the last of them is done. */
+  last: Promise<unknown>;
+  /** Set while the last task is a prefill: a second one waits for it instead of running again. */
   prefill: Promise<Outcome> | null;
-  /** Of its prefills that run or wait. */
+  /** Stop its prefills that run or wait. */
   readonly stops: Set<AbortController>;
 }
 
@@ -51,56 +53,54 @@ export interface SnapshotsParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly prefiller: Prefiller;
-  /** Reads what to prefill for a cache, once its turn has come: what waits holds no messages. */
+  /** Reads what to prefill for a cache, when its turn has come: a waiting prefill holds no messages. */
   readonly task: (cacheId: string) => PrefillTask;
 }
 
-export class Snapshots {
+export class SnapshotKeeper {
   readonly #parts: SnapshotsParts;
-  readonly #places = new Map<PrefixHash, Place>();
-  readonly #turns = new PrefillTurns();
-  /** Prefills that run or wait, by owner. */
-  readonly #asked = new Map<string, number>();
-  #askedCount = 0;
+  readonly #tasks = new Map<PrefixHash, SnapshotTasks>();
+  readonly #queue = new PrefillQueue();
+  /** Prefills that run or wait. */
+  readonly #prefills = new OwnerLoad();
   #closed = false;
 
   constructor(parts: SnapshotsParts) {
     this.#parts = parts;
   }
 
-  /** As many prefills wait as may, of all or of this owner. */
+  /** Whether as many prefills wait as may, of all owners or of this one. */
   full(owner: string | null): boolean {
-    if (this.#askedCount >= limits.prefillsWaitingMax) return true;
-    return owner !== null && (this.#asked.get(owner) ?? 0) >= limits.prefillsWaitingOwnerMax;
+    if (this.#prefills.total.count >= limits.prefillsWaitingMax) return true;
+    return owner !== null && this.#prefills.of(owner).count >= limits.prefillsWaitingOwnerMax;
   }
 
   /** `unwanted`: by now no cache wants it. */
   prefill(owner: string, hash: PrefixHash): Promise<Outcome> {
-    const place = this.#place(hash);
-    if (place.prefill) return place.prefill;
+    const tasks = this.#tasksOf(hash);
+    if (tasks.prefill) return tasks.prefill;
     const stop = new AbortController();
-    place.stops.add(stop);
-    this.#count(owner, 1);
-    const act = () => this.#turns.run(owner, stop.signal, () => this.#prefill(hash, stop));
+    tasks.stops.add(stop);
+    this.#prefills.add(owner);
+    const act = () => this.#queue.run(owner, stop.signal, () => this.#prefill(hash, stop));
     const prefill = this.#inTurn(hash, () => act().catch(unlessUnwanted)).finally(() => {
-      place.stops.delete(stop);
-      this.#count(owner, -1);
+      tasks.stops.delete(stop);
+      this.#prefills.remove(owner);
     });
-    // Set by now: who waits in turn keeps the place.
-    place.prefill = prefill;
+    tasks.prefill = prefill;
     return prefill;
   }
 
-  /** Frees what no cache wants any more, and stops what is made of it. Until that is done a mark in the store says so. */
+  /** Stops the prefills and frees the bytes, if no cache wants the snapshot. Until then a mark in the store stays. */
   forget(hash: PrefixHash): Promise<void> {
-    const place = this.#places.get(hash);
-    if (place && this.#wantedBy(hash) === null) stopAll(place);
+    const tasks = this.#tasks.get(hash);
+    if (tasks && this.#wantedBy(hash) === null) stopAll(tasks);
     const forgotten = this.#inTurn(hash, () => this.#forget(hash));
-    this.#place(hash).prefill = null;
+    this.#tasksOf(hash).prefill = null;
     return forgotten;
   }
 
-  /** Somebody worked with the snapshot until now, and may have made it anew after the last who wanted it was gone. */
+  /** A chat that worked with the snapshot has ended. It may have written the snapshot again after its last cache was gone. */
   async leave(hash: PrefixHash): Promise<void> {
     if (this.#closed || this.#wantedBy(hash) !== null) return;
     const key = [...cacheKeys.forget, hash];
@@ -108,15 +108,15 @@ export class Snapshots {
     await this.forget(hash);
   }
 
-  /** What has not begun does not begin, and what runs stops: records and marks say it to the next run. */
+  /** Stops what runs and begins nothing more: records and marks tell the next run what is left to do. */
   close(): void {
     this.#closed = true;
-    for (const place of this.#places.values()) stopAll(place);
+    for (const tasks of this.#tasks.values()) stopAll(tasks);
   }
 
   async #prefill(hash: PrefixHash, stop: AbortController): Promise<Outcome> {
     stop.signal.throwIfAborted();
-    // Whose it is makes no difference, and the one who asked may be deleted.
+    // Any cache of the prefix will do: the one that asked may be deleted.
     const cacheId = this.#closed ? null : this.#wantedBy(hash);
     if (cacheId === null) return 'unwanted';
     try {
@@ -127,7 +127,7 @@ export class Snapshots {
     }
   }
 
-  /** Told to stop when it takes too long; who does not listen loses his place all the same. */
+  /** Aborts a prefill that takes too long. One that ignores the signal ends here all the same. */
   async #inTime(task: PrefillTask, stop: AbortController): Promise<void> {
     const { prefiller, clock } = this.#parts;
     const ms = limits.prefillMsMin + task.tokens * limits.prefillMsPerToken;
@@ -154,7 +154,7 @@ export class Snapshots {
     if (mark === null) return;
     if (this.#wantedBy(hash) === null) await prefiller.forget(hash);
     if (this.#closed) return;
-    // A later mark has a later version, and its own turn.
+    // A later mark has a later version, and a task of its own.
     await store.commit([{ type: 'remove', key, expected: mark.version }]);
   }
 
@@ -164,33 +164,26 @@ export class Snapshots {
   }
 
   #inTurn<Result>(hash: PrefixHash, task: () => Promise<Result>): Promise<Result> {
-    const place = this.#place(hash);
-    const result = place.tail.then(task, task);
-    const tail = result.catch(() => {});
-    place.tail = tail;
-    tail.then(() => {
-      if (place.tail === tail) this.#places.delete(hash);
+    const tasks = this.#tasksOf(hash);
+    const result = tasks.last.then(task, task);
+    const last = result.catch(() => {});
+    tasks.last = last;
+    last.then(() => {
+      if (tasks.last === last) this.#tasks.delete(hash);
     });
     return result;
   }
 
-  #place(hash: PrefixHash): Place {
-    const known = this.#places.get(hash);
+  #tasksOf(hash: PrefixHash): SnapshotTasks {
+    const known = this.#tasks.get(hash);
     if (known) return known;
-    const place = { tail: Promise.resolve(), prefill: null, stops: new Set<AbortController>() };
-    this.#places.set(hash, place);
-    return place;
-  }
-
-  #count(owner: string, change: 1 | -1): void {
-    this.#askedCount += change;
-    const count = (this.#asked.get(owner) ?? 0) + change;
-    if (count > 0) this.#asked.set(owner, count);
-    else this.#asked.delete(owner);
+    const tasks = { last: Promise.resolve(), prefill: null, stops: new Set<AbortController>() };
+    this.#tasks.set(hash, tasks);
+    return tasks;
   }
 }
 
-function stopAll({ stops }: Place): void {
+function stopAll({ stops }: SnapshotTasks): void {
   for (const stop of stops) stop.abort(UNWANTED);
 }
 

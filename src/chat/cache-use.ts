@@ -8,15 +8,11 @@ import type { SnapshotRef } from '../plugin/contract.js';
 import type { CacheOptions } from '../protocol/cache-options.js';
 import { readCacheContent } from '../protocol/caching.js';
 import type { ChatRequest } from '../protocol/chat.js';
-import {
-  type CacheRecord,
-  holdsSnapshot,
-  type CacheUse as RecordUse,
-} from '../rules/cache-state.js';
+import { type CacheRecord, type CacheUseNote, holdsSnapshot } from '../rules/cache-state.js';
 import { beginsWith, canonicalPrefix, missReason, prefixChain } from '../rules/prefix.js';
 import type { MissClass } from '../telemetry/report.js';
 import type { ServedModel } from './catalog.js';
-import type { Generation } from './generation.js';
+import type { ChatGeneration } from './generation.js';
 
 export type CacheStatus = 'hit' | 'miss' | 'pending' | 'expired' | 'error' | 'unknown';
 
@@ -91,7 +87,7 @@ export interface CacheUseParts {
 }
 
 /** What the engine has said of a chat. */
-type Engaged = Pick<Generation, 'started' | 'reusedTokens'>;
+type Engaged = Pick<ChatGeneration, 'started' | 'reusedTokens'>;
 
 /** One chat's use of one cache, from the comparison to the note in the cache's record. */
 export class CacheUse {
@@ -174,7 +170,7 @@ export class CacheUse {
     await this.#note(found.record, use, generation).catch(report);
   }
 
-  async #note(found: CacheRecord, use: RecordUse, generation: Engaged): Promise<void> {
+  async #note(found: CacheRecord, use: CacheUseNote, generation: Engaged): Promise<void> {
     const { caches, model, prefills } = this.#parts;
     const record = await caches.use(found.id, use);
     if (this.snapshot === null) return;

@@ -7,9 +7,9 @@ import type { EngineModel } from '../plugin/contract.js';
 import { type AccountPolicy, modelOpen } from '../rules/account-policy.js';
 import type { PromptSource } from '../rules/chat-prompt.js';
 import { smallestFit } from '../rules/token-budget.js';
+import type { AdmissionQueue } from './admission-queue.js';
 import type { Inference } from './generation.js';
-import type { Prompts } from './prompts.js';
-import type { Turns } from './turns.js';
+import type { PromptRenderer } from './prompts.js';
 
 export interface ServedModel {
   readonly id: string;
@@ -18,8 +18,8 @@ export interface ServedModel {
   readonly window: number;
   readonly engine: EngineModel;
   readonly inference: Inference;
-  readonly turns: Turns;
-  readonly prompts: Prompts;
+  readonly queue: AdmissionQueue;
+  readonly prompts: PromptRenderer;
 }
 
 /** Who asks, and what is open to them. */

@@ -7,13 +7,13 @@ import type { EstimateRequest } from '../protocol/estimate.js';
 import type { AccountPolicy } from '../rules/account-policy.js';
 import type { ReadImage } from '../rules/chat-prompt.js';
 import type { ChatCaller } from './catalog.js';
-import type { Prompts } from './prompts.js';
+import type { PromptRenderer } from './prompts.js';
 
 /** Counted like the model of the same name without this, with image parts by their pixels. */
 const VISION = '-vision-preview';
 
 /** Opens what counts for an id, or null where the id means nothing. */
-export type FindPrompts = (modelId: string) => Promise<Prompts> | null;
+export type FindPrompts = (modelId: string) => Promise<PromptRenderer> | null;
 
 export class EstimateService {
   constructor(

@@ -10,8 +10,8 @@ import type { TokenStream, TokenStreamHandlers } from '../pool/token-stream.js';
 import type { FinishReason } from '../protocol/completion.js';
 import { type AnswerDelta, ChoiceAnswer } from '../rules/answer.js';
 import type { ChatTimes } from '../telemetry/report.js';
+import type { AdmissionQueue, Entrant } from './admission-queue.js';
 import type { GenerationPlan } from './generation-plan.js';
-import type { Turn, Turns } from './turns.js';
 
 /** Whatever runs generations: the host process in production. */
 export interface Inference {
@@ -59,7 +59,7 @@ export interface GenerationLoad {
 
 export interface GenerationParts {
   readonly inference: Inference;
-  readonly turns: Turns;
+  readonly queue: AdmissionQueue;
   readonly load: GenerationLoad;
   readonly clock: Clock;
 }
@@ -73,7 +73,7 @@ interface GenerationTimes {
   endedMs: number | null;
 }
 
-export class Generation implements TokenStreamHandlers, Turn {
+export class ChatGeneration implements TokenStreamHandlers, Entrant {
   readonly work: number;
   readonly times: GenerationTimes;
   readonly #answers: readonly ChoiceAnswer[];
@@ -109,7 +109,7 @@ export class Generation implements TokenStreamHandlers, Turn {
       endedMs: null,
     };
     parts.load.waiting += 1;
-    parts.turns.enter(this);
+    parts.queue.enter(this);
     this.#waits = this.#stream === null;
   }
 
@@ -168,7 +168,7 @@ export class Generation implements TokenStreamHandlers, Turn {
   cancel(): void {
     this.#left = true;
     if (this.#stream !== null) this.#stream.cancel(null);
-    else if (this.parts.turns.drop(this)) this.refuse(null);
+    else if (this.parts.queue.drop(this)) this.refuse(null);
   }
 
   onEvents(events: readonly EngineEvent[]): void {
@@ -182,7 +182,7 @@ export class Generation implements TokenStreamHandlers, Turn {
   onEnd(error: Parameters<TokenStreamHandlers['onEnd']>[0]): void {
     this.#over(error === null ? null : fromErrorValue(error));
     const { beganMs, endedMs } = this.times;
-    this.parts.turns.leave(error === null ? (endedMs ?? 0) - (beganMs ?? 0) : null);
+    this.parts.queue.leave(error === null ? (endedMs ?? 0) - (beganMs ?? 0) : null);
   }
 
   #over(error: ApiError | null): void {

@@ -6,7 +6,7 @@
 import type { TokenizerRef } from '../pool/messages.js';
 import type { TokenCounter } from '../pool/token-counter.js';
 import type { ModelConfig } from '../settings/types.js';
-import { Prompts } from './prompts.js';
+import { PromptRenderer } from './prompts.js';
 
 export interface PromptLibraryParts {
   readonly counter: TokenCounter;
@@ -18,12 +18,12 @@ export interface PromptLibraryParts {
 }
 
 export class PromptLibrary {
-  readonly #opened = new Map<string, Promise<Prompts>>();
+  readonly #opened = new Map<string, Promise<PromptRenderer>>();
 
   constructor(readonly parts: PromptLibraryParts) {}
 
   /** For a configured id, served or not, an automatic one, or one that is only counted; else null. */
-  forModel(id: string): Promise<Prompts> | null {
+  forModel(id: string): Promise<PromptRenderer> | null {
     const { models, counted } = this.parts;
     const model =
       models.find((each) => each.id === id) ?? models.find(({ family }) => `${family}-auto` === id);
@@ -32,19 +32,19 @@ export class PromptLibrary {
     return tokenizer === undefined ? null : this.#open(tokenizer, null);
   }
 
-  of(model: ModelConfig): Promise<Prompts> {
+  of(model: ModelConfig): Promise<PromptRenderer> {
     const vocabulary = this.parts.vocabularyOf(model);
     return this.#open({ module: model.tokenizer, ...vocabulary }, model.template);
   }
 
-  #open(tokenizer: TokenizerRef, template: string | null): Promise<Prompts> {
+  #open(tokenizer: TokenizerRef, template: string | null): Promise<PromptRenderer> {
     const key = JSON.stringify([tokenizer.module, tokenizer.path, template]);
     const known = this.#opened.get(key);
     if (known !== undefined) return known;
     const { counter } = this.parts;
     const opening = counter
       .info(tokenizer)
-      .then((info) => new Prompts({ counter, tokenizer, info, template }));
+      .then((info) => new PromptRenderer({ counter, tokenizer, info, template }));
     this.#opened.set(key, opening);
     opening.catch(() => this.#opened.delete(key));
     return opening;

@@ -27,7 +27,7 @@ export interface RenderedPrompt {
   reaches(tokens: number): boolean;
 }
 
-export class Prompts {
+export class PromptRenderer {
   readonly #template: ChatTemplate;
   readonly #floor: TokenFloor;
 

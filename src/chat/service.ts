@@ -21,7 +21,7 @@ import type { ChatTimes } from '../telemetry/report.js';
 import { CacheUse, findCache } from './cache-use.js';
 import type { Catalog, ChatCaller, ServedModel } from './catalog.js';
 import { conversationRequest } from './conversation.js';
-import { Generation, type GenerationListener, type GenerationLoad } from './generation.js';
+import { ChatGeneration, type GenerationListener, type GenerationLoad } from './generation.js';
 import { planGeneration } from './generation-plan.js';
 import type { Review } from './review.js';
 import { ReviewedListener } from './reviewed-listener.js';
@@ -176,7 +176,7 @@ export class PreparedChat {
   }
 
   /** Where the time of its run went, with what went before it. */
-  times(generation: Generation): ChatTimes {
+  times(generation: ChatGeneration): ChatTimes {
     const { tokenizeUs, cacheUs } = this.prepared;
     const { queueUs, prefillUs, generateUs } = generation.spans;
     return { queueUs, tokenizeUs, cacheUs, prefillUs, generateUs };
@@ -188,7 +188,7 @@ export class PreparedChat {
     await review?.check(inputTexts(request.messages, request.tools));
   }
 
-  run(listener: GenerationListener): Generation {
+  run(listener: GenerationListener): ChatGeneration {
     const { owner, request, model, ids, maxTokens, cache, load, clock, review } = this.prepared;
     const { info } = model.prompts;
     const snapshot = cache?.snapshot ?? null;
@@ -204,13 +204,13 @@ export class PreparedChat {
         ? conversationRequest(request, cache?.prefixMessages ?? 0)
         : null,
     });
-    const { inference, turns } = model;
-    const parts = { inference, turns, load, clock };
-    if (review === null) return new Generation(parts, plan, listener);
+    const { inference, queue } = model;
+    const parts = { inference, queue, load, clock };
+    if (review === null) return new ChatGeneration(parts, plan, listener);
     // Nothing comes before the generation is there to be stopped.
     const stop = () => generation.cancel();
     const reviewed = new ReviewedListener(listener, { ...this.#reviewParts(review), stop });
-    const generation = new Generation(parts, plan, reviewed);
+    const generation = new ChatGeneration(parts, plan, reviewed);
     return generation;
   }
 
@@ -224,7 +224,7 @@ export class PreparedChat {
   }
 
   /** Once the engine has said all: what a chat used is what its server counted, if it counts. */
-  usedPromptTokens(generation: Generation | null): number {
+  usedPromptTokens(generation: ChatGeneration | null): number {
     const { ids, model, otherCounts } = this.prepared;
     const byServer = generation?.promptTokens ?? null;
     otherCounts.look(model.id, ids.length, byServer);

@@ -1,11 +1,11 @@
 /**
- * Owns the uploads under way: what may begin, the bytes on their way to the disk, the file they become.
- * It must never leave bytes without a record behind, nor answer for bytes that a power cut could take.
+ * Owns the uploads under way: which may begin, their bytes on the way to the disk, and the files they become.
+ * It must never leave bytes without a record, nor acknowledge bytes that a power cut could take.
  */
-
 import type { Quota, Reservation } from '../actors/quota.js';
 import type { NewBytes } from '../clock.js';
 import { ApiError } from '../errors.js';
+import { OwnerLoad } from '../fairness/owner-load.js';
 import { limits } from '../limits/index.js';
 import { newFileId } from '../protocol/file-id.js';
 import type { FileRecord, NewFile } from '../rules/file-state.js';
@@ -16,7 +16,7 @@ export interface UploadsParts {
   readonly blobs: Blobs;
   readonly quota: Quota;
   readonly newBytes: NewBytes;
-  /** False while the owner's documents take all places of those that may wait to be read. */
+  /** False while as many of the owner's documents wait to be read as may. */
   readonly hasRoom: (owner: string) => boolean;
   /** Durable when it resolves. */
   readonly commit: (file: NewFile) => Promise<FileRecord>;
@@ -26,8 +26,7 @@ export interface UploadsParts {
 
 export class Uploads {
   readonly #parts: UploadsParts;
-  readonly #running = new Map<string, number>();
-  #runningTotal = 0;
+  readonly #running = new OwnerLoad();
 
   constructor(parts: UploadsParts) {
     this.#parts = parts;
@@ -40,35 +39,28 @@ export class Uploads {
   async begin(owner: string, bytesMin: number): Promise<Upload> {
     const { blobs, quota, newBytes } = this.#parts;
     this.#checkRoom(owner);
-    this.#count(owner, 1);
+    this.#running.add(owner);
     const id = newFileId(newBytes);
     let place: Reservation | null = null;
     try {
       place = await quota.reserve(owner, bytesMin);
       const writer = await blobs.create(sourceBlob(id));
       return new Upload(
-        { ...this.#parts, owner, id, writer, ended: () => this.#count(owner, -1) },
+        { ...this.#parts, owner, id, writer, ended: () => this.#running.remove(owner) },
         place,
       );
     } catch (cause) {
       place?.giveBack();
-      this.#count(owner, -1);
+      this.#running.remove(owner);
       throw cause;
     }
   }
 
   #checkRoom(owner: string): void {
     const { uploadsRunningMax, uploadsRunningOwnerMax } = limits;
-    const all = this.#runningTotal >= uploadsRunningMax;
-    const own = (this.#running.get(owner) ?? 0) >= uploadsRunningOwnerMax;
+    const all = this.#running.total.count >= uploadsRunningMax;
+    const own = this.#running.of(owner).count >= uploadsRunningOwnerMax;
     if (all || own || !this.#parts.hasRoom(owner)) throw overloaded();
-  }
-
-  #count(owner: string, change: number): void {
-    const count = (this.#running.get(owner) ?? 0) + change;
-    if (count === 0) this.#running.delete(owner);
-    else this.#running.set(owner, count);
-    this.#runningTotal += change;
   }
 }
 

@@ -3,7 +3,7 @@
  * It must never leave a generation running for a client that left.
  */
 import type { CacheUse } from '../chat/cache-use.js';
-import type { Generation, GenerationListener } from '../chat/generation.js';
+import type { ChatGeneration, GenerationListener } from '../chat/generation.js';
 import type { ChatService, PreparedChat } from '../chat/service.js';
 import type { Clock } from '../clock.js';
 import { ApiError } from '../errors.js';
@@ -72,7 +72,7 @@ function noteOf({ head, request, promptTokens, cache }: PreparedChat): ChatNote 
 }
 
 class ChatRun {
-  #generation: Generation | null = null;
+  #generation: ChatGeneration | null = null;
 
   constructor(
     readonly exchange: Exchange,
@@ -125,7 +125,7 @@ class ChatRun {
   }
 
   /** As far as it came; what is counted is what the account is charged for. */
-  #noteEnd(generation: Generation): void {
+  #noteEnd(generation: ChatGeneration): void {
     const { note } = this;
     note.promptTokens = this.chat.usedPromptTokens(generation);
     note.cachedTokens = generation.cachedTokens;
@@ -140,7 +140,7 @@ class ChatRun {
   /** Known once the engine has said what it reuses. */
   #headers(): Headers {
     const { chat } = this;
-    const generation = this.#generation as Generation;
+    const generation = this.#generation as ChatGeneration;
     const headers = { ...this.rates, ...serverTiming(this.note.times ?? chat.times(generation)) };
     if (chat.cache === null) return headers;
     return { ...headers, ...cacheHeaders(chat.cache.outcome(generation.reusedTokens)) };

@@ -3,9 +3,9 @@
  * It must never touch HTTP or the records; `main.ts` puts both beside it.
  */
 import { join } from 'node:path';
+import { AdmissionQueue } from '../chat/admission-queue.js';
 import { Catalog, type ServedModel } from '../chat/catalog.js';
 import { PromptLibrary } from '../chat/prompt-library.js';
-import { Turns } from '../chat/turns.js';
 import { systemClock } from '../clock.js';
 import { limits } from '../limits/index.js';
 import type { EngineModel } from '../plugin/contract.js';
@@ -123,17 +123,17 @@ export async function openCatalog(
     const offered: readonly EngineModel[] = (await inference?.ready) ?? [];
     const engine = offered.find((each) => each.id === id);
     if (inference === undefined || engine === undefined) return null;
-    const turns = openTurns(config, inference, engine);
-    return { id, family, window, engine, inference, turns, prompts: await prompts.of(model) };
+    const queue = openQueue(config, inference, engine);
+    return { id, family, window, engine, inference, queue, prompts: await prompts.of(model) };
   });
   return new Catalog((await Promise.all(served)).filter((model) => model !== null));
 }
 
-function openTurns(config: Config, host: Host, { slots }: EngineModel): Turns {
+function openQueue(config: Config, host: Host, { slots }: EngineModel): AdmissionQueue {
   const waitingMax = config.limits.inferQueue;
-  const turns = new Turns({ places: slots, waitingMax, serving: () => host.serving });
-  host.watch({ back: () => turns.pump(), lost: (error) => turns.refuseAll(error) });
-  return turns;
+  const queue = new AdmissionQueue({ places: slots, waitingMax, serving: () => host.serving });
+  host.watch({ back: () => queue.pump(), lost: (error) => queue.refuseAll(error) });
+  return queue;
 }
 
 export function gauges(
@@ -143,10 +143,10 @@ export function gauges(
 ): Pick<Gauges, 'models' | 'diskBytes' | 'diskFreeBytes' | 'memoryBytes'> {
   return {
     models: () =>
-      catalog.models.map(({ id, engine, turns }) => ({
+      catalog.models.map(({ id, engine, queue }) => ({
         model: id,
         slots: engine.slots,
-        waiting: turns.waiting,
+        waiting: queue.waiting,
       })),
     diskBytes: seldom(limits.figuresAgeMs, async () => ({
       records: await sizeBytes(join(config.dataDir, 'records.mdb')),

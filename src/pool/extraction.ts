@@ -5,10 +5,11 @@
 import { rm } from 'node:fs/promises';
 import type { Clock } from '../clock.js';
 import { ApiError } from '../errors.js';
+import { FairQueue } from '../fairness/fair-queue.js';
+import { OwnerLoad } from '../fairness/owner-load.js';
 import { limits } from '../limits/index.js';
 import type { ExtractionBounds, ExtractorOptions } from '../plugin/contract.js';
 import type { TakeReport } from '../telemetry/report.js';
-import { FairQueue } from './fair-queue.js';
 import type { ExtractProgress, ExtractResult, ExtractTask } from './messages.js';
 import { Reader } from './reader.js';
 
@@ -87,28 +88,30 @@ interface Job {
 export class ExtractionPool implements Extraction {
   readonly #queue = new FairQueue<Job>();
   /** Documents of each owner that wait or are read. */
-  readonly #held = new Map<string, number>();
-  readonly #lanes: Lane[];
+  readonly #load = new OwnerLoad();
+  readonly #slots: ReaderSlot[];
   readonly #bounds: PoolBounds;
   readonly #report: TakeReport | undefined;
-  #heldTotal = 0;
   #closed = false;
 
   constructor(options: ExtractionOptions) {
     this.#bounds = { ...usualBounds, ...options.bounds };
     this.#report = options.report;
-    this.#lanes = Array.from({ length: options.processes }, () => new Lane(options, this.#bounds));
+    this.#slots = Array.from(
+      { length: options.processes },
+      () => new ReaderSlot(options, this.#bounds),
+    );
   }
 
   hasRoom(owner: string): boolean {
     const { queueMax, queueOwnerMax } = this.#bounds;
-    return this.#heldTotal < queueMax && (this.#held.get(owner) ?? 0) < queueOwnerMax;
+    return this.#load.total.count < queueMax && this.#load.of(owner).count < queueOwnerMax;
   }
 
   /** Documents that are read now, and those that wait. */
   get load(): { readonly reading: number; readonly waiting: number } {
-    const reading = this.#lanes.filter(({ job }) => job !== null).length;
-    return { reading, waiting: this.#heldTotal - reading };
+    const reading = this.#slots.filter(({ job }) => job !== null).length;
+    return { reading, waiting: this.#load.total.count - reading };
   }
 
   async extract(
@@ -121,25 +124,18 @@ export class ExtractionPool implements Extraction {
       this.#report?.({ type: 'extraction', format: UNKNOWN, outcome: 'overloaded', durationMs: 0 });
       throw new ApiError('overloaded', {}, { retryAfterMs: 1000 });
     }
-    this.#hold(request.owner, 1);
+    this.#load.add(request.owner);
     try {
       return await this.#enqueue(request, control);
     } finally {
-      this.#hold(request.owner, -1);
+      this.#load.remove(request.owner);
     }
   }
 
   async close(): Promise<void> {
     this.#closed = true;
     for (const job of this.#queue.drain()) job.reject(CLOSED);
-    await Promise.all(this.#lanes.map((lane) => lane.end(CLOSED)));
-  }
-
-  #hold(owner: string, change: number): void {
-    const count = (this.#held.get(owner) ?? 0) + change;
-    if (count === 0) this.#held.delete(owner);
-    else this.#held.set(owner, count);
-    this.#heldTotal += change;
+    await Promise.all(this.#slots.map((slot) => slot.end(CLOSED)));
   }
 
   async #enqueue(request: ExtractionRequest, control: ExtractionControl): Promise<ExtractResult> {
@@ -155,18 +151,18 @@ export class ExtractionPool implements Extraction {
   }
 
   #pump(): void {
-    for (const lane of this.#lanes) {
-      if (lane.job !== null || this.#closed) continue;
+    for (const slot of this.#slots) {
+      if (slot.job !== null || this.#closed) continue;
       const job = this.#queue.shift();
       if (job === undefined) return;
-      void lane.run(job).then(() => this.#pump());
+      void slot.run(job).then(() => this.#pump());
     }
   }
 
   #abort(job: Job): void {
     const reason: unknown = job.control.signal?.reason;
     if (this.#queue.remove(job.request.owner, job)) job.reject(reason);
-    void this.#lanes.find((lane) => lane.job === job)?.end(reason);
+    void this.#slots.find((slot) => slot.job === job)?.end(reason);
   }
 }
 
@@ -180,8 +176,8 @@ function formatOf(outcome: ExtractResult | { readonly cause: unknown }): string 
 
 const CLOSED = new ApiError('unavailable', { error: 'the service is closing' });
 
-/** A place for one document at a time; its process is there when it is needed. */
-class Lane {
+/** Reads one document at a time. Its process starts when it is needed. */
+class ReaderSlot {
   job: Job | null = null;
   #reader: Reader | null = null;
   /** Set while the document is not wanted any more: what is thrown instead of its result. */

@@ -1,16 +1,18 @@
 /**
- * Owns the order in which long texts go to the tokenization pool: few at a time, the owners in turn.
- * It must never hold up a short text, nor let long ones wait without bound.
+ * Owns the order in which long texts go to the tokenization pool: few at a time, and owners take turns.
+ * It must never delay a short text, nor let the waiting texts grow without a bound.
  */
 import { ApiError } from '../errors.js';
+import { FairQueue } from '../fairness/fair-queue.js';
 import { limits } from '../limits/index.js';
 import type { TokenizePool } from './encode-batches.js';
 import type { TokenizeResult, TokenizeTask } from './messages.js';
 
 export class FairEncoding implements TokenizePool {
-  /** Starters by owner; who was served goes to the end. */
-  readonly #waiting = new Map<string, (() => void)[]>();
+  /** What starts each waiting task. */
+  readonly #waiting = new FairQueue<() => void>();
   #running = 0;
+  /** UTF-16 units of the long texts that run or wait. */
   #length = 0;
 
   constructor(readonly pool: { run(task: TokenizeTask): Promise<TokenizeResult> }) {}
@@ -27,33 +29,25 @@ export class FairEncoding implements TokenizePool {
       return await this.pool.run(task);
     } finally {
       this.#length -= length;
-      this.#next();
+      this.#running -= 1;
+      this.#startNext();
     }
   }
 
-  async #turn(owner: string): Promise<void> {
-    if (this.#running < limits.encodeLongTasksMax) {
-      this.#running += 1;
-      return;
-    }
-    await new Promise<void>((resolve) => {
-      const own = this.#waiting.get(owner);
-      if (own === undefined) this.#waiting.set(owner, [resolve]);
-      else own.push(resolve);
+  #turn(owner: string): Promise<void> {
+    return new Promise<void>((resolve) => {
+      this.#waiting.push(owner, resolve);
+      this.#startNext();
     });
   }
 
-  /** The place is handed on, so that nobody slips in between. */
-  #next(): void {
-    const [first] = this.#waiting;
-    if (first === undefined) {
-      this.#running -= 1;
-      return;
-    }
-    const [owner, [start, ...rest]] = first;
-    this.#waiting.delete(owner);
-    if (rest.length > 0) this.#waiting.set(owner, rest);
-    start?.();
+  /** The next task counts as running from here on, so no later one overtakes it before it begins. */
+  #startNext(): void {
+    if (this.#running >= limits.encodeLongTasksMax) return;
+    const start = this.#waiting.shift();
+    if (start === undefined) return;
+    this.#running += 1;
+    start();
   }
 }
 

@@ -59,7 +59,7 @@ export type NewCache = Pick<
 > & { readonly expiry: CacheExpiry };
 
 /** What a chat that named the cache made of it. */
-export interface CacheUse {
+export interface CacheUseNote {
   /** Prompt tokens the engine did not evaluate; 0 for a miss. */
   readonly tokensSaved: number;
   readonly missReason: string | null;
@@ -76,7 +76,7 @@ export type CacheMessage =
       readonly expiry: CacheExpiry;
     }
   | { readonly type: 'read' }
-  | { readonly type: 'use'; readonly use: CacheUse }
+  | { readonly type: 'use'; readonly use: CacheUseNote }
   | { readonly type: 'prefilled'; readonly generation: number }
   | { readonly type: 'prefill-failed'; readonly generation: number; readonly error: CacheError }
   /** A chat found that what `ready` promises is not there. */
@@ -209,7 +209,7 @@ function updated(
   });
 }
 
-function used(state: CacheRecord, use: CacheUse, nowMs: number): CacheRecord {
+function used(state: CacheRecord, use: CacheUseNote, nowMs: number): CacheRecord {
   const counted = {
     ...state,
     hits: state.hits + (use.tokensSaved > 0 ? 1 : 0),

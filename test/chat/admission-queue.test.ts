@@ -1,5 +1,9 @@
 import t from 'tap';
-import { type Turn, Turns, type TurnsOptions } from '../../src/chat/turns.js';
+import {
+  type AdmissionOptions,
+  AdmissionQueue,
+  type Entrant,
+} from '../../src/chat/admission-queue.js';
 import { ApiError } from '../../src/errors.js';
 import { limits } from '../../src/limits/index.js';
 
@@ -8,10 +12,10 @@ interface Log {
   readonly refused: ApiError[];
 }
 
-function world(options: Partial<TurnsOptions> = {}) {
-  const turns = new Turns({ places: 1, waitingMax: 100, serving: () => true, ...options });
+function world(options: Partial<AdmissionOptions> = {}) {
+  const queue = new AdmissionQueue({ places: 1, waitingMax: 100, serving: () => true, ...options });
   const log: Log = { begun: [], refused: [] };
-  const turn = (owner: string, work = 1, name = owner): Turn => ({
+  const turn = (owner: string, work = 1, name = owner): Entrant => ({
     owner,
     work,
     begin: () => void log.begun.push(name),
@@ -19,42 +23,42 @@ function world(options: Partial<TurnsOptions> = {}) {
   });
   const enter = (owner: string, work?: number, name?: string) => {
     const one = turn(owner, work, name);
-    turns.enter(one);
+    queue.enter(one);
     return one;
   };
-  return { turns, log, enter };
+  return { queue, log, enter };
 }
 
 t.test('500 of one owner delay the single one of another by one turn', async (t) => {
-  const { turns, log, enter } = world({ places: 4, waitingMax: 2048 });
+  const { queue, log, enter } = world({ places: 4, waitingMax: 2048 });
   for (let i = 0; i < 500; i++) enter('alice');
   enter('bob');
   t.equal(log.begun.length, 4);
-  for (let i = 0; i < 2; i++) turns.leave(1);
+  for (let i = 0; i < 2; i++) queue.leave(1);
   t.equal(log.begun.indexOf('bob'), 5, 'four ran, alice had one turn more, then it was his');
 });
 
 t.test('owners take turns, each in the order of arrival, and a place is never idle', async (t) => {
-  const { turns, log, enter } = world();
+  const { queue, log, enter } = world();
   for (const name of ['a1', 'a2', 'a3']) enter('alice', 1, name);
   for (const name of ['b1', 'b2']) enter('bob', 1, name);
   enter('carol', 1, 'c1');
-  while (log.begun.length < 6) turns.leave(1);
+  while (log.begun.length < 6) queue.leave(1);
   t.same(log.begun, ['a1', 'a2', 'b1', 'c1', 'a3', 'b2']);
-  turns.leave(1);
+  queue.leave(1);
   enter('dave', 1, 'd1');
   t.equal(log.begun.at(-1), 'd1', 'who finds a free place begins at once');
 });
 
 t.test('who leaves while waiting is never begun, and frees his room', async (t) => {
-  const { turns, log, enter } = world();
+  const { queue, log, enter } = world();
   enter('alice');
   const gone = enter('bob', 7, 'gone');
-  t.equal(turns.waiting.work, 7);
-  t.ok(turns.drop(gone));
-  t.notOk(turns.drop(gone));
-  t.same(turns.waiting, { count: 0, work: 0 });
-  turns.leave(1);
+  t.equal(queue.waiting.work, 7);
+  t.ok(queue.drop(gone));
+  t.notOk(queue.drop(gone));
+  t.same(queue.waiting, { count: 0, work: 0 });
+  queue.leave(1);
   t.same(log.begun, ['alice']);
 });
 
@@ -92,37 +96,37 @@ t.test('the time after which to come back follows what chats take', async (t) =>
   const fresh = world(bounds);
   for (let i = 0; i < 5; i++) fresh.enter('alice');
   t.equal(retryAfter(fresh), limits.queueRetryMsMin, 'nothing is known yet');
-  const { turns, log, enter } = world(bounds);
+  const { queue, log, enter } = world(bounds);
   for (let i = 0; i < 4; i++) enter('alice');
-  turns.leave(20_000);
-  turns.leave(20_000);
-  t.equal(turns.waiting.count, 0);
+  queue.leave(20_000);
+  queue.leave(20_000);
+  t.equal(queue.waiting.count, 0);
   for (let i = 0; i < 3; i++) enter('alice');
   t.equal(retryAfter({ log }), 10_000, 'one of two places is free after half of the time');
   enter('bob');
   enter('alice');
   t.equal(retryAfter({ log }), 20_000, 'every second place is his');
-  turns.leave(1e9);
+  queue.leave(1e9);
   for (let i = 0; i < 3; i++) enter('alice');
   t.equal(retryAfter({ log }), limits.queueRetryMsMax);
 });
 
 t.test('what waits is not thrown at an engine that is gone', async (t) => {
   let serving = true;
-  const { turns, log, enter } = world({ serving: () => serving });
+  const { queue, log, enter } = world({ serving: () => serving });
   for (let i = 0; i < 3; i++) enter('alice');
   serving = false;
-  turns.leave(null);
+  queue.leave(null);
   t.equal(log.begun.length, 1);
   serving = true;
-  turns.pump();
+  queue.pump();
   t.equal(log.begun.length, 2);
   serving = false;
-  turns.leave(null);
-  turns.refuseAll(new ApiError('unavailable', { error: 'gone' }));
+  queue.leave(null);
+  queue.refuseAll(new ApiError('unavailable', { error: 'gone' }));
   t.same(
     log.refused.map(({ row }) => row),
     ['unavailable'],
   );
-  t.same(turns.waiting, { count: 0, work: 0 });
+  t.same(queue.waiting, { count: 0, work: 0 });
 });

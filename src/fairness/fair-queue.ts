@@ -1,10 +1,10 @@
 /**
- * Owns a line in which owners take turns, so that one who brings a thousand holds up nobody who brings one.
- * It must never know what waits in it; how much may wait is the bound of who fills it.
+ * Owns a queue in which owners take turns, so that an owner with a thousand items does not delay one with a single item.
+ * It must never read an item, nor bound their number: the bound belongs to the queue's user.
  */
 
 export class FairQueue<Item> {
-  /** In the order of their next turn; an owner without items is not there. */
+  /** In the order of their next turn. An owner without items is not here. */
   readonly #waiting = new Map<string, Item[]>();
 
   push(owner: string, item: Item): void {
@@ -13,9 +13,10 @@ export class FairQueue<Item> {
     else items.push(item);
   }
 
-  /** The first item of the owner whose turn it is. */
-  shift(): Item | undefined {
+  /** The first item of the owner whose turn it is. @param mayTake skips owners; they keep their turn. */
+  shift(mayTake: (owner: string) => boolean = () => true): Item | undefined {
     for (const [owner, items] of this.#waiting) {
+      if (!mayTake(owner)) continue;
       const item = items.shift();
       this.#waiting.delete(owner);
       if (items.length > 0) this.#waiting.set(owner, items);
@@ -24,7 +25,7 @@ export class FairQueue<Item> {
     return undefined;
   }
 
-  /** @returns whether it waited here. */
+  /** @returns whether the item waited here. */
   remove(owner: string, item: Item): boolean {
     const items = this.#waiting.get(owner);
     const at = items?.indexOf(item) ?? -1;
@@ -34,7 +35,7 @@ export class FairQueue<Item> {
     return true;
   }
 
-  /** All that waited, in no order that matters. */
+  /** All items that waited, in no order that matters. */
   drain(): Item[] {
     const items = [...this.#waiting.values()].flat();
     this.#waiting.clear();

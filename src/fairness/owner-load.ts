@@ -1,0 +1,50 @@
+/**
+ * Owns how many things each owner has under way, how much work they are, and the sums over all owners.
+ * It must never bound them, nor keep an entry for an owner who has nothing under way.
+ */
+
+export interface Load {
+  readonly count: number;
+  /** In the unit of the one who counts; 0 where only the number matters. */
+  readonly work: number;
+}
+
+const NOTHING: Load = { count: 0, work: 0 };
+
+export class OwnerLoad {
+  readonly #owners = new Map<string, Load>();
+  #total = NOTHING;
+
+  get total(): Load {
+    return this.#total;
+  }
+
+  /** Owners who have something under way. */
+  get ownerCount(): number {
+    return this.#owners.size;
+  }
+
+  of(owner: string): Load {
+    return this.#owners.get(owner) ?? NOTHING;
+  }
+
+  add(owner: string, work = 0): void {
+    this.#change(owner, 1, work);
+  }
+
+  /** Undoes one `add` of the same owner and work. */
+  remove(owner: string, work = 0): void {
+    this.#change(owner, -1, -work);
+  }
+
+  #change(owner: string, count: number, work: number): void {
+    this.#total = sum(this.#total, count, work);
+    const own = sum(this.of(owner), count, work);
+    if (own.count === 0) this.#owners.delete(owner);
+    else this.#owners.set(owner, own);
+  }
+}
+
+function sum(load: Load, count: number, work: number): Load {
+  return { count: load.count + count, work: load.work + work };
+}
