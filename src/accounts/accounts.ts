@@ -1,13 +1,12 @@
 /**
  * Owns the accounts: one actor a user, asked before each chat and told after it.
- * It must cost a chat no write: what chats used is saved by the second, so a crash may forget the last one.
+ * It must never make a chat wait for a write: usage is saved once a second, so a crash may lose the last second.
  */
 
 import type { Logic } from '../actors/actor.js';
 import { Registry } from '../actors/registry.js';
 import { type Clock, steadyClock } from '../clock.js';
 import type { RateLeft, RatesLeft } from '../errors.js';
-import { limits } from '../limits/index.js';
 import {
   type AccountMessage,
   type AccountRecord,
@@ -18,18 +17,19 @@ import {
 } from '../rules/account.js';
 import type { AccountPolicy } from '../rules/account-policy.js';
 import { dayView, limitsTokens, type RateRecord, ratesLeft } from '../rules/account-rates.js';
+import { scan } from '../store/scan.js';
 import type { Store, StoreKey } from '../store/store.js';
 
-/** Leave to run one chat. */
+/** The permission to run one chat. */
 export interface Admission {
   /**
-   * Before the chat runs, with its prompt and longest answer; once at most. Plain where nothing is limited.
-   * @throws ApiError of the rates and the balance.
+   * Takes the tokens of the prompt and the longest answer from the rates, once, before the chat runs.
+   * @returns null where nothing is limited. @throws ApiError of the rates and the balance.
    */
   reserve(tokens: number): Promise<void> | null;
-  /** As they were after the last of the above; null for what is not limited. */
+  /** The rates after admission or reservation; null for what is not limited. */
   rates(): RatesLeft;
-  /** Ends it. Must be called once, whatever became of the chat; further calls do nothing. */
+  /** Ends the chat. Must be called once, however the chat ended; further calls do nothing. */
   settle(usage: TokenUsage): void;
 }
 
@@ -47,7 +47,7 @@ export class Accounts {
   readonly #registry: Registry<AccountState, AccountRecord, AccountMessage, AccountState, never>;
   readonly #report: (fault: unknown) => void;
   readonly #clock: Clock;
-  /** Rates are measured by it: a wall clock that is set would let everybody in again, or nobody. */
+  /** Measures rates. With a wall clock that is set, everybody would be admitted again, or nobody. */
   readonly #steady: Clock;
   readonly #store: Store;
 
@@ -63,7 +63,7 @@ export class Accounts {
   }
 
   /**
-   * Plain unless the account is being written just now; `await` takes both.
+   * Replies at once unless the account is being written; `await` takes both.
    * @throws ApiError `concurrencyLimit`, `overloaded`.
    */
   admit(user: string, keyId: string, policy: AccountPolicy): Admission | Promise<Admission> {
@@ -73,25 +73,24 @@ export class Accounts {
       : this.#admission(state, keyId, policy);
   }
 
-  /** As it is now, for who wants to see it. */
+  /** The account as it is now. */
   async look(user: string): Promise<AccountState> {
     return await this.#registry.ask(user, { type: 'read' });
   }
 
-  /** What is left of the rates now. */
+  /** The rest of the rates now. */
   rates(rates: RateRecord, policy: AccountPolicy): RatesLeft & { readonly day: RateLeft | null } {
     const nowMs = this.#steady.nowMs();
     return { ...ratesLeft(rates, policy, nowMs), day: dayView(rates, policy, nowMs) };
   }
 
-  /** Of whom there is a record, in no order. */
+  hasRecord(user: string): boolean {
+    return this.#store.get([...RECORDS, user]) !== null;
+  }
+
+  /** Users that have a record, in no order. */
   *recorded(): Generator<string> {
-    const range = { prefix: RECORDS, limit: limits.storePageMax };
-    let page = this.#store.page(range);
-    for (let last = page.at(-1); last; last = page.at(-1)) {
-      for (const { key } of page) yield String(key[1]);
-      page = this.#store.page({ ...range, after: last.key });
-    }
+    for (const { key } of scan(this.#store, { prefix: RECORDS })) yield String(key[1]);
   }
 
   close(): Promise<void> {

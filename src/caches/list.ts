@@ -2,16 +2,16 @@
  * Owns a page of an owner's caches: the walk along an index, and the bounds of what it may gather.
  * It must never read more records than it has to look at, nor any body.
  */
-import { setImmediate } from 'node:timers/promises';
 import { ApiError } from '../errors.js';
 import type { PageQuery } from '../protocol/page-query.js';
 import type { CacheRecord, CacheState } from '../rules/cache-state.js';
 import { type PageRange, pageRange } from '../rules/paging.js';
+import { scanWithPauses } from '../store/scan.js';
 import type { StoreEntry, StoreKey, StoreRange } from '../store/store.js';
 import { cacheKeys, idOf, listPlace } from './records.js';
 
 export interface CacheSource {
-  page(range: StoreRange): readonly StoreEntry[];
+  page(range: StoreRange): StoreEntry[];
   /** As stored. */
   read(id: string): CacheState;
   /** As it is now. */
@@ -76,20 +76,11 @@ function matches(record: CacheRecord, { metadata }: PageQuery): boolean {
 async function* idsOf(
   prefix: StoreKey,
   { lower, upper, reverse }: PageRange<StoreKey>,
-  limit: number,
+  pageLength: number,
   source: CacheSource,
 ): AsyncGenerator<string> {
-  let after = lower === null ? null : [...prefix, ...lower];
-  let before = upper === null ? null : [...prefix, ...upper];
-  for (;;) {
-    const bounds = { ...(after && { after }), ...(before && { before }) };
-    const entries = source.page({ prefix, reverse, limit, ...bounds });
-    for (const entry of entries) yield idOf(entry);
-    const last = entries.at(-1)?.key;
-    if (last === undefined || entries.length < limit) return;
-    if (reverse) before = [...last];
-    else after = [...last];
-    // A walk over many that do not match must not hold up everybody else.
-    await setImmediate();
-  }
+  const after = lower && { after: [...prefix, ...lower] };
+  const before = upper && { before: [...prefix, ...upper] };
+  const range = { prefix, reverse, pageLength, ...after, ...before };
+  for await (const entry of scanWithPauses(source, range)) yield idOf(entry);
 }

@@ -2,13 +2,13 @@
  * Owns the bound on what one owner's caches take of the store: how it is counted, and what is said when it is reached.
  * It must never read a cache's messages to know their size.
  */
-import { setImmediate } from 'node:timers/promises';
 import { type Held, Quota } from '../actors/quota.js';
 import { decodeRecord } from '../codec.js';
 import { type ApiError, invalid } from '../errors.js';
 import { limits } from '../limits/index.js';
 import type { CacheRecord } from '../rules/cache-state.js';
-import type { Store, StoreEntry, StoreKey } from '../store/store.js';
+import { scanWithPauses } from '../store/scan.js';
+import type { Store, StoreEntry } from '../store/store.js';
 import { bytesOf, cacheKeys, idOf } from './records.js';
 
 const MIB = 1024 * 1024;
@@ -23,19 +23,13 @@ export function cacheQuota(store: Store, max: Held): Quota {
 }
 
 async function heldBy(store: Store, owner: string): Promise<Held> {
-  const prefix = cacheKeys.owned(owner);
-  const limit = limits.storePageMax;
-  let count = 0;
-  let bytes = 0;
-  for (let after: StoreKey | null = null; ; ) {
-    const entries = store.page({ prefix, limit, ...(after && { after }) });
-    count += entries.length;
-    for (const entry of entries) bytes += bytesOf(entry) ?? recordBytes(store, entry);
-    if (entries.length < limit) return { count, bytes };
-    after = entries.at(-1)?.key ?? null;
-    // Whoever holds many must not hold up the others.
-    await setImmediate();
+  const range = { prefix: cacheKeys.owned(owner), pageLength: limits.storePageMax };
+  const held = { count: 0, bytes: 0 };
+  for await (const entry of scanWithPauses(store, range)) {
+    held.count += 1;
+    held.bytes += bytesOf(entry) ?? recordBytes(store, entry);
   }
+  return held;
 }
 
 function recordBytes(store: Store, entry: StoreEntry): number {

@@ -1,12 +1,13 @@
 /**
- * Owns the walks over caches that nobody asks for: what time has ended, what a crash interrupted, bytes to be freed.
- * It must never decide what becomes of a cache: it only makes its actor look.
+ * Owns the walks over caches that no request asks for: expired caches, interrupted prefills, bytes to be freed.
+ * It must never decide the state of a cache: it only sends its actor a message.
  */
 import type { Clock } from '../clock.js';
 import { limits } from '../limits/index.js';
 import type { CacheState } from '../rules/cache-state.js';
 import type { PrefixHash } from '../rules/prefix.js';
-import type { Store, StoreEntry, StoreKey, StoreRange } from '../store/store.js';
+import { pages, type ScanRange } from '../store/scan.js';
+import type { Store, StoreEntry, StoreKey } from '../store/store.js';
 import { cacheKeys, dueKey, idOf, put } from './records.js';
 
 export interface CacheSweeperParts {
@@ -18,7 +19,7 @@ export interface CacheSweeperParts {
   /** @returns the cache as it is now. */
   readonly touch: (id: string) => Promise<CacheState>;
   readonly forget: (hash: PrefixHash) => Promise<void>;
-  /** As many prefills wait as may. */
+  /** Whether as many prefills wait as may. */
   readonly busy: () => boolean;
 }
 
@@ -59,7 +60,7 @@ export class CacheSweeper {
     });
   }
 
-  /** An entry from when caches were kept for another time would be looked at for ever, or never again. */
+  /** An entry whose time follows an earlier setting would be looked at in every round, or never again. */
   async #correct(key: StoreKey, state: CacheState): Promise<void> {
     const { store, keepMs } = this.#parts;
     const entry = store.get(key);
@@ -69,7 +70,7 @@ export class CacheSweeper {
     await store.commit(right === null ? [removal] : [removal, put(right)]);
   }
 
-  /** Once a run, but a bit at a time: each holds its actor until its prefill is done. */
+  /** Once a run, a few at a time: each prefill keeps its actor in memory until it is done. */
   async #resume(): Promise<void> {
     while (this.#resumed !== null && !this.#parts.busy() && !this.#stopped) {
       const after = this.#resumed;
@@ -86,23 +87,18 @@ export class CacheSweeper {
     await this.#eachPage({ prefix: cacheKeys.forget }, (hash) => forget(hash as PrefixHash));
   }
 
-  /** What fails is reported and left for the next round, and stops nobody else. */
+  /** A failure is reported and left for the next round. The others go on. */
   async #eachPage(
-    range: Omit<StoreRange, 'limit'>,
+    range: ScanRange,
     act: (last: string, entry: StoreEntry) => Promise<unknown>,
   ): Promise<void> {
-    let after: StoreKey | null = null;
-    while (!this.#stopped) {
-      const bounds = after === null ? {} : { after };
-      const limit = limits.pageLengthMax;
-      const entries = this.#parts.store.page({ ...range, ...bounds, limit });
-      const results = await Promise.allSettled(entries.map((entry) => act(idOf(entry), entry)));
+    if (this.#stopped) return;
+    for (const page of pages(this.#parts.store, range)) {
+      const results = await Promise.allSettled(page.map((entry) => act(idOf(entry), entry)));
+      if (this.#stopped) return;
       for (const result of results) {
-        if (result.status === 'rejected' && !this.#stopped) this.#parts.report(result.reason);
+        if (result.status === 'rejected') this.#parts.report(result.reason);
       }
-      const last = entries.at(-1);
-      if (last === undefined || entries.length < limit) return;
-      after = last.key;
     }
   }
 }

@@ -2,13 +2,13 @@
  * Owns the bound on the tokens of one owner's live caches: how they are counted, and what is said when it is reached.
  * It must never count a cache that has expired or failed: what nobody can reuse takes nothing.
  */
-import { setImmediate } from 'node:timers/promises';
 import { type Held, Quota, type Reservation } from '../actors/quota.js';
 import { decodeRecord } from '../codec.js';
 import { ApiError, invalid } from '../errors.js';
 import { limits } from '../limits/index.js';
 import { type CacheRecord, type CacheState, holdsSnapshot } from '../rules/cache-state.js';
-import type { Store, StoreKey } from '../store/store.js';
+import { scanWithPauses } from '../store/scan.js';
+import type { Store } from '../store/store.js';
 import { cacheKeys, idOf } from './records.js';
 
 export interface CacheTokensParts {
@@ -74,23 +74,15 @@ function isRefusal(cause: unknown): boolean {
 const CODE = 'cached_tokens_exceeded';
 
 async function liveBy(store: Store, owner: string): Promise<Held> {
-  const prefix = cacheKeys.owned(owner);
-  const limit = limits.pageLengthMax;
-  const held = { count: 0, bytes: 0 };
-  for (let after: StoreKey | null = null; ; ) {
-    const entries = store.page({ prefix, limit, ...(after && { after }) });
-    for (const entry of entries) {
-      const saved = store.get(cacheKeys.record(idOf(entry)));
-      const record = saved && decodeRecord<CacheRecord>(saved.value);
-      if (record === null || !holdsSnapshot(record)) continue;
-      held.count += 1;
-      held.bytes += record.tokens;
-    }
-    if (entries.length < limit) return held;
-    after = entries.at(-1)?.key ?? null;
-    // Whoever has many must not hold up the others.
-    await setImmediate();
+  const live = { count: 0, bytes: 0 };
+  for await (const entry of scanWithPauses(store, { prefix: cacheKeys.owned(owner) })) {
+    const saved = store.get(cacheKeys.record(idOf(entry)));
+    const record = saved && decodeRecord<CacheRecord>(saved.value);
+    if (record === null || !holdsSnapshot(record)) continue;
+    live.count += 1;
+    live.bytes += record.tokens;
   }
+  return live;
 }
 
 function refusal(_over: 'count' | 'bytes', max: Held): ApiError {

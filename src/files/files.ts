@@ -2,7 +2,6 @@
  * Owns the files: one actor a file, what sets them off, and how they are found.
  * It must never show a file to anybody but its owner, nor acknowledge one that a crash could take.
  */
-import { setImmediate } from 'node:timers/promises';
 import type { Logic } from '../actors/actor.js';
 import { type Held, Quota } from '../actors/quota.js';
 import { Registry } from '../actors/registry.js';
@@ -24,6 +23,7 @@ import {
 } from '../rules/file-state.js';
 import { pageRange } from '../rules/paging.js';
 import type { Blobs } from '../store/blobs.js';
+import { scanWithPauses } from '../store/scan.js';
 import type { Store, StoreKey } from '../store/store.js';
 import { Extractions } from './extractions.js';
 import {
@@ -101,7 +101,7 @@ export class Files {
     for await (const name of blobs.names()) {
       if (this.#read(fileIdOfBlob(name)) === null) await blobs.remove(name);
     }
-    await this.#resume([]);
+    await this.#resume(null);
   }
 
   /** @throws ApiError as `Uploads.begin`. */
@@ -204,45 +204,31 @@ export class Files {
 
   async #held(owner: string): Promise<Held> {
     const held = { count: 0, bytes: 0 };
-    for await (const { id } of this.#walk(fileKeys.owned(owner))) {
+    for await (const entry of scanWithPauses(this.#parts.store, {
+      prefix: fileKeys.owned(owner),
+    })) {
       held.count += 1;
-      held.bytes += this.#read(id)?.bytes ?? 0;
+      held.bytes += this.#read(fileIdOf(entry))?.bytes ?? 0;
     }
     return held;
   }
 
   /** An actor that is activated resumes what its record waits for. More than may be active come when others are done. */
-  async #resume(after: StoreKey): Promise<void> {
+  async #resume(after: StoreKey | null): Promise<void> {
+    const prefix = fileKeys.extracting;
     let done = after;
     try {
-      for await (const { id, key } of this.#walk(fileKeys.extracting, after)) {
+      const range = { prefix, ...(after && { after }) };
+      for await (const entry of scanWithPauses(this.#parts.store, range)) {
         if (this.#closed) return;
-        await this.#registry.ask(id, { type: 'read' });
-        done = key;
+        await this.#registry.ask(fileIdOf(entry), { type: 'read' });
+        done = entry.key;
       }
     } catch (cause) {
       if (!(cause instanceof ApiError && cause.row === 'overloaded')) this.#parts.report(cause);
       this.#cancelResume = this.#parts.clock.after(limits.extractionRetryMsMax, () => {
         void this.#resume(done);
       });
-    }
-  }
-
-  async *#walk(
-    prefix: StoreKey,
-    after: StoreKey = [],
-  ): AsyncGenerator<{ id: string; key: StoreKey }> {
-    const limit = limits.pageLengthMax;
-    let from = after;
-    for (;;) {
-      const bound = from.length > 0 && { after: from };
-      const entries = this.#parts.store.page({ prefix, limit, ...bound });
-      for (const entry of entries) yield { id: fileIdOf(entry), key: entry.key };
-      const last = entries.at(-1);
-      if (last === undefined || entries.length < limit) return;
-      from = last.key;
-      // A walk over many must not hold up everybody else.
-      await setImmediate();
     }
   }
 }

@@ -7,6 +7,7 @@ import { extname } from 'node:path';
 import { decodeRecord } from '../codec.js';
 import { limits } from '../limits/index.js';
 import type { FileRecord, FileState } from '../rules/file-state.js';
+import { scan } from '../store/scan.js';
 import type { Store, StoreChange, StoreEntry, StoreKey } from '../store/store.js';
 
 export const fileKeys = {
@@ -85,15 +86,9 @@ export function fileIdOfBlob(name: string): string {
   return name.slice(0, limits.fileIdLength);
 }
 
-/** Every file of every owner, page by page. */
+/** Every file of every owner. */
 export function* allFiles(store: Store): Generator<FileRecord> {
-  const range = { prefix: ['file'], limit: limits.pageLengthMax };
-  let entries = store.page(range);
-  for (let last = entries.at(-1); last; last = entries.at(-1)) {
-    for (const entry of entries) {
-      const record = store.get(fileKeys.record(fileIdOf(entry)));
-      if (record) yield decodeRecord<FileRecord>(record.value);
-    }
-    entries = store.page({ ...range, after: last.key });
+  for (const { record } of scan(store, { prefix: ['file'] })) {
+    yield decodeRecord<FileRecord>(record.value);
   }
 }

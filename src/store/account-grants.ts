@@ -1,11 +1,12 @@
 /**
- * Owns what is stored of what accounts are granted, and how it is laid over the settings.
- * It must never remember a grant beyond the turn without a look at its record: another process may change it at any time.
+ * Owns the stored grants of accounts, and how they are laid over the settings.
+ * It must never use a remembered grant in a later turn without reading its version: another process may change it.
  */
 import { decodeRecord, encodeRecord } from '../codec.js';
 import { limits } from '../limits/index.js';
 import { type AccountGrant, type AccountPolicy, policyOf } from '../rules/account-policy.js';
 import { assertOwner } from './keys.js';
+import { scan } from './scan.js';
 import type { Store, StoreKey } from './store.js';
 
 export interface GrantParts {
@@ -22,18 +23,17 @@ interface KnownPolicy {
   readonly policy: AccountPolicy;
 }
 
-const PAGE = 500;
 /** Two commands at once are rare, and each takes a millisecond. */
 const ATTEMPTS_MAX = 10;
 
 export class AccountGrants {
   readonly #known = new Map<string, KnownPolicy>();
-  /** Of this turn of the event loop: all its reads see one state of the file anyway. */
+  /** Policies of this turn of the event loop: all its reads see the same state of the file. */
   readonly #now = new Map<string, AccountPolicy>();
 
   constructor(readonly parts: GrantParts) {}
 
-  /** As it is now: one look into the file in a turn. */
+  /** The policy as it is now, with one read of the file a turn. */
   of(user: string): AccountPolicy {
     const now = this.#now.get(user);
     if (now !== undefined) return now;
@@ -69,18 +69,19 @@ export class AccountGrants {
       await store.flushed();
       return;
     }
-    throw new Error(`the account of ${user} is being changed by others all the time`);
+    throw new Error(`other processes keep changing the account of ${user}: run this again`);
+  }
+
+  /** Whether the user has a stored grant or one of the settings. */
+  has(user: string): boolean {
+    return this.parts.users.has(user) || this.parts.store.get(keyOf(user)) !== null;
   }
 
   /** Users with a stored grant or one of the settings, in no order. */
   list(): string[] {
     const users = new Set(this.parts.users.keys());
-    const range = { prefix: ['account'], limit: PAGE };
-    let page = this.parts.store.page(range);
-    for (let last = page.at(-1); last; last = page.at(-1)) {
-      for (const { key } of page) users.add(String(key[1]));
-      page = this.parts.store.page({ ...range, after: last.key });
-    }
+    for (const { key } of scan(this.parts.store, { prefix: ['account'] }))
+      users.add(String(key[1]));
     return [...users];
   }
 
