@@ -175,7 +175,10 @@ function openGate(config: Config, records: Store, log: Log, opened: Opened) {
   const report = (fault: unknown) => log(`account: ${faultText(fault)}`);
   const accounts = new Accounts({ store: records, clock: systemClock, report });
   opened.add(accounts, (part) => part.close());
-  const recorded = () => accounts.recorded();
+  const recorded = {
+    has: (user: string) => accounts.hasRecord(user),
+    all: () => accounts.recorded(),
+  };
   const { apiKeys } = config;
   const users = new UserBook({ file: shared, apiKeys, clock: systemClock, recorded });
   return { gate: new Gate(shared.keys, accounts, shared.grants), accounts, users };

@@ -1,6 +1,6 @@
 /**
- * Owns who the users are, their keys and what they are granted, for the command line and the admin API alike.
- * It must never write what accounts have used: the service counts that, and only it.
+ * Owns the users, their keys and their grants, for the command line and the admin API alike.
+ * It must never write what accounts have used: only the service counts usage.
  */
 import type { Clock } from '../clock.js';
 import { ApiError, invalid } from '../errors.js';
@@ -15,8 +15,13 @@ export interface UserBookParts {
   readonly file: Pick<SharedFile, 'keys' | 'grants'>;
   readonly apiKeys: Config['apiKeys'];
   readonly clock: Clock;
-  /** Users that are in the records only: their keys are gone, what they used and keep is not. */
-  readonly recorded: () => Iterable<string>;
+  /** Users that the records know; some have no key any more. */
+  readonly recorded: Recorded;
+}
+
+export interface Recorded {
+  has(user: string): boolean;
+  all(): Iterable<string>;
 }
 
 export class UserBook {
@@ -29,14 +34,28 @@ export class UserBook {
     const add = (user: string, keys: number) => users.set(user, (users.get(user) ?? 0) + keys);
     for await (const { user } of file.keys.walk()) add(user, 1);
     for (const { user } of apiKeys) add(user, 1);
-    for (const user of [...file.grants.list(), ...recorded()]) add(user, 0);
+    for (const user of [...file.grants.list(), ...recorded.all()]) add(user, 0);
     return new Map([...users].sort(([one], [other]) => (one < other ? -1 : 1)));
   }
 
-  /** @throws ApiError `userNotFound`. */
+  /** Looks at this user alone. @throws ApiError `userNotFound`. */
   async assertKnown(user: string): Promise<void> {
-    if (isOwner(user) && (await this.list()).has(user)) return;
+    if (isOwner(user) && (await this.#isKnown(user))) return;
     throw new ApiError('userNotFound', { user_id: user.slice(0, 2 * limits.ownerLengthMax) });
+  }
+
+  async #isKnown(user: string): Promise<boolean> {
+    const { file, apiKeys, recorded } = this.parts;
+    if (apiKeys.some((key) => key.user === user)) return true;
+    if (file.grants.has(user) || recorded.has(user)) return true;
+    return (await file.keys.listOf(user)).length > 0;
+  }
+
+  /** With those of the settings. @throws ApiError `userNotFound`. */
+  async countKeys(user: string): Promise<number> {
+    await this.assertKnown(user);
+    const ofSettings = this.parts.apiKeys.filter((key) => key.user === user).length;
+    return ofSettings + (await this.parts.file.keys.listOf(user)).length;
   }
 
   policyOf(user: string): AccountPolicy {
@@ -53,9 +72,7 @@ export class UserBook {
   /** Stored ones, the oldest first. */
   async keysOf(user: string): Promise<KeyInfo[]> {
     await this.assertKnown(user);
-    const keys: KeyInfo[] = [];
-    for await (const key of this.parts.file.keys.walk()) if (key.user === user) keys.push(key);
-    return keys.sort((a, b) => a.createdS - b.createdS || (a.keyId < b.keyId ? -1 : 1));
+    return await this.parts.file.keys.listOf(user);
   }
 
   /** Makes a user of a name that has none. Durable when it resolves. @throws ApiError for a bad name. */

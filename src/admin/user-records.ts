@@ -6,12 +6,12 @@ import { cacheKeys, creationChanges, idOf, indexChanges } from '../caches/record
 import { tagChanges, tagKeys } from '../caches/tags.js';
 import { decodeRecord } from '../codec.js';
 import { fileIdOf, fileIndexChanges, fileKeys, sourceBlob, textBlob } from '../files/records.js';
-import { limits } from '../limits/index.js';
 import type { TagRecord } from '../protocol/tags.js';
 import type { CacheRecord } from '../rules/cache-state.js';
 import type { FileRecord } from '../rules/file-state.js';
-import type { KeyInfo } from '../store/keys.js';
-import type { Store, StoreChange, StoreEntry, StoreKey } from '../store/store.js';
+import { type KeyInfo, keyChanges } from '../store/keys.js';
+import { scan } from '../store/scan.js';
+import type { Store, StoreChange, StoreKey } from '../store/store.js';
 
 export interface Stores {
   readonly records: Store;
@@ -27,17 +27,18 @@ export interface PackedRecord {
 /** All records but indexes, in the order in which they have to be put: a record comes before those that refer to it. */
 export function* packedRecords(stores: Stores, user: string): Generator<PackedRecord> {
   const { records, shared } = stores;
-  for (const entry of walk(records, fileKeys.owned(user))) {
+  for (const entry of scan(records, { prefix: fileKeys.owned(user) })) {
     yield* packed(records, fileKeys.record(fileIdOf(entry)));
   }
-  for (const entry of walk(records, cacheKeys.owned(user))) {
+  for (const entry of scan(records, { prefix: cacheKeys.owned(user) })) {
     yield* packed(records, cacheKeys.body(idOf(entry)));
     yield* packed(records, cacheKeys.record(idOf(entry)));
   }
-  for (const { key, record } of walk(records, tagKeys.owned(user)))
+  for (const { key, record } of scan(records, { prefix: tagKeys.owned(user) }))
     yield { key, value: record.value };
   yield* packed(records, ['account', user]);
-  for (const { key, record } of walk(shared, ['key'])) {
+  // All keys are looked at: those of an earlier version are in no index.
+  for (const { key, record } of scan(shared, { prefix: ['key'] })) {
     if (decodeRecord<KeyInfo>(record.value).user === user) yield { key, value: record.value };
   }
   const [grant] = packed(shared, ['account', user]);
@@ -50,15 +51,6 @@ const GRANT: StoreKey = ['grant'];
 function* packed(store: Store, key: StoreKey): Generator<PackedRecord> {
   const record = store.get(key);
   if (record !== null) yield { key, value: record.value };
-}
-
-function* walk(store: Store, prefix: StoreKey): Generator<StoreEntry> {
-  const range = { prefix, limit: limits.pageLengthMax };
-  let page = store.page(range);
-  for (let last = page.at(-1); last; last = page.at(-1)) {
-    yield* page;
-    page = store.page({ ...range, after: last.key });
-  }
 }
 
 export function* blobsOf(records: Iterable<PackedRecord>): Generator<string> {
@@ -81,7 +73,7 @@ export async function putRecord(
   if (key[0] === GRANT[0]) {
     return await commit(shared, [{ type: 'put', key: ['account', user], value }]);
   }
-  if (key[0] === 'key') return await put(shared, key, value);
+  if (key[0] === 'key') return await putKey(shared, key, value);
   if (key[0] === 'cache-body') return await put(records, key, value);
   const there = records.get(key);
   if (there !== null) return assertOwned(there.value, user, key);
@@ -113,6 +105,11 @@ function arriving(record: CacheRecord): CacheRecord {
   return { ...record, status: 'pending', generation: record.generation + 1 };
 }
 
+async function putKey(store: Store, key: StoreKey, value: Uint8Array): Promise<void> {
+  if (store.get(key) !== null) return;
+  await commit(store, keyChanges(String(key[1]), decodeRecord<KeyInfo>(value), 'put'));
+}
+
 async function put(store: Store, key: StoreKey, value: Uint8Array): Promise<void> {
   if (store.get(key) === null) await commit(store, [{ type: 'put', key, value }]);
 }
@@ -130,7 +127,9 @@ export async function removeRecord(
   { key, value }: PackedRecord,
   keepMs: number,
 ): Promise<void> {
-  if (key[0] === 'key') return await commit(shared, [{ type: 'remove', key }]);
+  if (key[0] === 'key') {
+    return await commit(shared, keyChanges(String(key[1]), decodeRecord<KeyInfo>(value), 'remove'));
+  }
   // The suspended account stays: a request that is sent here by mistake is told why it is refused.
   if (key[0] === GRANT[0]) return;
   await commit(records, [{ type: 'remove', key }, ...impliedBy(key, value, keepMs)]);

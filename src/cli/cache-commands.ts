@@ -1,33 +1,34 @@
 /**
- * Owns what an operator sees of the caches and does to them, beside a running service or without one.
- * It must never write a record while a service runs: that one's actors are the only writers.
+ * Owns the commands that show and remove caches, with or without a running service.
+ * It must never write a record while a service runs: the service's actors are the only writers.
  *
- * Reading needs no service: any process may read the file while another writes it, and an operator wants what no
- * key shows, the caches of all users and how often they were hit. Removing goes through the running service, with a
- * key like any client's; when none runs, the file is claimed like a service would, so that none can start meanwhile.
+ * Reading needs no service: any process may read the file while another one writes it. An operator sees the caches of
+ * all users and how often they were hit, which no API key shows. A removal goes through the running service, with an
+ * API key of the owner. Without a service, the command claims the file as a service does, so that none starts meanwhile.
  */
-import { cacheKeys, decodeBody, idOf, indexChanges } from '../caches/records.js';
+import { cacheKeys, decodeBody, indexChanges } from '../caches/records.js';
 import { decodeRecord } from '../codec.js';
 import { limits } from '../limits/index.js';
 import { isCacheId } from '../protocol/cache-id.js';
 import { age, type CacheRecord } from '../rules/cache-state.js';
 import type { Config } from '../settings/config.js';
+import { DataFolderInUseError } from '../store/lmdb-open.js';
 import { LmdbStore } from '../store/lmdb-store.js';
+import { scan } from '../store/scan.js';
 import type { Store } from '../store/store.js';
 import { sizeText } from '../weights/progress.js';
-import { readingRecords } from './records-beside.js';
+import { withOfflineRecords } from './offline-records.js';
 
 type Row = Record<string, string>;
 
-/** What the store holds may be a second behind what chats have counted. */
+/** Hits may be a second behind: the service saves them once a second. */
 export async function listedCaches(
   config: Config,
   nowMs: number,
   user: string | undefined,
 ): Promise<Row[]> {
-  return await readingRecords(config, (store) => {
-    const records = [...allCaches(store, nowMs)];
-    return records
+  return await withOfflineRecords(config, (store) => {
+    return [...allCaches(store, nowMs, config.limits.cacheKeepMs)]
       .filter(({ owner }) => user === undefined || owner === user)
       .sort((one, other) => one.createdS - other.createdS)
       .map((record) => row(record, nowMs));
@@ -36,8 +37,8 @@ export async function listedCaches(
 
 /** The whole cache as JSON, messages included. @throws Error for an id that is not there. */
 export async function shownCache(config: Config, id: string, nowMs: number): Promise<object> {
-  return await readingRecords(config, (store) => {
-    const record = findCache(store, id, nowMs);
+  return await withOfflineRecords(config, (store) => {
+    const record = findCache(store, id, nowMs, config.limits.cacheKeepMs);
     const body = store.get(cacheKeys.body(id));
     const { messages, tools } =
       body === null ? { messages: [], tools: [] } : decodeBody(body.value);
@@ -62,14 +63,15 @@ export async function removeCache(
   id: string,
   options: RemoveOptions,
 ): Promise<void> {
+  const { cacheKeepMs } = config.limits;
   const store = claimed(config);
   if (store === null) return await removeByService(config, id, options);
   try {
-    const record = findCache(store, id, options.nowMs);
+    const record = findCache(store, id, options.nowMs, cacheKeepMs);
     await store.commit([
       { type: 'remove', key: cacheKeys.record(id) },
       // The bytes of its snapshot are marked here, and freed by the next service.
-      ...indexChanges(record, null, limits.cacheKeepMs),
+      ...indexChanges(record, null, cacheKeepMs),
     ]);
     await store.flushed();
   } finally {
@@ -78,7 +80,9 @@ export async function removeCache(
 }
 
 async function removeByService(config: Config, id: string, options: RemoveOptions): Promise<void> {
-  const { owner } = await readingRecords(config, (store) => findCache(store, id, options.nowMs));
+  const { owner } = await withOfflineRecords(config, (store) =>
+    findCache(store, id, options.nowMs, config.limits.cacheKeepMs),
+  );
   const key = options.key ?? config.apiKeys.find(({ user }) => user === owner)?.key;
   if (key === undefined) {
     throw new Error(`the service is running: --key with an API key of ${owner} is needed`);
@@ -97,38 +101,27 @@ async function removeByService(config: Config, id: string, options: RemoveOption
     throw new Error(`the service answered ${response.status}: ${await response.text()}`);
 }
 
-/** null: a service has the file. */
+/** @returns null while a service has the file. */
 function claimed(config: Config): LmdbStore | null {
   try {
     return LmdbStore.open({ folder: config.dataDir, name: 'records', exclusive: true });
   } catch (cause) {
-    if (cause instanceof Error && cause.message.includes('in use by another process')) return null;
+    if (cause instanceof DataFolderInUseError) return null;
     throw cause;
   }
 }
 
-function findCache(store: Store, id: string, nowMs: number): CacheRecord {
-  const record = isCacheId(id) ? cacheAt(store, id, nowMs) : null;
-  if (record === null) {
-    throw new Error(`there is no cache ${id}; \`preface caches list\` shows them`);
-  }
-  return record;
+function findCache(store: Store, id: string, nowMs: number, keepMs: number): CacheRecord {
+  const record = isCacheId(id) ? store.get(cacheKeys.record(id)) : null;
+  const state = record && age(decodeRecord<CacheRecord>(record.value), nowMs, keepMs);
+  if (state !== null) return state;
+  throw new Error(`there is no cache ${id}; \`preface caches list\` shows them`);
 }
 
-function cacheAt(store: Store, id: string, nowMs: number): CacheRecord | null {
-  const record = store.get(cacheKeys.record(id));
-  return record && age(decodeRecord<CacheRecord>(record.value), nowMs, limits.cacheKeepMs);
-}
-
-function* allCaches(store: Store, nowMs: number): Generator<CacheRecord> {
-  const range = { prefix: ['cache'], limit: limits.pageLengthMax };
-  let entries = store.page(range);
-  for (let last = entries.at(-1); last; last = entries.at(-1)) {
-    for (const entry of entries) {
-      const record = cacheAt(store, idOf(entry), nowMs);
-      if (record) yield record;
-    }
-    entries = store.page({ ...range, after: last.key });
+function* allCaches(store: Store, nowMs: number, keepMs: number): Generator<CacheRecord> {
+  for (const { record } of scan(store, { prefix: ['cache'] })) {
+    const state = age(decodeRecord<CacheRecord>(record.value), nowMs, keepMs);
+    if (state !== null) yield state;
   }
 }
 

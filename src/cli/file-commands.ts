@@ -14,12 +14,12 @@ import { isFileId } from '../protocol/file-id.js';
 import type { FileRecord } from '../rules/file-state.js';
 import type { Config } from '../settings/config.js';
 import { type Progress, progressOn, sizeText } from '../weights/progress.js';
-import { readingRecords } from './records-beside.js';
+import { withOfflineRecords } from './offline-records.js';
 
 type Row = Record<string, string>;
 
 export async function listedFiles(config: Config, user: string | undefined): Promise<Row[]> {
-  return await readingRecords(config, (store) =>
+  return await withOfflineRecords(config, (store) =>
     [...allFiles(store)]
       .filter(({ owner }) => user === undefined || owner === user)
       .sort((one, other) => one.createdS - other.createdS)
@@ -29,7 +29,7 @@ export async function listedFiles(config: Config, user: string | undefined): Pro
 
 /** @throws Error for an id that is not there. */
 export async function shownFile(config: Config, id: string): Promise<FileRecord> {
-  return await readingRecords(config, (store) => {
+  return await withOfflineRecords(config, (store) => {
     const record = isFileId(id) ? store.get(fileKeys.record(id)) : null;
     if (record === null) {
       throw new Error(`there is no file ${id}; \`preface files list\` shows them`);

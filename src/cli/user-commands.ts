@@ -11,6 +11,9 @@ import type { UserChange } from '../rules/account-change.js';
 import { grantNames } from '../settings/accounts.js';
 import type { Config } from '../settings/config.js';
 
+/** The command line does not open the records: a user there who has neither key nor grant is unknown to it. */
+const NO_RECORDS = { has: () => false, all: () => [] };
+
 type Row = Record<string, string>;
 
 export async function listedUsers(config: Config): Promise<Row[]> {
@@ -52,7 +55,7 @@ async function withBook<Result>(
   const { apiKeys } = config;
   try {
     return await withSharedFile(config, (file) =>
-      act(new UserBook({ file, apiKeys, clock: systemClock, recorded: () => [] })),
+      act(new UserBook({ file, apiKeys, clock: systemClock, recorded: NO_RECORDS })),
     );
   } catch (cause) {
     if (!(cause instanceof ApiError && cause.row === 'userNotFound')) throw cause;

@@ -1,19 +1,19 @@
 /**
- * Owns the API keys: their form, their records, and who a bearer value belongs to.
+ * Owns the API keys: their form, their records, and the user that a bearer value belongs to.
  * It must never keep or show a secret: the store holds SHA-256 hashes, and a key is shown once, when it is made.
  *
- * The file of the keys (`LmdbStore.open({ folder, name: 'keys', exclusive: false })`) is apart from the records, so that
- * the command line and the server can both have it open; LMDB lets its writers take turns and its readers see what is
- * committed. Each look-up reads the record from that file, a matter of a microsecond, so a key that another process
- * revoked is refused from the next turn of the event loop on, and a new one is taken as soon.
+ * The file of the keys (`LmdbStore.open({ folder, name: 'keys', exclusive: false })`) is not the file of the records, so
+ * that the command line and the server can both have it open. LMDB serialises its writers, and its readers see what is
+ * committed. Each look-up reads the record from that file, which takes about a microsecond. So a key that another
+ * process revoked is refused from the next turn of the event loop on, and a new key works as soon.
  */
 import { createHash } from 'node:crypto';
-import { setImmediate } from 'node:timers/promises';
 import { type Clock, type NewBytes, unixS } from '../clock.js';
 import { decodeRecord, encodeRecord } from '../codec.js';
 import { limits } from '../limits/index.js';
 import type { ApiKeySetting } from '../settings/types.js';
-import type { Store, StoreEntry } from './store.js';
+import { pages, scan, scanWithPauses } from './scan.js';
+import type { Store, StoreChange, StoreEntry, StoreKey } from './store.js';
 
 /** The first character keeps `.` and `..` out. Case counts: Alice and alice are two owners. */
 const OWNER = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
@@ -22,7 +22,6 @@ const SECRET_BYTES = 28;
 const SECRET_SHOWN = 6;
 const ID_LENGTH = 20;
 const ID = /^ak-[0-9a-f]{20}$/;
-const PAGE = 500;
 
 export interface KeyHolder {
   readonly user: string;
@@ -44,10 +43,35 @@ export interface KeyParts {
   readonly settings: readonly ApiKeySetting[];
 }
 
-/** What a bearer value was last found to be. */
+const ALL: StoreKey = ['key'];
+/** Entries of the index hold nothing: the record is read by the hash in their key. */
+const EMPTY = new Uint8Array(0);
+/** There once every stored key has its index entry. */
+const INDEXED: StoreKey = ['key-index'];
+
+/** Everything that a stored key writes, or its removal removes. @param hash last element of its record's key. */
+export function keyChanges(hash: string, info: KeyInfo, type: 'put' | 'remove'): StoreChange[] {
+  const record: StoreKey = [...ALL, hash];
+  const index = indexKey(hash, info);
+  if (type === 'remove') return [record, index].map((key) => ({ type, key }));
+  return [
+    { type, key: record, value: encodeRecord(info), expected: null },
+    { type, key: index, value: EMPTY },
+  ];
+}
+
+function ofUser(user: string): StoreKey {
+  return ['key-by-user', user];
+}
+
+function indexKey(hash: string, { user, createdS }: KeyInfo): StoreKey {
+  return [...ofUser(user), createdS, hash];
+}
+
+/** What a bearer value was found to be when it was last looked up. */
 interface KnownKey {
   readonly hash: string;
-  /** Good only while the record has this version; null for a key of the settings, which is always good. */
+  /** Valid only while the record has this version; null for a key of the settings, which is always valid. */
   readonly version: number | null;
   readonly holder: KeyHolder;
 }
@@ -58,6 +82,7 @@ export class ApiKeys {
   readonly #settings: ReadonlyMap<string, KeyHolder>;
   /** By the whole bearer value, never a part of it. */
   readonly #known = new Map<string, KnownKey>();
+  #indexing: Promise<void> | null = null;
 
   constructor(parts: KeyParts) {
     this.#parts = parts;
@@ -95,29 +120,58 @@ export class ApiKeys {
       createdS: unixS(this.#parts.clock),
       shown: `sk-${user}-${secret.slice(0, SECRET_SHOWN)}…`,
     };
-    const value = encodeRecord(info);
-    const put = { type: 'put', key: ['key', hash], value, expected: null } as const;
-    if (!(await this.#parts.store.commit([put]))) throw new Error('the new key exists already');
+    const isNew = await this.#parts.store.commit(keyChanges(hash, info, 'put'));
+    if (!isNew) throw new Error('the new key exists already');
     await this.#parts.store.flushed();
     return { ...info, key };
   }
 
   /** Stored keys; the oldest first. Keys of the settings are not among them. */
   list(): KeyInfo[] {
-    const infos: KeyInfo[] = [];
-    let page = this.#page();
-    for (let last = page.at(-1); last; last = page.at(-1)) {
-      for (const { record } of page) infos.push(decodeRecord<KeyInfo>(record.value));
-      page = this.#page(last);
-    }
+    const infos = [...scan(this.#parts.store, { prefix: ALL })].map(infoOf);
     return infos.sort((a, b) => a.createdS - b.createdS || (a.keyId < b.keyId ? -1 : 1));
   }
 
-  /** The same in no order, and slowly: a service answers others meanwhile. */
+  /** All stored keys in no order. It takes pauses, so a service answers other requests meanwhile. */
   async *walk(): AsyncGenerator<KeyInfo> {
-    for await (const page of this.#pages()) {
-      for (const { record } of page) yield decodeRecord<KeyInfo>(record.value);
+    for await (const entry of scanWithPauses(this.#parts.store, { prefix: ALL }))
+      yield infoOf(entry);
+  }
+
+  /** Stored keys of one user; the oldest first. It reads no key of another user. */
+  async listOf(user: string): Promise<KeyInfo[]> {
+    await this.#indexed();
+    const { store } = this.#parts;
+    const infos: KeyInfo[] = [];
+    for await (const { key } of scanWithPauses(store, { prefix: ofUser(user) })) {
+      const record = store.get([...ALL, String(key.at(-1))]);
+      if (record !== null) infos.push(decodeRecord<KeyInfo>(record.value));
     }
+    return infos;
+  }
+
+  /** Keys of an earlier version have no index entry. The first call of a process looks, and adds what is missing. */
+  #indexed(): Promise<void> {
+    this.#indexing ??= this.#index().catch((cause: unknown) => {
+      this.#indexing = null;
+      throw cause;
+    });
+    return this.#indexing;
+  }
+
+  async #index(): Promise<void> {
+    const { store } = this.#parts;
+    if (store.get(INDEXED) !== null) return;
+    for (const page of pages(store, { prefix: ALL })) {
+      // An entry whose key is revoked meanwhile stays, and `listOf` skips it.
+      await store.commit(
+        page.map((entry) => {
+          const key = indexKey(String(entry.key.at(-1)), infoOf(entry));
+          return { type: 'put', key, value: EMPTY };
+        }),
+      );
+    }
+    await store.commit([{ type: 'put', key: INDEXED, value: EMPTY }]);
   }
 
   /** A stored one. */
@@ -130,10 +184,10 @@ export class ApiKeys {
   async revoke(keyId: string): Promise<boolean> {
     const entry = this.#entry(keyId);
     if (entry === null) return false;
-    const { key, record } = entry;
-    const removed = await this.#parts.store.commit([
-      { type: 'remove', key, expected: record.version },
-    ]);
+    const hash = String(entry.key.at(-1));
+    const [record, index] = keyChanges(hash, infoOf(entry), 'remove') as [StoreChange, StoreChange];
+    const expected = entry.record.version;
+    const removed = await this.#parts.store.commit([{ ...record, expected }, index]);
     await this.#parts.store.flushed();
     return removed;
   }
@@ -153,17 +207,8 @@ export class ApiKeys {
 
   async #count(): Promise<number> {
     let count = 0;
-    for await (const page of this.#pages()) count += page.length;
+    for await (const _entry of scanWithPauses(this.#parts.store, { prefix: ALL })) count += 1;
     return count;
-  }
-
-  async *#pages(): AsyncGenerator<StoreEntry[]> {
-    let page = this.#page();
-    for (let last = page.at(-1); last; last = page.at(-1)) {
-      yield page;
-      await setImmediate();
-      page = this.#page(last);
-    }
   }
 
   #remember(bearer: string, known: KnownKey): KeyHolder {
@@ -174,11 +219,10 @@ export class ApiKeys {
     this.#known.set(bearer, known);
     return known.holder;
   }
+}
 
-  #page(last?: StoreEntry): StoreEntry[] {
-    const after = last ? { after: last.key } : {};
-    return this.#parts.store.page({ prefix: ['key'], limit: PAGE, ...after });
-  }
+function infoOf({ record }: StoreEntry): KeyInfo {
+  return decodeRecord<KeyInfo>(record.value);
 }
 
 export function isOwner(text: string): boolean {

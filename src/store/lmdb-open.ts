@@ -9,6 +9,17 @@ import { limits } from '../limits/index.js';
 import { assertReadable, FORMAT_RECORD } from './data-format.js';
 import { assertIntact } from './lmdb-file.js';
 
+/** Another process has claimed the file. */
+export class DataFolderInUseError extends Error {
+  readonly code = 'DATA_FOLDER_IN_USE';
+
+  constructor(folder: string) {
+    super(
+      `the data folder ${folder} is in use by another process: stop that one, or set another data folder`,
+    );
+  }
+}
+
 export type Release = () => Promise<void>;
 export type Database = RootDatabase<Uint8Array, Buffer>;
 
@@ -119,9 +130,7 @@ export function claim(folder: string, name: string): Release {
   const reader = db?.transactionSync(() => soleReader(db));
   if (!db || !reader) {
     void db?.close();
-    throw new Error(
-      `the data folder ${folder} is in use by another process: stop that one, or set another data folder`,
-    );
+    throw new DataFolderInUseError(folder);
   }
   claimedPaths.add(path);
   return async () => {

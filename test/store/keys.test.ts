@@ -14,7 +14,13 @@ import type { ApiKeySetting } from '../../src/settings/config.js';
 import { ApiKeys, isOwner, keyOwner } from '../../src/store/keys.js';
 import { LmdbStore } from '../../src/store/lmdb-store.js';
 import { MemoryStore } from '../../src/store/memory-store.js';
-import type { Store } from '../../src/store/store.js';
+import type {
+  Store,
+  StoredRecord,
+  StoreEntry,
+  StoreKey,
+  StoreRange,
+} from '../../src/store/store.js';
 
 function openKeys(store: Store = new MemoryStore(), settings: ApiKeySetting[] = []): ApiKeys {
   return new ApiKeys({ store, clock: systemClock, newBytes: randomBytes, settings });
@@ -181,3 +187,57 @@ async function elsewhere(folder: string, call: string): Promise<string> {
   await once(child, 'close');
   return output;
 }
+
+/** Counts the records that it hands out. */
+class CountingStore extends MemoryStore {
+  reads = 0;
+
+  override get(key: StoreKey): StoredRecord | null {
+    this.reads += 1;
+    return super.get(key);
+  }
+
+  override page(range: StoreRange): StoreEntry[] {
+    const entries = super.page(range);
+    this.reads += entries.length;
+    return entries;
+  }
+}
+
+t.test('the keys of one user cost no look at those of others', async (t) => {
+  const store = new CountingStore();
+  const keys = openKeys(store);
+  const mine: string[] = [];
+  for (let i = 0; i < 300; i++) await keys.create(`user-${i}`);
+  for (let i = 0; i < 3; i++) mine.push((await keys.create('alice')).keyId);
+  await keys.listOf('bob');
+  store.reads = 0;
+  const listed = await keys.listOf('alice');
+  t.strictSame(new Set(listed.map(({ keyId }) => keyId)), new Set(mine));
+  t.ok(store.reads <= 2 * mine.length, `${store.reads} reads for ${mine.length} keys`);
+  await keys.revoke(mine[0] ?? '');
+  t.equal((await keys.listOf('alice')).length, 2, 'a revoked key is gone from the index too');
+  t.strictSame(store.page({ prefix: ['key-by-user', 'alice'], limit: 10 }).length, 2);
+  t.strictSame(await keys.listOf('alic'), [], 'the start of a name is another name');
+});
+
+t.test('keys of an earlier version come into the index at the first look', async (t) => {
+  const store = new CountingStore();
+  const before = openKeys(store);
+  for (let i = 0; i < 250; i++) await before.create(`user-${i % 5}`);
+  const index = store.page({ prefix: ['key-by-user'], limit: 1_000 });
+  await store.commit(index.slice(0, 200).map(({ key }) => ({ type: 'remove', key })));
+  await store.commit(index.slice(200).map(({ key }) => ({ type: 'remove', key })));
+  await store.commit([{ type: 'remove', key: ['key-index'] }]);
+  const keys = openKeys(store);
+  t.equal((await keys.listOf('user-3')).length, 50);
+  const made = store.page({ prefix: ['key-by-user'], limit: 1_000 });
+  t.strictSame(
+    made.map(({ key }) => key),
+    index.map(({ key }) => key),
+  );
+  const again = openKeys(store);
+  store.reads = 0;
+  await again.listOf('user-3');
+  t.ok(store.reads <= 101, `${store.reads} reads once they are in it`);
+});

@@ -73,7 +73,7 @@ t.test('a folder in use is refused, by this process and by others, until it is f
 
   const holder = hold(t, folder, 'hold');
   t.equal(await said(holder.lines), 'open');
-  t.throws(() => LmdbStore.open({ folder }), /in use by another process/);
+  t.throws(() => LmdbStore.open({ folder }), { code: 'DATA_FOLDER_IN_USE' });
   holder.child.kill('SIGKILL');
   await once(holder.child, 'exit');
   const back = LmdbStore.open({ folder });

@@ -27,6 +27,8 @@ export interface Users {
   list(): Promise<ReadonlyMap<string, number>>;
   /** @throws ApiError `userNotFound`. */
   assertKnown(user: string): Promise<void>;
+  /** @throws ApiError as above. */
+  countKeys(user: string): Promise<number>;
   policyOf(user: string): AccountPolicy;
   /** @throws ApiError as above. */
   change(user: string, change: UserChange): Promise<void>;
@@ -93,8 +95,7 @@ async function list(parts: AdminUserParts, query: string): Promise<object> {
 }
 
 async function shown(parts: AdminUserParts, user: string): Promise<WireUser> {
-  await parts.users.assertKnown(user);
-  return await userJson(parts, user, (await parts.users.list()).get(user) ?? 0);
+  return await userJson(parts, user, await parts.users.countKeys(user));
 }
 
 async function usage({ users, accounts, clock }: AdminUserParts, user: string, query: string) {

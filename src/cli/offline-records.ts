@@ -1,12 +1,12 @@
 /**
- * Owns the look at the records while a service may have them open.
- * It must never claim them, nor write.
+ * Owns read access to the records for a process that is not the service, whether or not the service runs.
+ * It must never claim the records, nor write.
  */
 import type { Config } from '../settings/config.js';
 import { LmdbStore } from '../store/lmdb-store.js';
 import type { Store } from '../store/store.js';
 
-export async function readingRecords<Result>(
+export async function withOfflineRecords<Result>(
   config: Config,
   act: (store: Store) => Result,
 ): Promise<Result> {
