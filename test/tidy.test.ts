@@ -69,7 +69,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'src/pool': ['src/plugin', 'src/rules/prompt'],
   'src/store': ['src/rules/account-policy'],
   'src/settings': ['src/rules/account-policy', 'src/rules/account-change'],
-  'src/weights': ['src/store/synced'],
+  'src/weights': ['src/store/durable'],
   'src/telemetry': [],
   // Types only: what a constraint and a vocabulary are.
   'src/rules': ['src/protocol', 'src/plugin/contract'],

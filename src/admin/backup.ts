@@ -2,27 +2,16 @@
  * Owns the copy of a data folder while the service runs, and the way back from it.
  * It must never change what it copies, nor leave half a copy that could be taken for a whole one.
  */
-import { constants, existsSync } from 'node:fs';
-import {
-  chmod,
-  copyFile,
-  link,
-  mkdir,
-  open,
-  readdir,
-  readFile,
-  rename,
-  rm,
-  rmdir,
-} from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { chmod, link, mkdir, open, readdir, readFile, rename, rm, rmdir } from 'node:fs/promises';
 import { join, relative, resolve } from 'node:path';
 import { allFiles, sourceBlob, textBlob } from '../files/records.js';
 import { limits } from '../limits/index.js';
 import type { Config } from '../settings/config.js';
 import { assertReadable, DATA_FORMAT } from '../store/data-format.js';
+import { copyDurably, synced, writeDurably } from '../store/durable.js';
 import { copyDatabase, RESTORING } from '../store/lmdb-open.js';
 import { LmdbStore } from '../store/lmdb-store.js';
-import { synced } from '../store/synced.js';
 
 /** Written last: what has none is no whole backup. */
 const MANIFEST = 'backup.json';
@@ -54,7 +43,7 @@ export async function backUp({ dataDir }: Config, target: string): Promise<Backu
   try {
     await chmod(folder, PRIVATE.folder);
     const note = await copyAll(dataDir, folder);
-    await writeFlushed(join(folder, MANIFEST), JSON.stringify({ format: DATA_FORMAT, ...note }));
+    await writeDurably(join(folder, MANIFEST), JSON.stringify({ format: DATA_FORMAT, ...note }));
     await rmdir(join(folder, UNFINISHED));
     await synced(folder);
     return note;
@@ -74,11 +63,10 @@ export async function restore({ dataDir }: Config, source: string): Promise<Back
   await claimEmpty(dataDir, RESTORING);
   try {
     await mkdir(join(part, FILES), { mode: PRIVATE.folder });
-    for (const name of databases) await copyFlushed(join(folder, name), join(part, name));
+    for (const name of databases) await copyDurably(join(folder, name), join(part, name));
     for (const name of await readdir(join(folder, FILES))) {
-      await copyFlushed(join(folder, FILES, name), join(part, FILES, name));
+      await copyDurably(join(folder, FILES, name), join(part, FILES, name));
     }
-    await synced(join(part, FILES));
     for (const name of [FILES, ...databases]) await rename(join(part, name), join(dataDir, name));
     await synced(dataDir);
     await rm(part, { recursive: true });
@@ -141,7 +129,7 @@ async function takeBlob(from: string, to: string): Promise<void> {
     // Deleted since it was listed.
     if (code === 'ENOENT' && !existsSync(from)) return;
     if (!NO_LINKS.includes(code)) throw cause;
-    await copyFlushed(from, to);
+    await copyDurably(from, to);
   }
 }
 
@@ -161,22 +149,6 @@ async function missingBlobs(folder: string): Promise<string[]> {
     await rm(join(folder, 'records.mdb-lock'), { force: true });
   }
   return missing;
-}
-
-async function copyFlushed(from: string, to: string): Promise<void> {
-  await copyFile(from, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
-  await chmod(to, PRIVATE.file);
-  await synced(to);
-}
-
-async function writeFlushed(path: string, text: string): Promise<void> {
-  const file = await open(path, 'wx', PRIVATE.file);
-  try {
-    await file.writeFile(text);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
 }
 
 // ------------------------------------------------------------------ folders

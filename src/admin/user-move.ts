@@ -9,7 +9,7 @@
  */
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream, existsSync } from 'node:fs';
-import { copyFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { pipeline } from 'node:stream/promises';
@@ -18,8 +18,8 @@ import { limits } from '../limits/index.js';
 import type { AccountStateName } from '../rules/account-policy.js';
 import type { Config } from '../settings/config.js';
 import { assertReadable, DATA_FORMAT } from '../store/data-format.js';
+import { copyDurably, writeDurably } from '../store/durable.js';
 import { LmdbStore } from '../store/lmdb-store.js';
-import { synced } from '../store/synced.js';
 import { withSharedFile } from './open-accounts.js';
 import {
   blobsOf,
@@ -69,9 +69,8 @@ export async function pack(config: Config, user: string, target: string): Promis
       await placeBlob(join(config.dataDir, FILES, name), packed);
       files[name] = await hashOf(packed);
     }
-    await synced(join(folder, FILES));
     const manifest = { format: DATA_FORMAT, user, state, records: count, sha256, files };
-    await writeWhole(join(folder, MANIFEST), JSON.stringify(manifest));
+    await writeDurably(join(folder, MANIFEST), JSON.stringify(manifest));
     return noteOf(manifest);
   } finally {
     await stores.close();
@@ -89,7 +88,6 @@ export async function unpack(config: Config, user: string, source: string): Prom
     for (const name of Object.keys(manifest.files)) {
       await placeBlob(join(folder, FILES, name), join(config.dataDir, FILES, name));
     }
-    await synced(join(config.dataDir, FILES));
     for await (const record of readRecords(folder)) {
       await putRecord(stores, user, record, config.limits.cacheKeepMs);
     }
@@ -151,7 +149,7 @@ async function suspend(config: Config, user: string, folder: string): Promise<Ac
   const file = join(folder, 'state.json');
   if (!existsSync(file)) {
     const state = await withSharedFile(config, ({ grants }) => grants.of(user).state);
-    await writeWhole(file, JSON.stringify(state));
+    await writeDurably(file, JSON.stringify(state));
   }
   await setState(config, user, 'suspended');
   return JSON.parse(await readFile(file, 'utf8')) as AccountStateName;
@@ -265,17 +263,9 @@ async function readManifest(folder: string, user: string): Promise<Manifest> {
   throw new Error(`${folder} is the bundle of ${manifest.user}, not of ${user}`);
 }
 
-/** The blob appears under its name only when all of it is on disk; the name itself is durable after `synced` of the folder. */
+/** A run that was cut off may have copied it already. */
 async function placeBlob(from: string, to: string): Promise<void> {
-  if (existsSync(to)) return;
-  await copyFile(from, `${to}.part`);
-  await synced(`${to}.part`);
-  await rename(`${to}.part`, to);
-}
-
-async function writeWhole(path: string, text: string): Promise<void> {
-  await writeFile(`${path}.part`, text, { mode: PRIVATE.file, flush: true });
-  await rename(`${path}.part`, path);
+  if (!existsSync(to)) await copyDurably(from, to);
 }
 
 function noteOf({ records, files }: Manifest): MoveNote {

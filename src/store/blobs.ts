@@ -1,18 +1,16 @@
 /**
  * Owns the bytes of files on the disk: a private folder, generated names, whole blobs or none.
- * It must never make a path of anything a client sent, nor call a blob kept that a power cut could take.
+ * It must never build a path from what a client sent, nor acknowledge a blob that a power cut could take.
  */
 import { constants } from 'node:fs';
-import { chmod, type FileHandle, link, mkdir, open, opendir, rename, rm } from 'node:fs/promises';
+import { chmod, type FileHandle, link, mkdir, open, opendir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ApiError } from '../errors.js';
 import { limits } from '../limits/index.js';
 import { ContentSample, sameContent } from './content-sample.js';
-import { synced } from './synced.js';
+import { named, PART, settled } from './durable.js';
 
 const NAME = /^[a-z0-9]{1,64}(\.[a-z]{1,16})?$/;
-/** What is not whole yet. */
-const PART = '.part';
 const PRIVATE = { folder: 0o700, file: 0o600 };
 
 export interface KeptBlob {
@@ -44,18 +42,15 @@ export class Blobs {
     const path = this.partPath(name);
     const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
     const handle = await onDisk(() => open(path, flags, PRIVATE.file));
-    return new BlobWriter(handle, path, () => this.#settle(name));
+    return new BlobWriter(handle, path, () => named(path, this.path(name)));
   }
 
-  /** Makes what somebody wrote at the blob's `partPath` the blob. @throws ApiError `unavailable`. */
+  /** Makes the file at `partPath` the blob. @throws ApiError `unavailable`. */
   async adopt(name: string): Promise<void> {
-    await onDisk(async () => {
-      await synced(this.partPath(name), constants.O_RDONLY | constants.O_NOFOLLOW);
-      await this.#settle(name);
-    });
+    await onDisk(() => settled(this.partPath(name), this.path(name)));
   }
 
-  /** Two names for the same bytes, each removed for itself. @returns false where there is no blob `from`. */
+  /** Gives the bytes a second name; each name is removed separately. @returns false where there is no blob `from`. */
   async share(from: string, to: string): Promise<boolean> {
     return await onDisk(async () => {
       await rm(this.partPath(to), { force: true });
@@ -65,12 +60,13 @@ export class Blobs {
         if (codeOf(cause) === 'ENOENT') return false;
         throw cause;
       }
-      await this.#settle(to);
+      // The bytes are on the disk already, under the other name.
+      await named(this.partPath(to), this.path(to));
       return true;
     });
   }
 
-  /** Byte by byte. False where one of the two is not there. @throws the signal's reason. */
+  /** Compares byte by byte. False where one of the two is not there. @throws the signal's reason. */
   async same(one: string, other: string, signal: AbortSignal): Promise<boolean> {
     return await sameContent(this.path(one), this.path(other), signal);
   }
@@ -90,7 +86,7 @@ export class Blobs {
     return await open(this.path(name), constants.O_RDONLY | constants.O_NOFOLLOW);
   }
 
-  /** The blob and what was written of it; nothing happens when there is none. */
+  /** Removes the blob and its part file, where they exist. */
   async remove(name: string): Promise<void> {
     await rm(this.partPath(name), { force: true });
     await rm(this.path(name), { force: true });
@@ -98,12 +94,6 @@ export class Blobs {
 
   async *names(): AsyncGenerator<string> {
     for await (const { name } of await opendir(this.#folder)) yield name;
-  }
-
-  async #settle(name: string): Promise<void> {
-    await rename(this.partPath(name), this.path(name));
-    // Until the folder is on disk too, a power cut could take the name away.
-    await synced(this.#folder);
   }
 }
 
@@ -113,7 +103,7 @@ export class BlobWriter {
   #gathered: Buffer[] = [];
   #gatheredBytes = 0;
   #bytes = 0;
-  /** The one before: while it is on its way, the next is gathered. Whoever waits for it hears its failure. */
+  /** The last write: while it runs, the next pieces are gathered. It rejects for whoever waits for it. */
   #writing: Promise<void> = Promise.resolve();
   #open = true;
 
@@ -127,7 +117,7 @@ export class BlobWriter {
     return this.#bytes;
   }
 
-  /** Pull is the back-pressure: one call at a time. @throws ApiError `unavailable`. */
+  /** One call at a time: a caller that waits is the back-pressure. @throws ApiError `unavailable`. */
   async write(piece: Buffer): Promise<void> {
     this.#bytes += piece.length;
     this.#gathered.push(piece);
@@ -193,7 +183,7 @@ export class BlobWriter {
   }
 }
 
-/** What a disk says that takes nothing now, and may later. */
+/** Error codes of a disk that refuses a write now and may take it later. */
 const PASSING = ['ENOSPC', 'EDQUOT', 'EIO', 'EMFILE', 'ENFILE', 'EROFS', 'ENOMEM'];
 
 async function onDisk<Result>(act: () => Promise<Result>): Promise<Result> {

@@ -2,12 +2,12 @@
  * Owns getting a model's weights: the file that is there, else each source in order, always checked before it is used.
  * It must never hand out a file whose size or SHA-256 is not the one that was asked for.
  */
-import { mkdir, rename, rm, statfs } from 'node:fs/promises';
+import { mkdir, rm, statfs } from 'node:fs/promises';
 import { dirname, isAbsolute, join } from 'node:path';
 import { systemClock } from '../clock.js';
 import { limits } from '../limits/index.js';
 import type { WeightsConfig } from '../settings/types.js';
-import { synced } from '../store/synced.js';
+import { settled } from '../store/durable.js';
 import { inspectWeights, noteGood, verifyFile } from './checksum.js';
 import { download } from './download.js';
 import { holdLock } from './lock.js';
@@ -106,8 +106,7 @@ async function adopt(fetched: string, { path, spec, progress }: SourceContext): 
     await rm(fetched, { force: true });
     throw new Error(`what came is not the file asked for: ${wrong}`);
   }
-  await synced(fetched);
-  await rename(fetched, path);
+  await settled(fetched, path);
   await noteGood(path, spec);
 }
 
