@@ -1,6 +1,9 @@
 /**
- * Owns every bound of the service, each number once; that they fit each other is asserted at load.
+ * Owns every bound of the service, each number once; `relations.ts` asserts at load that they fit each other.
  * No other file but its parts may hold a bound on a queue, a body, a list or a wait.
+ *
+ * Topics, in this order: HTTP, lists, chat, context caches, token counting, files, extraction, queue of chats, engine
+ * processes, local engine, upstreams, content review, actors, accounts, keys, admin, weights, store, telemetry.
  */
 
 import { extractionLimits } from './extraction.js';
@@ -12,47 +15,50 @@ const KIB = 1024;
 const MIB = 1024 * KIB;
 
 export const limits = {
-  // HTTP edge
+  // -------------------------------------------------------------------- HTTP
   bodyBytesMax: 8 * MIB,
   headerBytesMax: 16 * KIB,
   headerCountMax: 64,
   jsonDepthMax: 64,
   /** Arrays, objects and scalars of one body. A chat of 4 096 messages with calls and parts has half of them. */
   jsonValuesMax: 65_536,
-  /** Events gathered for one write; one write is all that waits for a slow reader before its generation pauses. */
+  /** Events collected for one write. The generation pauses while one write waits for a slow reader. */
   streamBacklogBytesMax: 16 * KIB,
-  /** A writer that ignores back-pressure beyond this loses its connection. */
+  /** A stream with more unsent bytes than this loses its connection. */
   streamBacklogBytesHardMax: MIB,
-  /** Body bytes taken in before anybody asked for the body; then the socket is paused. */
+  /** Body bytes received before the handler reads the body; then the socket is paused. */
   bodyAheadBytesMax: 64 * KIB,
-  /** Bodies of all requests together, until each is whole and read. */
+  /** Bodies of all requests that are not complete or not parsed yet. */
   bodyBytesHeldMax: 256 * MIB,
-  /** When to come back while others' bodies take that room. */
+  /** Retry-after while other bodies take that room. */
   bodyRetryMs: 1_000,
-  /** An answered request may send this much more body and keep its connection. */
+  /** A request that is answered early may send this much more body and keep its connection. */
   bodyDiscardBytesMax: MIB,
-  /** How long a refused sender of a large body may go on, so that it gets to read its answer. */
+  /** How long a refused request may go on sending its body, so that its client reads the answer. */
   lingerMsMax: 5_000,
-  /** How long a closing server waits for the answers that are under way. */
+  /** How long a closing server waits for running requests. */
   drainMsMax: 10_000,
-  /** How long the handlers of stopped requests may take to note what was used. */
+  /** How long the handlers of stopped requests may take to record usage. */
   drainStopMsMax: 2_000,
-  /** When to come back to a service that stops: another one is there by then, or this one again. */
+  /** Retry-after of a service that stops: by then another one, or this one, is running. */
   drainRetryMs: 2_000,
-  /** A stream that was silent this long gets an empty-delta chunk, before proxies cut it at 60 s. */
+  /** A stream that is silent this long gets a chunk with an empty delta, before proxies close it at 60 s. */
   keepAliveMs: 15_000,
 
-  /** Figures that cost a look at the disk are this old at most. */
-  figuresAgeMs: 10_000,
+  // ------------------------------------------------------------------- lists
+  pageLengthMax: 100,
+  pageLengthDefault: 20,
+  /** Messages and tools of one page of caches. A page ends early, but holds at least one cache. */
+  pageBytesMax: 16 * MIB,
 
-  // Chat
+  // -------------------------------------------------------------------- chat
   messagesMax: 4096,
   contentPartsMax: 1024,
   choicesMax: 5,
   stopCountMax: 5,
   stopBytesMax: 32,
   temperatureMax: 1,
-  /** Below this "very close to 0" the answer is deterministic and `n` must be 1. */
+  /** Below this a temperature counts as "very close to 0": the answer is deterministic and `n` must be 1. */
   temperatureGreedyMax: 0.01,
   penaltyMax: 2,
   toolsMax: 128,
@@ -66,144 +72,143 @@ export const limits = {
   cacheSaltLengthMax: 128,
   maxTokensDefault: 1024,
 
-  // Context caches
+  // ---------------------------------------------------------- context caches
   cacheTtlSMax: 3600,
   cacheTtlSDefault: 3600,
   cacheTokensMax: 131_072,
-  /** Expired and failed caches keep their record this long. */
+  /** Expired and failed caches keep their record this long; settings may change it. */
   cacheKeepMs: 24 * 60 * 60_000,
   cacheNameLengthMax: 256,
   cacheDescriptionLengthMax: 512,
   cacheMetadataMax: 16,
   cacheMetadataKeyLengthMax: 64,
   cacheMetadataValueLengthMax: 512,
-  /** Each owner's; settings may move them. */
+  /** Of one owner; settings may change both. */
   cachesPerOwnerMax: 20_000,
   /** Messages and tools of all caches of one owner, as stored. */
   cacheBytesPerOwnerMax: 1024 * MIB,
-  /** Tags that move with one creation. */
+  /** Tags that one creation may name. */
   cacheTagsMax: 32,
   tagNameLengthMax: 128,
   cacheIdLength: 20,
   cacheSweepMs: 1_000,
-  /** A snapshot whose bytes could not be freed is tried again after this long. */
+  /** Freeing a snapshot is retried after this long. */
   cacheForgetRetryMs: 60_000,
-  /** Prefills that run at the same time; the others wait. One more while a single owner has all of these. */
+  /** Prefills that run at the same time; the others wait. One more runs while a single owner has all of these. */
   prefillsRunningMax: 2,
-  /** Prefills that may wait, of all and of one owner; a further creation is `overloaded`. */
+  /** Prefills that may wait, of all owners and of one; a further creation is `overloaded`. */
   prefillsWaitingMax: 1_000,
   prefillsWaitingOwnerMax: 500,
-  /** How long one may take, beside chats on a slow machine: this, and so much more for each token. */
+  /** How long one prefill may take beside chats on a slow machine: the first, plus the second for each token. */
   prefillMsMin: 10 * 60_000,
   prefillMsPerToken: 100,
-  /** Who was told to stop gets this long before others take his place. */
+  /** How long a prefill that is told to stop keeps its place. */
   prefillStopMsMax: 10_000,
-  /** A prefill whose engine ended under it is begun this often; it may be what the engine ends of. */
+  /** Attempts of a prefill whose engine crashed: the prefill itself may be the cause. */
   prefillAttemptsMax: 3,
-  /** Between two attempts, doubled up to the second. */
+  /** Delay between two attempts, doubled up to the second bound. */
   prefillRetryMs: 500,
   prefillRetryMsMax: 10_000,
-  pageLengthMax: 100,
-  pageLengthDefault: 20,
-  /** Messages and tools of one page of caches; a page ends early, but never before its first cache. */
-  pageBytesMax: 16 * MIB,
 
-  // Token counting
-  /** A piece of text longer than this (UTF-16 units) goes to the encoder that is not quadratic. */
+  // ---------------------------------------------------------- token counting
+  /** A longer piece of text (UTF-16 units) goes to the encoder that is not quadratic. */
   pieceLengthMax: 256,
-  /** Text without a safe place to cut, handed to the WASM encoder in one call (UTF-16 units). */
+  /** Longest text for one call of the WASM encoder, where it has no safe place to cut (UTF-16 units). */
   encodeChunkLengthMax: 64 * KIB,
   tokenMemoryBytesMax: 64 * MIB,
   tokenizeQueueMax: 1024,
-  /** A long text holds its thread this long, then short ones have their turn. */
+  /** A long text holds its thread this long, then short texts have their turn. */
   encodeStepMs: 20,
-  /** Tasks a thread may have begun; the long ones among them are fewer, so that short ones get in. */
+  /** Tasks that a thread may have started, and how many of them may be long: short ones must get in. */
   encodeTasksPerThread: 8,
   encodeLongTasksMax: 2,
-  /** A thread is ended that goes on with one step for this long, or has more on its JavaScript heap. */
+  /** A thread is ended when one step takes this long, or its JavaScript heap grows beyond the second bound. */
   encodeStuckMsMax: 30_000,
   encodeHeapBytesMax: 1024 * MIB,
-  /** UTF-16 units of all long texts that wait or run; one more is `overloaded`. */
+  /** UTF-16 units of all long texts that wait or run; a text beyond is `overloaded`. */
   encodeLongLengthMax: 64 * MIB,
-  /** Texts of different requests that are encoded in one task; larger ones (UTF-16 units) go alone, beside each other. */
+  /** Texts of different requests that are encoded in one task. Longer texts (UTF-16 units) get a task of their own. */
   encodeTaskTextsMax: 256,
   encodeTaskLengthMax: 16 * KIB,
-  /** Orders of roles of which is remembered what a template writes around the contents. */
+  /** Sequences of roles for which the text that a template writes around the contents is remembered. */
   promptShapesMax: 512,
   /** A longer conversation is rendered by the template each time. */
   promptShapeMessagesMax: 128,
 
-  // Files
-  /** Each user's; settings may lower them. */
+  // ------------------------------------------------------------------- files
+  /** Of one user; settings may lower it. */
   filesPerOwnerMax: 1_000,
   fileBytesMax: 100 * MIB,
   fileBytesPerOwnerMax: 10 * 1024 * MIB,
   filenameBytesMax: 4 * KIB,
   fileIdLength: 20,
-  /** What a form may have beside its file: boundaries, headers of its parts, other fields. */
+  /** What a form may have besides its file: boundaries, headers of its parts, other fields. */
   uploadFormBytesMax: 64 * KIB,
   uploadPartsMax: 64,
-  /** Of a form's field; what is longer is cut, and so cannot be what is allowed. */
+  /** A field of a form is cut here; no allowed value is as long. */
   uploadFieldBytesMax: KIB,
-  /** The form's Content-Type: a boundary has at most 70 characters. */
+  /** Content-Type of the form: a boundary has at most 70 characters. */
   uploadTypeLengthMax: 256,
-  /** Uploads under way, of all and of one owner; one more is `overloaded`. */
+  /** Running uploads, of all owners and of one; one more is `overloaded`. */
   uploadsRunningMax: 256,
   uploadsRunningOwnerMax: 64,
-  /** When to come back while uploads or extractions take all places. */
+  /** Retry-after while uploads or extractions take all places. */
   uploadRetryMs: 1_000,
-  /** Gathered for one write to the disk. */
+  /** Bytes collected for one write to the disk. */
   uploadWriteBytes: 256 * KIB,
   /** Files that are compared with one that may have the same bytes. */
   contentComparedMax: 16,
-  /** A text waits this long for its extraction, which may stand in a queue: less than the ten minutes of both SDKs. */
+  /** How long a request for a text waits for its extraction: less than the ten minutes of both SDKs. */
   contentWaitMsMax: 9 * 60_000,
-  /** Of an extracted text, read and sent at once. */
+  /** Bytes of an extracted text that are read and sent at once. */
   contentReadBytes: 256 * KIB,
 
+  // -------------------------------------------------------------- extraction
   ...extractionLimits,
 
-  // Chats that wait for one model
+  // ---------------------------------------------------------- queue of chats
+  /** Chats that may wait for one model; settings may change it. */
   inferQueueMax: 2_048,
-  /** Tokens to evaluate and to generate, of all. It bounds their prompts' memory, too. */
+  /** Tokens that all waiting chats have to evaluate and to generate. This bounds the memory of their prompts, too. */
   queueWorkMax: 8 * 1024 * 1024,
-  /** Part of both that one owner may have. */
+  /** Share of both that one owner may have. */
   queueOwnerShareMax: 0.5,
-  /** Bounds of the guess when there will be room. */
+  /** Bounds of the estimated retry-after. */
   queueRetryMsMin: 1_000,
   queueRetryMsMax: 10 * 60_000,
 
-  /** Streams of all models of an engine process; the models' own places are fewer. */
+  // -------------------------------------------------------- engine processes
+  /** Streams of all models of an engine process; their slots are fewer. */
   engineStreamsMax: 4_096,
-  /** Pieces one generation may run ahead of its reader. */
+  /** Pieces that one generation may run ahead of its reader. */
   creditPieces: 32,
   frameBytesMax: 32 * MIB,
   /** Messages of one turn share a frame up to this size. */
   frameBytesUsual: MIB,
-  /** How often an inference process is asked for an answer, and how often in vain before it is ended. */
+  /** How often an inference process is pinged, and how many unanswered pings end it. */
   hostPingMs: 5_000,
   hostPingsMax: 6,
   hostRestartDelayMs: 100,
-  /** From the closing of its pipe to its end. */
-  hostLeaveMsMax: 2_000,
-  /** An inference process that is open for so long gets another that stands by. */
-  hostStandByDelayMs: 2_000,
   hostRestartDelayMsMax: 5_000,
+  /** How long a process may take to end after its pipe is closed. */
+  hostLeaveMsMax: 2_000,
+  /** An inference process that runs this long gets another one as a stand-by. */
+  hostStandByDelayMs: 2_000,
 
-  // Local engine
+  // ------------------------------------------------------------ local engine
   /** Generations that may wait for a sequence; one more is `overloaded`. */
   engineQueueMax: 256,
-  /** Tokens a choice may be ahead of what its reader has taken. */
+  /** Tokens that a choice may run ahead of its reader. */
   runAheadTokens: 4,
-  /** A chunk is the time to a cancel, and the gap a prefill makes in the streams beside it. */
+  /** Tokens that a prefill evaluates at once. A cancel waits for them, and so do streams beside the prefill. */
   prefillChunkTokens: 64,
-  /** Part of the time a prefill may take while others stream. */
+  /** Share of the time that a prefill may take while others stream. */
   prefillShareMax: 0.3,
-  /** A piece of a snapshot that is hashed at once. */
+  /** Bytes of a snapshot that are hashed at once. */
   snapshotHashBytes: MIB,
-  /** Pieces hashed at the same time; the addon evaluates on the same four threads. */
+  /** Pieces that are hashed at the same time; the addon evaluates on the same four threads. */
   snapshotHashParallel: 2,
-  /** Snapshots whose headers are read at the same time at start. */
+  /** Snapshots whose headers are read at the same time at the start. */
   snapshotOpenFilesMax: 16,
   /** A shorter common prefix is not worth copying from another sequence. */
   prefixCopyTokensMin: 32,
@@ -211,76 +216,82 @@ export const limits = {
   sharedWindowTokensMax: 16_384,
   grammarRulesMax: 16_384,
   grammarLengthMax: 256 * KIB,
-  /** Longest `maxLength` and `maxItems` a grammar can count. */
+  /** Largest `maxLength` and `maxItems` that a grammar can count. */
   grammarRepeatMax: 65_536,
-  /** Ways to read the same text that a grammar may have to follow at once. */
+  /** Alternatives that a grammar may have to follow at the same time. */
   grammarWaysMax: 256,
 
+  // --------------------------------------------------------------- upstreams
   ...upstreamLimits,
 
-  /** Of lines that nobody reads; more are lost, and counted. */
-  logBufferBytesMax: 4 * MIB,
+  // ---------------------------------------------------------- content review
+  ...reviewLimits,
 
-  // Actors
+  // ------------------------------------------------------------------ actors
   mailboxLengthMax: 1024,
   actorIdleMs: 60_000,
   actorsActiveMax: 10_000,
+  /** State that a crash may lose is written to the disk after this long. */
+  actorSaveMs: 1_000,
+
+  // ---------------------------------------------------------------- accounts
   accountConcurrencyDefault: 1024,
-  /** What a limit of an account may be set to: requests, tokens. */
+  /** Largest values that an account's limits of requests and of tokens may be set to. */
   accountCountMax: 1_000_000,
   accountTokensMax: 10 ** 14,
-  /** Models that are named as open to an account. */
+  /** Models that an account's list of open models may name. */
   accountModelsMax: 1_000,
-  /** A body of the admin API. */
-  adminBodyBytesMax: 256 * KIB,
-  adminKeyLengthMin: 16,
-  /** Newest tags of a user that are looked through for those of its caches. */
-  adminTagsMax: 1_000,
   /** Tokens of all live caches of one account. */
   accountCachedTokensDefault: 1_048_576,
-
-  /** State that may be lost in a crash is on its way to the disk after this long. */
-  actorSaveMs: 1_000,
-  /** When to come back after too many requests at once: a guess by how long places are held, within these. */
+  /** Bounds of the retry-after for too many requests at once, which is estimated from their usual duration. */
   concurrencyRetryMs: 1_000,
   concurrencyRetryMsMax: 60_000,
   /** Days of usage an account record keeps. */
   usageDaysMax: 62,
-  ...reviewLimits,
-
-  /** Between two looks at a user who is moved: nothing of his may change. */
-  moveQuietMs: 2_000,
-  moveWaitMsMax: 60_000,
-
-  // Quotas
-  /** Owners whose sums are in memory; others are counted again when they come back. */
+  /** Owners whose totals are kept in memory; the totals of others are counted again when they are needed. */
   quotaOwnersMax: 10_000,
-  /** An owner who deletes while he is counted is counted again this often. */
+  /** How often a count is repeated when its owner deletes something meanwhile. */
   quotaCountsMax: 3,
 
-  // Keys
+  // -------------------------------------------------------------------- keys
   keyBytesMax: 512,
   ownerLengthMax: 64,
-  /** Bearer values whose hash is remembered. */
+  /** Keys whose hash is remembered. */
   keyMemoryMax: 10_000,
   keysMax: 100_000,
 
+  // ------------------------------------------------------------------- admin
+  adminBodyBytesMax: 256 * KIB,
+  adminKeyLengthMin: 16,
+  /** Newest tags of a user that are searched for those of the user's caches. */
+  adminTagsMax: 1_000,
+  /** A user is moved once their records stay the same for the first time; the second is how long that may take. */
+  moveQuietMs: 2_000,
+  moveWaitMsMax: 60_000,
+  /** Attempts of a backup to copy the records, when files are deleted meanwhile. */
+  backupAttemptsMax: 10,
+
+  // ----------------------------------------------------------------- weights
   ...weightsLimits,
 
-  // Store
-  /** Encoded. LMDB takes 1 978 with pages of 4 KiB; one byte is kept for the ends of ranges. */
+  // ------------------------------------------------------------------- store
+  /** Of an encoded key. LMDB takes 1 978 with pages of 4 KiB; one byte is reserved for the ends of ranges. */
   storeKeyBytesMax: 1_977,
   storePageMax: 1_000,
-  /** Addresses for the database from its start, and what its records may take: free pages lie between them. */
+  /** Address space of the database, and what its records may take: free pages need the difference. */
   storeMapBytes: 128 * 1_024 * MIB,
   recordsBytesMax: 96 * 1_024 * MIB,
   storeChangesMax: 256,
-  /** When to come back after the disk did not take a write. */
+  /** Retry-after when the disk does not take a write. */
   storeRetryMs: 5_000,
-  /** A backup begins its records anew this often, when files were deleted under it. */
-  backupAttemptsMax: 10,
-  /** Nesting of a value that is hashed or stored: a body's depth and what a record puts around it. */
+  /** Nesting of a value that is hashed or stored: that of a body, and the record around it. */
   recordDepthMax: 128,
+
+  // --------------------------------------------------------------- telemetry
+  /** Highest age of figures that are read from the disk. */
+  figuresAgeMs: 10_000,
+  /** Log lines that wait for their reader; more are dropped and counted. */
+  logBufferBytesMax: 4 * MIB,
 } as const;
 
 export const modelWindows = { '8k': 8_192, '32k': 32_768, '128k': 131_072 } as const;

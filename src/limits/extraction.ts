@@ -1,6 +1,6 @@
 /**
- * Owns the bounds of reading documents: of one document, of those that wait, of the processes that read.
- * It must never be imported but by the limits it is part of.
+ * Owns the bounds of reading documents: of one document, of the queue, and of the processes that read.
+ * It must be used through `limits` alone, where its relations are asserted.
  */
 
 const MIB = 1024 * 1024;
@@ -18,21 +18,21 @@ export const extractionLimits = {
   extractionUnpackRatioMax: 100,
   extractionEntriesMax: 10_000,
   extractionNestingMax: 256,
-  /** Documents that wait or are read, of all and of one owner; an upload beyond is `overloaded`. */
+  /** Documents that wait or are being read, of all owners and of one; an upload beyond is `overloaded`. */
   extractionQueueMax: 1_000,
   extractionQueueOwnerMax: 100,
-  /** An extraction that found no room, or no disk, is tried again after this long, doubled up to the second. */
+  /** Delay before an extraction without room or disk is retried, doubled up to the second bound. */
   extractionRetryMs: 500,
   extractionRetryMsMax: 30_000,
-  /** Times that a reader may break without a verdict on the document; then that is the verdict. */
+  /** Attempts to read a document; after this many crashes of the reader it is refused. */
   extractionAttemptsMax: 5,
-  /** A process that reads documents and has none ends after this long. */
+  /** An idle reading process ends after this long. */
   extractionIdleMs: 60_000,
-  /** A process that reads documents and has not opened its plugins after this long is taken as broken. */
+  /** A reading process that has not opened its plugins after this long counts as broken. */
   extractionStartMsMax: 60_000,
-  /** How often the memory of a process that reads is looked at. */
+  /** How often the memory of a reading process is checked. */
   extractionMemoryPollMs: 50,
-  /** A process that holds more than this after a document ends: the next one has a right to the whole bound. */
+  /** A reading process that keeps more than this after a document ends, so that the next document has the whole bound. */
   extractionMemoryKeptBytesMax: 512 * MIB,
   /** UTF-16 units of the reason why a document is refused. */
   extractionReasonLengthMax: 500,

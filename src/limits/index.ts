@@ -1,5 +1,5 @@
 /**
- * Owns the door to the bounds: whoever takes one has had the relations between them checked.
+ * Owns the door to the bounds: the relations between them are checked before any of them is used.
  * It must hold no bound itself.
  */
 import { limits, modelWindows } from './bounds.js';

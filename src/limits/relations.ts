@@ -1,5 +1,5 @@
 /**
- * Owns what must hold between the bounds of the service, whoever changes one of them.
+ * Owns the relations that must hold between the bounds of the service.
  * It must hold no bound itself.
  */
 import assert from 'node:assert';
@@ -20,7 +20,10 @@ export function assertRelations(limits: Limits, windows: typeof modelWindows): v
   assert(limits.extractionQueueOwnerMax < limits.extractionQueueMax);
   assert(limits.extractionRetryMs <= limits.extractionRetryMsMax);
   assert(limits.extractionPageMsMax < limits.extractionMsMax);
-  assert(limits.extractionMsMax < limits.contentWaitMsMax, 'who asks for a text may see it made');
+  assert(
+    limits.extractionMsMax < limits.contentWaitMsMax,
+    'a request for a text must outlast the extraction',
+  );
   assert(limits.uploadsRunningOwnerMax < limits.uploadsRunningMax);
   assert(limits.filenameBytesMax < limits.uploadFormBytesMax);
   assert(

@@ -1,5 +1,5 @@
 /**
- * Owns the bounds of what is asked of other servers: how many, how long, how much they may say.
+ * Owns the bounds of requests to upstreams: how many, how long, and the size of their answers.
  * It must be used through `limits` alone, where its relations are asserted.
  */
 
@@ -7,11 +7,11 @@ const MIB = 2 ** 20;
 
 export const upstreamLimits = {
   upstreamsMax: 64,
-  /** Connections to one upstream, a request each. */
+  /** Connections to one upstream; each carries one request at a time. */
   upstreamConnectionsMax: 512,
-  /** Shorter than servers keep an idle connection (uvicorn 5 s, uWebSockets.js 10 s): who closes first must be us. */
+  /** Shorter than servers keep an idle connection (uvicorn 5 s, uWebSockets.js 10 s): this side must close first. */
   upstreamKeepAliveMs: 4_000,
-  /** Of a prefix, what may stay outside of an upstream's cache for its blocks' sake: so many tokens, or this part. */
+  /** Part of a prefix that an upstream may leave out of its cache, since it caches whole blocks: in tokens, or as a share. */
   upstreamUncachedTokensMax: 128,
   upstreamUncachedShareMax: 0.125,
   upstreamConnectMs: 5_000,
@@ -19,24 +19,24 @@ export const upstreamLimits = {
   upstreamFirstByteMs: 5 * 60_000,
   upstreamSilenceMs: 60_000,
   upstreamHealthMs: 5_000,
-  /** For the list of models, by which an upstream shows that it lives. */
+  /** For the list of models, which is the health check of an upstream. */
   upstreamLookMsMax: 5_000,
   /** From the last event of an answer to the end of its body. */
   upstreamEndMsMax: 1_000,
-  /** Tries of one request, on the same upstream or on others, all before its first byte. */
+  /** Attempts of one request, on one upstream or several, before the first byte of an answer. */
   upstreamAttemptsMax: 3,
   upstreamRetryMs: 100,
-  /** Whoever is told to come back later than this comes back himself. */
+  /** An upstream's longer retry-after is passed on to the client. */
   upstreamRetryMsMax: 2_000,
   /** One event of a stream; a whole tool call may be one. */
   upstreamEventBytesMax: MIB,
   /** UTF-16 units of the arguments of all tool calls of one answer. */
   upstreamCallsLengthMax: MIB,
   upstreamCallsMax: 128,
-  /** Special tokens that are looked for in a template. */
+  /** Special tokens that are searched for in a template. */
   upstreamSpecialsMax: 256,
-  /** Of an answer that is no stream: a refusal, a list of models, the ids of a text. */
+  /** Of an answer that is no stream: an error, a list of models, the ids of a text. */
   upstreamBodyBytesMax: 16 * MIB,
-  /** UTF-16 units of what an upstream says of a refusal. */
+  /** UTF-16 units of an upstream's error message. */
   upstreamReasonLengthMax: 500,
 } as const;

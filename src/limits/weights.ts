@@ -4,14 +4,14 @@
  */
 
 export const weightsLimits = {
-  /** A hub that cannot be reached must not hold up the next source. */
+  /** Short, so that a hub that cannot be reached does not delay the next source. */
   hubAnswerMsMax: 5_000,
   hubStallMsMax: 30_000,
   hubRedirectsMax: 5,
-  /** A connection that breaks is continued this often. */
+  /** Attempts to continue a download whose connection broke. */
   hubAttemptsMax: 5,
   wheelMsMax: 30 * 60_000,
-  /** The process that fetches says this often that it lives. */
+  /** The process that downloads refreshes its lock this often. */
   weightsLockBeatMs: 2_000,
   weightsLockStaleMs: 15_000,
   weightsLockPollMs: 250,
