@@ -26,7 +26,7 @@ async function run(argv: readonly string[]): Promise<void> {
 }
 
 function report(cause: unknown): number {
-  // Commander has printed its own line, or the help that was asked for.
+  // Commander has printed its own line, or the help.
   if (cause instanceof CommanderError) return cause.exitCode === 0 ? 0 : 2;
   const error = cause instanceof Error ? cause : new Error(String(cause));
   note(`preface: ${process.env.PREFACE_DEBUG ? error.stack : error.message}`);
@@ -49,7 +49,7 @@ function program(): Command {
   addCaches(root.command('caches').description('context caches, also while the service runs'));
   addFiles(root.command('files').description('files, also while the service runs'));
   addBackup(root);
-  command(root, 'doctor', 'check this machine and say what to do', settingNames)
+  command(root, 'doctor', 'check this machine and suggest what to do', settingNames)
     .option('--json', 'print the findings as JSON')
     .option('--prune', 'only remove what the packages bring for other platforms and Node versions')
     .action((flags: Flags) => (flags.prune ? pruneModules(flags) : doctor(flags)));
@@ -57,8 +57,11 @@ function program(): Command {
 }
 
 function addKeys(keys: Command): void {
-  command(keys, 'create', 'make a key and print it, for the only time', ['dataDir'])
-    .requiredOption('--user <name>', 'whose key it is; all keys of a user share what they own')
+  command(keys, 'create', 'make a key and print it, this once', ['dataDir'])
+    .requiredOption(
+      '--user <name>',
+      'owner of the key; all keys of a user share files, caches and tags',
+    )
     .action((flags: Flags) => createKey(flags));
   command(keys, 'list', 'show the stored keys', ['dataDir'])
     .option('--json', 'print JSON')
@@ -85,18 +88,18 @@ function addUsers(users: Command): void {
   one('add-balance', 'give an account tokens')
     .argument('<tokens>', `${balanceKind.allowed}`)
     .action((user: string, tokens: string, flags: Flags) => changeUser(user, flags, tokens));
-  addGrantFlags(one('set', 'change what an account is granted, at once')).action(
+  addGrantFlags(one('set', 'change the grants of an account, at once')).action(
     (user: string, flags: Flags) => changeUser(user, flags),
   );
 }
 
 function addModels(models: Command): void {
   const names: SettingName[] = ['modelsDir', 'engine'];
-  command(models, 'list', 'show the models and whether their weights are here', names)
+  command(models, 'list', 'show the models and the state of their weights', names)
     .option('--json', 'print JSON')
     .action((flags: Flags) => listModels(flags));
-  command(models, 'pull', 'get the weights that are missing', names)
-    .option('--force', 'get them again, whatever is there')
+  command(models, 'pull', 'download the weights that are missing', names)
+    .option('--force', 'download them again, even where they exist')
     .action((flags: Flags) => pullModels(flags));
 }
 
@@ -108,11 +111,11 @@ async function serve(flags: Flags): Promise<void> {
   onSignals((code) => {
     if (close === null) process.exit(code);
     close().then(() => process.exit(0), fail);
-    // Whoever asks a second time does not want to wait.
+    // A second signal ends the process at once.
     onSignals((second) => process.exit(second));
   });
   await pullWeights(config, false);
-  // Loaded only now: a machine that cannot load the addons can still run every other command.
+  // Imported here, so that every other command runs on machines where the addons do not load.
   const { serve: start } = await import('./main.js');
   if (config.apiKeys.length === 0) {
     const { makeFirstKey } = await import('./cli/key-commands.js');

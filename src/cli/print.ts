@@ -1,5 +1,5 @@
 /**
- * Owns how the command line writes: lines for people on one stream, results on the other, tables in both forms.
+ * Owns the output of the command line: results on standard output, notes on standard error, tables as text or JSON.
  * It must never know what it prints.
  */
 

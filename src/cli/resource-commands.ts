@@ -1,5 +1,5 @@
 /**
- * Owns the commands about what users keep in the service: files and context caches.
+ * Owns the commands about files and context caches.
  * It must load what opens the store only when a command runs: `--help` works on any machine.
  */
 import type { Command } from 'commander';
@@ -15,7 +15,7 @@ export function addFiles(files: Command): void {
       const { listedFiles } = await import('./file-commands.js');
       printRows(await listedFiles(configOf(flags), flags.user), flags, 'no files');
     });
-  command(files, 'show', 'print what is known of a file as JSON', ['dataDir'])
+  command(files, 'show', 'print the record of a file as JSON', ['dataDir'])
     .argument('<id>', 'as shown by `preface files list`')
     .action(async (id: string, flags: Flags) => {
       const { shownFile } = await import('./file-commands.js');
@@ -23,7 +23,7 @@ export function addFiles(files: Command): void {
     });
   command(files, 'extract', 'read a document without a service', ['extractors', 'ocrLanguages'])
     .argument('<path>', 'of the document')
-    .option('--json', 'print the JSON that the service would answer')
+    .option('--json', 'print the JSON that the service answers')
     .action(async (path: string, flags: Flags) => {
       const { extractedText } = await import('./file-commands.js');
       print(await extractedText(configOf(flags), path, Boolean(flags.json)));
@@ -40,8 +40,8 @@ export function addCaches(caches: Command): void {
     .action((id: string, flags: Flags) => showCache(id, flags));
   command(caches, 'rm', 'delete a cache', ['dataDir', 'host', 'port', 'apiKeys'])
     .argument('<id>', 'as shown by `preface caches list`')
-    .option('--key <key>', 'an API key of its user, needed while the service runs')
-    .option('--url <url>', 'the running service: http://127.0.0.1:8080/v1')
+    .option('--key <key>', 'API key of its user, needed while the service runs')
+    .option('--url <url>', 'base URL of the running service, like http://127.0.0.1:8080/v1')
     .action((id: string, flags: Flags) => removeCache(id, flags));
 }
 

@@ -1,6 +1,6 @@
 /**
- * Owns what is looked up on the machine for the figures: sizes of files, memory of processes.
- * It must never block, nor fail where something is not there: it counts as nothing.
+ * Owns the figures that are read from the machine: sizes of files, free disk space, memory of processes.
+ * It must never block, nor fail when something does not exist: that counts as 0.
  */
 import { readdir, readFile, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -20,7 +20,7 @@ export async function sizeBytes(path: string): Promise<number> {
   }
 }
 
-/** What this user may still write below a folder. */
+/** Bytes that this user may still write below a folder. */
 export async function freeBytes(folder: string): Promise<number> {
   try {
     const { bavail, bsize } = await statfs(folder);
@@ -30,7 +30,7 @@ export async function freeBytes(folder: string): Promise<number> {
   }
 }
 
-/** Where the system does not tell, a process has none. */
+/** 0 where the system has no /proc. */
 export async function residentBytes(pid: number | undefined): Promise<number> {
   try {
     const text = await readFile(`/proc/${pid}/statm`, 'utf8');
@@ -40,7 +40,7 @@ export async function residentBytes(pid: number | undefined): Promise<number> {
   }
 }
 
-/** Asked at most once in a while, however often somebody wants to know. */
+/** Reads at most once in `ms`, however often the value is asked for. */
 export function seldom<Value>(ms: number, read: () => Promise<Value>): () => Promise<Value> {
   let last: { readonly atMs: number; readonly value: Promise<Value> } | null = null;
   return () => {

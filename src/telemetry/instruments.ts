@@ -1,6 +1,6 @@
 /**
- * Owns the instruments that figures are made with: what adds up, what is looked at, and how both become samples.
- * It must never know what any figure means.
+ * Owns the instruments of the metrics: counters that add up, gauges that are read on demand, and their samples.
+ * It must never know what a metric means.
  */
 import { Counter, Gauge, type Histogram, Registry } from 'prom-client';
 
@@ -17,7 +17,7 @@ const LABELS = [
   'outcome',
 ];
 
-/** Counts by a few words, each kept as one number. */
+/** Counts by two keys. */
 export class Tally<Key> {
   readonly #counts = new Map<Key, Map<string | number, number>>();
 
@@ -37,11 +37,11 @@ export class Tally<Key> {
   }
 }
 
-/** Times by buckets. The library's own histogram takes fifty times as long for one. */
+/** Histogram of durations. The library's own takes fifty times as long for one observation. */
 export class Durations {
   readonly type = 'histogram';
   readonly aggregator = 'sum';
-  /** One more for what is longer than all bounds. */
+  /** The last one counts durations beyond all bounds. */
   readonly #counts = new Float64Array(SECONDS.length + 1);
   #sum = 0;
 
@@ -76,7 +76,7 @@ export class Instruments {
 
   histogram(name: string, help: string): Durations {
     const durations = new Durations(name, help);
-    // The registry asks a metric for its name and its samples, and its type names one of the library's own.
+    // The registry uses only the name and the samples of a metric, but its type names a class of the library.
     this.registry.registerMetric(durations as unknown as Histogram);
     return durations;
   }
@@ -98,7 +98,7 @@ export class Instruments {
     });
   }
 
-  /** @param label what the keys of the values are; without it there is one value, under the empty key. */
+  /** @param label name for the keys of the values; without it there is one value, under the empty key. */
   gauge(
     name: string,
     help: string,

@@ -1,6 +1,6 @@
 /**
- * Owns the log of a running service: a line for each request and each thing that went wrong, as JSON or for a person.
- * It must never hold a key or the text of a message, so it takes only what reports are made of.
+ * Owns the log of a running service: a line for each request and each fault, as JSON or as text.
+ * It must never hold a key or the text of a message, so it takes nothing but reports.
  */
 import { destination, pino } from 'pino';
 import { tenthMs } from '../clock.js';
@@ -14,26 +14,26 @@ import {
 } from './report.js';
 
 export interface ServiceLog {
-  /** What a part says in words. */
+  /** A message of any part. */
   readonly line: (text: string) => void;
   readonly report: TakeReport;
 }
 
 export interface LogOptions {
   readonly level: string;
-  /** False: one line of text each, for a terminal. */
+  /** False: lines of text, for a terminal. */
   readonly json: boolean;
 }
 
 const STANDARD_ERROR = 2;
-/** Lines leave together: each write wakes another thread, which costs a busy service as much as ten lines. */
+/** Lines are written together: each write wakes another thread, which costs as much as making ten lines. */
 const GATHER_BYTES = 32_768;
 const WRITE_BYTES_MAX = 131_072;
 const GATHER_MS = 100;
 
-/** What is still on its way when the process ends is written then. */
+/** Lines that are not written yet when the process ends are written then. */
 export function openLog({ level, json }: LogOptions): ServiceLog {
-  // Not synchronous: a slow reader of the log must not hold up the requests.
+  // Not synchronous: a slow reader of the log must not delay requests.
   const out = destination({
     fd: STANDARD_ERROR,
     sync: false,
@@ -46,10 +46,10 @@ export function openLog({ level, json }: LogOptions): ServiceLog {
   out.on('drop', (lines: string) => {
     lostLines += lines.split('\n').length - 1;
   });
-  // Whoever reads again learns what he has missed.
+  // A reader that continues is told how many lines are missing.
   out.on('drain', () => {
     if (lostLines === 0) return;
-    const line = `${lostLines} lines of the log were lost: nobody read it in time`;
+    const line = `${lostLines} lines of the log were lost: they were not read in time`;
     lostLines = 0;
     if (json) logger.warn({ type: 'notice', text: line });
     else lines.write(`${line}\n`);
@@ -69,7 +69,7 @@ export function openLog({ level, json }: LogOptions): ServiceLog {
       const name = levelOf(report);
       if (json) logger[name](fieldsOf(report));
       else text(name, reportText(report));
-      // What went wrong must be there even if the process is killed next.
+      // A fault is written at once: the process may be killed next.
       if (name === 'info') return;
       lines.leave();
       out.flush();
@@ -77,7 +77,7 @@ export function openLog({ level, json }: LogOptions): ServiceLog {
   };
 }
 
-/** The lines of one turn of the event loop are handed on together: what counts and keeps bytes looks at each piece. */
+/** Passes the lines of one turn of the event loop on together: the destination does some work for each piece. */
 class TurnLines {
   #lines: string[] = [];
 
@@ -96,7 +96,7 @@ class TurnLines {
   }
 }
 
-/** As pino's own, but made once a millisecond: many lines come in each. */
+/** Like pino's own, but made once a millisecond, since many lines share one. */
 function isoTime(): () => string {
   let lastMs = 0;
   let text = '';
@@ -120,7 +120,7 @@ function fieldsOf(report: Report): object {
   return report;
 }
 
-/** The route's pattern, never the address that was called: an address may hold what its writer should not have put there. */
+/** Holds the pattern of the route, never the requested address, which may hold anything, even a secret. */
 function requestFields({ requestId, route, status, durationMs, note }: RequestReport): object {
   const { account, chat, firstContentMs, errorType } = note;
   return {

@@ -1,8 +1,8 @@
 /**
- * Owns the figures of the service as Prometheus reads them: every name begins with `preface_` and ends with its unit.
- * It must never take a label from a client: what a label can be is known when the service starts.
+ * Owns the metrics of the service for Prometheus: every name begins with `preface_` and ends with its unit.
+ * It must never take a label from a client: all values of a label are known when the service starts.
  *
- * A report costs a few additions on plain counters; names, labels and text are made when somebody asks.
+ * A report costs a few additions on plain counters; names, labels and text are made when the metrics are requested.
  */
 import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks';
 import { type Durations, Instruments, Tally } from './instruments.js';
@@ -18,19 +18,19 @@ import type {
 export interface ModelGauges {
   readonly model: string;
   readonly slots: number;
-  /** Chats that wait for their turn, and their tokens: what is to be evaluated and the longest answers. */
+  /** Waiting chats, and their tokens: those to evaluate, and the longest answers. */
   readonly waiting: { readonly count: number; readonly work: number };
 }
 
-/** What is looked at when somebody asks. */
+/** Read when the metrics are requested. */
 export interface Gauges {
-  /** Chats under way, and those that wait for the engine. */
+  /** Running chats, and those that wait for the engine. */
   readonly chats: () => { readonly waiting: number; readonly running: number };
   readonly models: () => readonly ModelGauges[];
   readonly requests: () => { readonly active: number; readonly bodyBytesHeld: number };
   /** By what they are for: `records`, `snapshots`. */
   readonly diskBytes: () => Promise<Readonly<Record<string, number>>>;
-  /** Left to write, where the data folder is. */
+  /** Free space on the disk of the data folder. */
   readonly diskFreeBytes: () => Promise<number>;
   /** Resident, by process: `main`, `inference`. */
   readonly memoryBytes: () => Promise<Readonly<Record<string, number>>>;
@@ -88,12 +88,12 @@ export class Metrics {
     return this.#instruments.registry.contentType;
   }
 
-  /** All figures in the text format. */
+  /** All metrics in the text format. */
   text(): Promise<string> {
     return this.#instruments.registry.metrics();
   }
 
-  /** How often one of a kind ended by itself. */
+  /** How often a worker of each kind ended by itself. */
   workersEnded(): Record<WorkerKind, number> {
     const counts = { inference: 0, tokenize: 0, extraction: 0 };
     for (const [worker, , count] of this.#workers.entries()) counts[worker] = count;
@@ -113,7 +113,7 @@ export class Metrics {
     this.#takeChat(note.chat);
   }
 
-  /** One that never began is counted as a request alone. */
+  /** A chat that never began counts as a request only. */
   #takeChat({ promptTokens, cachedTokens, completionTokens, times, ...note }: ChatNote): void {
     if (times === null) return;
     this.#queueTime.observe(times.queueUs / 1e6);
@@ -158,7 +158,7 @@ export class Metrics {
     );
     this.#instruments.counter(
       'preface_cache_lookups_total',
-      'Chats that named a context cache, by what became of it and why.',
+      'Chats that named a context cache, by status and reason.',
       () =>
         [...this.#caches.entries()].map(([status, reason, count]) => ({
           labels: { status, reason },
@@ -190,7 +190,7 @@ export class Metrics {
     ]);
   }
 
-  /** What the parts hold at the moment; called once, when they are there. */
+  /** Adds the gauges; called once, when the parts of the service exist. */
   watch(gauges: Gauges): void {
     this.#instruments.gauge('preface_chats_running', 'Chats that the engine works on.', () => ({
       '': gauges.chats().running,
@@ -198,7 +198,7 @@ export class Metrics {
     this.#instruments.gauge('preface_chats_waiting', 'Chats that wait for the engine.', () => ({
       '': gauges.chats().waiting,
     }));
-    this.#instruments.gauge('preface_http_requests_active', 'Requests under way.', () => ({
+    this.#instruments.gauge('preface_http_requests_active', 'Requests that are running.', () => ({
       '': gauges.requests().active,
     }));
     this.#instruments.gauge(
@@ -220,7 +220,7 @@ export class Metrics {
     );
     byModel(
       'preface_queue_tokens',
-      'Tokens of them: what is to be evaluated and the longest answers.',
+      'Tokens of the chats that wait for their turn: those to evaluate, and the longest answers.',
       (of) => of.waiting.work,
     );
     this.#instruments.gauge('preface_disk_bytes', 'Bytes on disk.', gauges.diskBytes, 'part');
@@ -261,7 +261,7 @@ export class Metrics {
     const lag = (value: number) => Math.max(0, value / NS_PER_S - LAG_RESOLUTION_MS / 1000) || 0;
     this.#instruments.gauge(
       'preface_event_loop_lag_seconds',
-      'How late timers were since the last look, by quantile.',
+      'How late timers were since the last scrape, by quantile.',
       () => {
         const seen = this.#lag;
         const quantiles = {

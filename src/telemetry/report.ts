@@ -1,9 +1,9 @@
 /**
- * Owns the words in which the parts tell what they did, to be counted and logged by whoever listens.
+ * Owns the reports of what the parts of the service did, which are counted and logged.
  * It must never hold a key, or the text of a message or an answer.
  */
 
-/** Why a named cache was no hit. The words are few, so that each can be counted. */
+/** Why a named cache was no hit. */
 export const missClasses = [
   'unnamed',
   'unknown',
@@ -17,9 +17,9 @@ export const missClasses = [
 
 export type MissClass = (typeof missClasses)[number];
 
-/** Whole microseconds; null for what is not over. */
+/** Whole microseconds; null for a phase that did not end. */
 export interface ChatTimes {
-  /** Until the engine has a place for it and what it reuses is loaded. */
+  /** Until the chat has a slot of the engine and its reused prefix is loaded. */
   readonly queueUs: number;
   readonly tokenizeUs: number;
   /** Finding and comparing the cache that the chat names. */
@@ -30,44 +30,44 @@ export interface ChatTimes {
   readonly generateUs: number | null;
 }
 
-/** What a chat did; filled in as it goes, and as true as it is at each moment. */
+/** What a chat did; its handler keeps it up to date. */
 export interface ChatNote {
   readonly model: string;
   readonly stream: boolean;
   promptTokens: number;
-  /** Of the prompt, those the engine did not evaluate. */
+  /** Tokens of the prompt that the engine did not evaluate. */
   cachedTokens: number;
   completionTokens: number;
-  /** What became of the cache that the chat named: `hit`, `miss`, …; null for none named. */
+  /** Status of the cache that the chat named: `hit`, `miss`, …; null if it named none. */
   cacheStatus: string | null;
   missClass: MissClass | null;
-  /** null until it is over, and for one that the engine never began. */
+  /** null until the chat ends, and for a chat that the engine never began. */
   times: ChatTimes | null;
 }
 
-/** What handlers add to the account of their request. */
+/** What handlers add to the report of their request. */
 export interface RequestNote {
   account: string | null;
   chat: ChatNote | null;
   /** From the request's start to the first text or tool call of its answer. */
   firstContentMs: number | null;
-  /** Type of the error that was answered, also in mid-stream. */
+  /** Type of the error that was sent, also within a stream. */
   errorType: string | null;
 }
 
-/** One row of the routes; the same object each time. */
+/** One route; always the same object. */
 export interface RouteName {
   readonly method: string;
-  /** The pattern: never what a client wrote. */
+  /** The pattern, never the path of a request. */
   readonly path: string;
 }
 
 export interface RequestReport {
   readonly type: 'request';
   readonly requestId: string;
-  /** Null where no route was found. */
+  /** null if no route matched. */
   readonly route: RouteName | null;
-  /** 499 where the client left before it had one. */
+  /** 499 if the client left before there was an answer. */
   readonly status: number;
   readonly durationMs: number;
   readonly note: RequestNote;
@@ -75,26 +75,26 @@ export interface RequestReport {
 
 export type Report =
   | RequestReport
-  /** A child process or a thread ended by itself; another takes its place. */
+  /** A child process or a thread ended by itself; another one replaces it. */
   | { readonly type: 'worker-ended'; readonly worker: WorkerKind; readonly reason: string }
   | {
       readonly type: 'extraction';
-      /** A media type of the extractor's, never what an uploader wrote; `unknown` where none took it or it never was read. */
+      /** A media type that the extractor names, never the uploader; `unknown` if no extractor accepted or read it. */
       readonly format: string;
-      /** `failed`: the document's fault. `broken`: not, and it is tried again. */
+      /** `failed`: the document is at fault. `broken`: it is not, and is tried again. */
       readonly outcome: 'ok' | 'failed' | 'broken' | 'overloaded';
       readonly durationMs: number;
     }
-  /** A failure that is ours, where it happened. */
+  /** A failure of the service itself, and where it happened. */
   | { readonly type: 'fault'; readonly place: string; readonly fault: unknown }
   | { readonly type: 'notice'; readonly text: string };
 
 export type WorkerKind = 'inference' | 'tokenize' | 'extraction';
 
-/** Handed in by the one who composes. It never throws and costs microseconds. */
+/** It never throws and takes microseconds. */
 export type TakeReport = (report: Report) => void;
 
-/** One line of text for those who keep no structure. */
+/** A report as one line of text. */
 export function reportText(report: Report): string {
   switch (report.type) {
     case 'request':

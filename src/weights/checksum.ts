@@ -1,5 +1,5 @@
 /**
- * Owns whether a weights file is the one asked for, and the note beside it that saves hashing it at every start.
+ * Owns the check of a weights file, and the note beside it that saves hashing the file at every start.
  * It must never repair or remove the file.
  */
 import { createHash } from 'node:crypto';
@@ -16,7 +16,7 @@ interface Wanted {
   readonly sha256: string | null;
 }
 
-/** Looks at the file; its content only when it changed since it was last found good. */
+/** Reads the content only when the file has changed since it was last found good. */
 export async function inspectWeights(
   path: string,
   wanted: Wanted,
@@ -34,14 +34,14 @@ export async function inspectWeights(
 
 const noteOf = (path: string) => `${path}.verified`;
 
-/** Remembers that the file, as it is now, was found good. */
+/** Remembers that the file as it is now is good. */
 export async function noteGood(path: string, wanted: Wanted): Promise<void> {
   const mark = await markOf(path, wanted);
-  // A folder that cannot be written to costs a hash a start and nothing else.
+  // In a folder that is not writable the file is hashed at every start, and all else works.
   if (mark !== null) await writeFile(noteOf(path), mark).catch(() => undefined);
 }
 
-/** Changes whenever the file could have changed: unlike its time of change, that of modification can be set. */
+/** Changes whenever the file may have changed. The ctime is in it because a program can set the mtime. */
 async function markOf(path: string, wanted: Wanted): Promise<string | null> {
   try {
     const { size, mtimeNs, ctimeNs } = await stat(path, { bigint: true });
@@ -65,11 +65,11 @@ export async function verifyFile(
   const { size } = await stat(path);
   if (size === 0) return 'it is empty';
   if (wanted.bytes !== null && size !== wanted.bytes) {
-    return `it has ${size} bytes, wanted ${wanted.bytes}`;
+    return `it has ${size} bytes, expected ${wanted.bytes}`;
   }
   if (wanted.sha256 === null) return null;
   const sha256 = await hashOf(path, size, progress);
-  return sha256 === wanted.sha256 ? null : `its SHA-256 is ${sha256}, wanted ${wanted.sha256}`;
+  return sha256 === wanted.sha256 ? null : `its SHA-256 is ${sha256}, expected ${wanted.sha256}`;
 }
 
 async function hashOf(path: string, bytes: number, progress: Progress): Promise<string> {

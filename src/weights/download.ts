@@ -1,11 +1,11 @@
 /**
- * Owns fetching a file over HTTP into a part beside it, continued where it broke off.
- * It must never give the part its final name, nor go on with the part of another file.
+ * Owns the download of a file over HTTP into a partial file, continued where it broke off.
+ * It must never give the partial file its final name, nor continue that of another file.
  */
 import { open, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import type { SourceContext } from './source.js';
 
-/** @returns path of the part, of full length. */
+/** @returns path of the partial file, which has its full length by then. */
 export async function download(address: string, context: SourceContext): Promise<string> {
   const part = `${context.path}.part`;
   for (let attempt = 1; ; attempt += 1) {
@@ -14,7 +14,7 @@ export async function download(address: string, context: SourceContext): Promise
       await fetchRest(address, part, context);
       return part;
     } catch (cause) {
-      // Only a connection that brought something is worth the next attempt.
+      // Another attempt only after a connection that brought some bytes.
       const progressed = (await sizeOf(part)) > before;
       if (!progressed || attempt >= context.limits.hubAttemptsMax) throw cause;
       context.progress.line(`the connection broke (${(cause as Error).message}), continuing`);
@@ -49,7 +49,7 @@ async function fetchRest(address: string, part: string, context: SourceContext):
   }
 }
 
-/** Aborts when nothing has come for too long. */
+/** Aborts when no bytes arrive for too long. */
 class Watch {
   readonly #abort = new AbortController();
   #timer: NodeJS.Timeout | undefined;
@@ -72,7 +72,7 @@ class Watch {
   }
 }
 
-/** Redirects are followed here, so that each server has its own time to answer. */
+/** Follows redirects itself, so that each server has the full time to answer. */
 async function request(
   address: string,
   headers: Record<string, string>,
@@ -107,10 +107,10 @@ function startOf(response: Response, asked: number): number {
 function checkLength(response: Response, from: number, { spec }: SourceContext): void {
   const length = response.headers.get('content-length');
   if (length === null || spec.bytes === null || from + Number(length) === spec.bytes) return;
-  throw new Error(`the server has ${from + Number(length)} bytes, wanted ${spec.bytes}`);
+  throw new Error(`the server has ${from + Number(length)} bytes, expected ${spec.bytes}`);
 }
 
-/** Without a strong tag nothing says that the rest belongs to the same file: then it starts anew. */
+/** Without a strong ETag nobody knows whether the rest belongs to the same file: then the download starts again. */
 async function beginPart(part: string, response: Response): Promise<void> {
   await rm(part, { force: true });
   const tag = response.headers.get('etag') ?? '';
@@ -134,7 +134,7 @@ async function append(
     for await (const chunk of response.body) {
       await file.write(chunk);
       done += chunk.length;
-      if (total !== null && done > total) throw new Error('more came than was announced');
+      if (total !== null && done > total) throw new Error('the server sent more than it announced');
       meter.at(done);
       watch.expect();
     }

@@ -1,5 +1,5 @@
 /**
- * Owns that one process at a time fetches a file, also across containers that share a folder.
+ * Owns the lock that lets one process at a time download a file, also across containers that share a folder.
  * It must never trust a process id: in another container the same number is another process.
  */
 import { rmSync } from 'node:fs';
@@ -18,15 +18,18 @@ export async function holdLock(
 ): Promise<() => Promise<void>> {
   const startMs = clock.monotonicMs();
   for (let waits = 0; !(await take(path)); waits += 1) {
-    if (waits === 0) progress.line(`waiting for another process that fetches the same (${path})`);
+    if (waits === 0)
+      progress.line(`waiting for another process that downloads the same file (${path})`);
     if (clock.monotonicMs() - startMs > bounds.weightsLockWaitMsMax) {
-      throw new Error(`another process has held ${path} for too long; end it or remove that file`);
+      throw new Error(
+        `another process has held ${path} for too long: end that process or remove the file`,
+      );
     }
     await removeStale(path, bounds.weightsLockStaleMs);
     await sleep(bounds.weightsLockPollMs);
   }
   const beat = setInterval(() => touch(path), bounds.weightsLockBeatMs);
-  // A process that is told to end in the middle must not make the next one wait until the lock is stale.
+  // Removed when a signal ends the process, so that the next one need not wait until the lock is stale.
   const release = () => rmSync(path, { force: true });
   process.once('exit', release);
   return async () => {
@@ -52,8 +55,8 @@ function touch(path: string): void {
 }
 
 /**
- * Two that find it stale at once may both go on; then both write the same part, and the checksum, taken before
- * the file gets its name, refuses what they make.
+ * Two processes that find the lock stale at once may both go on and write the same partial file. The checksum is taken
+ * before the file gets its name, and refuses such a mixture.
  */
 async function removeStale(path: string, staleMs: number): Promise<void> {
   const found = await stat(path).catch(() => null);

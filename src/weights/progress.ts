@@ -1,6 +1,6 @@
 /**
- * Owns how a long transfer or reading is shown: a bar on a terminal, plain lines elsewhere.
- * It must never write to standard output, which belongs to what the program answers.
+ * Owns the display of a long download or reading: a bar on a terminal, plain lines elsewhere.
+ * It must never write to standard output, which belongs to the results.
  */
 import bars, { type Options, type Params } from 'cli-progress';
 import type { Clock } from '../clock.js';
@@ -12,7 +12,7 @@ export interface Meter {
 }
 
 export interface PageMeter {
-  /** @param pages null where nobody knows yet. */
+  /** @param pages null when unknown. */
   at(page: number, pages: number | null): void;
   end(): void;
 }
@@ -20,7 +20,7 @@ export interface PageMeter {
 export interface Progress {
   readonly terminal: boolean;
   line(text: string): void;
-  /** @param doneBytes what an earlier attempt already brought. */
+  /** @param doneBytes what an earlier attempt has downloaded. */
   start(label: string, doneBytes: number, totalBytes: number | null): Meter;
   pages(label: string): PageMeter;
 }
@@ -44,7 +44,7 @@ export const silentProgress: Progress = {
   pages: () => ({ at: () => undefined, end: () => undefined }),
 };
 
-/** How fast a transfer goes and how long it still takes. */
+/** Speed and remaining time of a transfer. */
 export class Rate {
   readonly #startMs: number;
   done: number;
@@ -85,7 +85,7 @@ function barMeter(stream: NodeJS.WriteStream, rate: Rate, label: string): Meter 
   };
 }
 
-/** One line in a while, and none for what is done at once. */
+/** A line every few seconds, none for a short transfer. */
 function lineMeter(stream: NodeJS.WriteStream, rate: Rate, label: string): Meter {
   const show = () =>
     stream.write(`${label}: ${rate.total === null ? '' : `${rate.percent()} %, `}${rate.text()}\n`);
@@ -103,11 +103,11 @@ function lineMeter(stream: NodeJS.WriteStream, rate: Rate, label: string): Meter
 
 const BAR = { hideCursor: true, barsize: 24, linewrap: null } as const;
 
-/** There from the beginning: the first page may take a while. */
+/** Shown from the beginning, since the first page may take a while. */
 function pageBar(stream: NodeJS.WriteStream, label: string): PageMeter {
   let known: number | null = null;
   const format = (options: Options, { progress, value }: Params) => {
-    if (known === null) return `${label} ${value === 0 ? 'is opened' : `page ${value}`}`;
+    if (known === null) return `${label} ${value === 0 ? 'opening' : `page ${value}`}`;
     const bar = bars.Format.BarFormat(progress, options);
     return `${label} [${bar}] page ${value} of ${known}`;
   };
@@ -123,7 +123,7 @@ function pageBar(stream: NodeJS.WriteStream, label: string): PageMeter {
   };
 }
 
-/** As for a transfer: one line in a while, none for what is short. */
+/** A line every few seconds, none for a short document. */
 function pageLines(stream: NodeJS.WriteStream, clock: Clock, label: string): PageMeter {
   let shownMs = clock.monotonicMs();
   return {
@@ -138,7 +138,7 @@ function pageLines(stream: NodeJS.WriteStream, clock: Clock, label: string): Pag
 
 const sizeUnits = ['bytes', 'kB', 'MB', 'GB', 'TB'] as const;
 
-/** Decimal units, as disks and downloads are sold. */
+/** In decimal units, as disks are sold. */
 export function sizeText(bytes: number): string {
   let value = bytes;
   let unit = 0;

