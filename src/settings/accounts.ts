@@ -109,7 +109,7 @@ export function addGrantFlags<Command extends Options>(command: Command): Comman
   }
   return command.option(
     '--balance <value>',
-    `tokens to use up, from now on (${unbounded(balanceKind).allowed})`,
+    `tokens that the account may use from now on (${unbounded(balanceKind).allowed})`,
   );
 }
 

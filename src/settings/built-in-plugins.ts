@@ -1,5 +1,5 @@
 /**
- * Owns the names of the built-in plugins and where each one's module is.
+ * Owns the names of the built-in plugins and the paths of their modules.
  * It must never load a plugin.
  */
 import { resolve } from 'node:path';
@@ -36,7 +36,7 @@ export function builtInPath(name: string): string | undefined {
   return module === undefined ? undefined : resolve(folder, module);
 }
 
-/** @returns the built-in plugin's name for its own path; a path or package of somebody else as it is. */
+/** @returns the built-in plugin's name for its own path; for any other plugin its path or package. */
 export function pluginName(module: string): string {
   return Object.keys(builtInPlugins).find((name) => builtInPath(name) === module) ?? module;
 }

@@ -1,6 +1,6 @@
 /**
- * Owns the kinds of value a setting can have: what is allowed, in words, and the reading that agrees with those words.
- * It must never know which setting it reads for, nor touch the machine.
+ * Owns the kinds of values of settings: what is allowed, in words, and the reading that agrees with these words.
+ * It must never know which setting it reads, nor touch the machine.
  */
 import { join, resolve } from 'node:path';
 import { limits } from '../limits/index.js';
@@ -29,7 +29,7 @@ export function pattern(form: RegExp, allowed: string): Kind<string> {
   };
 }
 
-export function flag(): Kind<boolean> {
+export function boolean(): Kind<boolean> {
   const words = new Map<unknown, boolean>([
     [true, true],
     ['true', true],

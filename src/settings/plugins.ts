@@ -1,5 +1,5 @@
 /**
- * Owns what a plugin's name in the settings stands for: a built-in module, a path or an installed package.
+ * Owns the search for the plugin that a name in the settings stands for: built in, a path or an installed package.
  * It must never load the plugin, only find it.
  */
 import { existsSync } from 'node:fs';

@@ -48,7 +48,7 @@ export class SettingPath {
 
   object(raw: unknown): Json {
     if (typeof raw === 'object' && raw !== null && !Array.isArray(raw)) return raw as Json;
-    throw this.wrong(shown(raw), 'a JSON object');
+    throw this.wrong(form(raw), 'a JSON object');
   }
 
   /** @throws Error with the closest known name. */
@@ -85,6 +85,12 @@ const SHOWN_LENGTH_MAX = 100;
 function shown(raw: unknown): string {
   const text = raw === undefined ? 'nothing' : JSON.stringify(raw);
   return text.length > SHOWN_LENGTH_MAX ? `${text.slice(0, SHOWN_LENGTH_MAX)}…` : text;
+}
+
+/** What came in place of an object. Its content is not shown: it may be a key at the wrong place. */
+function form(raw: unknown): string {
+  if (Array.isArray(raw)) return raw.length === 0 ? '[]' : `a list of ${raw.length}`;
+  return typeof raw === 'string' ? 'a string' : shown(raw);
 }
 
 function closest(key: string, known: readonly string[]): string {

@@ -6,8 +6,8 @@ import { isAbsolute, join } from 'node:path';
 import { limits } from '../limits/index.js';
 import { defaultText, type Fields, tableMarkdown, type Values } from './fields.js';
 import {
+  boolean,
   byteCount,
-  flag,
   GIB,
   integer,
   keyList,
@@ -60,7 +60,7 @@ export const settings = {
     help: 'engine of the models that name none; echo needs no weights',
   },
   exact: {
-    kind: flag(),
+    kind: boolean(),
     default: true,
     help: 'whether a reused prefix gives exactly the answer of a run without reuse; false is faster',
   },

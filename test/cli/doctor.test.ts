@@ -109,7 +109,11 @@ t.test('damaged weights are found', async (t) => {
   const folder = t.testdir({});
   writeFileSync(join(folder, 'SmolLM2-135M-Instruct.Q4_1.gguf'), 'damaged');
   const env = { PREFACE_ENGINE: 'llama', PREFACE_MODELS_DIR: folder };
-  await fails(t, env, /^weights: .*it has 7 bytes, expected 98362432 → preface models pull --force/);
+  await fails(
+    t,
+    env,
+    /^weights: .*it has 7 bytes, expected 98362432 → preface models pull --force/,
+  );
 });
 
 t.test('Node and glibc are judged by what the prebuilt addon needs', async (t) => {

@@ -140,6 +140,20 @@ t.test('extractors are named in order, and a path belongs to where it was writte
   t.same(ocrLanguages, ['deu']);
   t.equal(load({ env: { PREFACE_EXTRACT_PROCESSES: '2' } }).extractProcesses, 2);
   t.match(refusal({ file: { extractors: [] } }), 'setting PREFACE_EXTRACTORS');
+  t.match(
+    refusal({ env: { PREFACE_EXTRACTORS: 'text,nope' } }),
+    /PREFACE_EXTRACTORS \(environment\): got "nope", allowed: .* that exists/,
+    'of a list, the plugin that is missing is named',
+  );
+});
+
+t.test('a filter is a plugin and, where it needs one, a file', async (t) => {
+  const { filters } = load({ file: { filters: ['./own.js=terms.txt', './other.js'] } });
+  t.same(filters, [
+    { module: '/etc/p/own.js', file: '/etc/p/terms.txt' },
+    { module: '/etc/p/other.js', file: null },
+  ]);
+  t.match(refusal({ flags: { filters: 'nope=x' } }), /PREFACE_FILTERS .*got "nope".* that exists/);
 });
 
 t.test('a wrong value is named with its origin, itself and what is allowed', async (t) => {

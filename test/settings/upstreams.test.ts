@@ -40,6 +40,8 @@ t.test('what is wrong is named, without a key', async (t) => {
   const cases: [object, RegExp][] = [
     [{}, /models\.m\.upstreams .*got undefined, allowed: a list of 1 to 64/],
     [{ upstreams: [] }, /got 0 of them/],
+    [{ upstreams: [KEY] }, /upstreams\["0"\] .*got a string, allowed: a JSON object/],
+    [{ upstreams: [[KEY]] }, /upstreams\["0"\] .*got a list of 1, allowed/],
     [
       { upstreams: [{ ...upstream, url: 'ftp://h/v1' }] },
       /upstreams\["0"\]\.url .*an http or https/,
