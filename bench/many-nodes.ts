@@ -2,7 +2,7 @@
  * Owns the question what a thousand nodes with a million caches come to, and which node has too much first.
  * It must never be taken for a measurement: it is arithmetic over a model, the same each time.
  *
- * `node dist/bench/many-nodes.js` prints the table of the README.
+ * `node dist/bench/many-nodes.js` prints the table of the page on deployment.
  */
 import { pathToFileURL } from 'node:url';
 import { limits } from '../src/limits/index.js';

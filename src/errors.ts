@@ -1,6 +1,6 @@
 /**
  * Owns the table of every error a client can see: status, type and text, as the contract spells them.
- * Nothing else in the project may write an error text for the wire; a test holds the table against the README.
+ * Nothing else in the project may write an error text for the wire; a test holds the table against the documents.
  */
 
 export interface ErrorRow {

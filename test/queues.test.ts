@@ -1,5 +1,5 @@
 /**
- * Owns the proof that the README names the bound of everything that waits, as it is.
+ * Owns the proof that the page of the settings names the bound of everything that waits, as it is.
  * It must not know of any queue: what is called one in the limits must be in the table.
  */
 import { readFileSync } from 'node:fs';
@@ -10,8 +10,8 @@ const WAITS = /(Queue|Queued|Waiting|Running|Held|Backlog|Buffer|Mailbox)\w*Max$
 /** Bounds on the way to another one that the table names. */
 const PARTS = ['streamBacklogBytesMax'];
 
-const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
-const [, table = ''] = /<!-- queues[^>]*-->([\s\S]*?)<!-- \/queues -->/.exec(readme) ?? [];
+const page = readFileSync(new URL('../../src/settings/README.md', import.meta.url), 'utf8');
+const [, table = ''] = /<!-- queues[^>]*-->([\s\S]*?)<!-- \/queues -->/.exec(page) ?? [];
 const rows = table
   .trim()
   .split('\n')

@@ -1,17 +1,39 @@
 /**
- * Owns the agreement of the README with the code: its tables are the code's, its routes and files exist.
+ * Owns the agreement of the documents with the code: tables, routes, folders, files, commands and settings that they name.
  * `UPDATE_README=1` writes the tables instead of checking them.
  */
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
+import { questions } from '../bench/questions.js';
+import { figuresMarkdown, measuredMarkdown, readResults } from '../bench/support/figures.js';
 import { type ErrorRow, errorTable } from '../src/errors.js';
 import { resources } from '../src/protocol/chat-api.js';
 import { defaultPolicy } from '../src/rules/account-policy.js';
 import { grantsMarkdown } from '../src/settings/accounts.js';
-import { settingsMarkdown } from '../src/settings/table.js';
+import { loadConfig } from '../src/settings/config.js';
+import { settings, settingsMarkdown } from '../src/settings/table.js';
+import {
+  allPages,
+  anchorsOf,
+  exists,
+  foldersBelow,
+  generatedTable,
+  pageOf,
+  root,
+  sectionOf,
+  snippetsOf,
+  withoutCode,
+} from './support/pages.js';
+import { temporaryFolder } from './support/service.js';
 
-const path = fileURLToPath(new URL('../../README.md', import.meta.url));
+const README_LINES_MAX = 200;
+const GLOSSARY_ROWS_MAX = 25;
+
+const pages = allPages();
 
 function errorsMarkdown(): string {
   const rows = Object.values(errorTable).map(
@@ -21,41 +43,184 @@ function errorsMarkdown(): string {
   return ['| status | type | message |', '|---|---|---|', ...rows].join('\n');
 }
 
-const tables = {
-  errors: errorsMarkdown(),
-  settings: settingsMarkdown(),
-  accounts: grantsMarkdown(defaultPolicy),
-};
+const results = readResults(join(root, 'bench/results'));
+const tables = [
+  { path: 'src/http/README.md', name: 'errors', expected: errorsMarkdown() },
+  { path: 'src/settings/README.md', name: 'settings', expected: settingsMarkdown() },
+  { path: 'src/settings/README.md', name: 'accounts', expected: grantsMarkdown(defaultPolicy) },
+  { path: 'README.md', name: 'measured', expected: measuredMarkdown(results) },
+  { path: 'bench/README.md', name: 'figures', expected: figuresMarkdown(results) },
+];
 
-/** The lines between `<!-- name…-->` and `<!-- /name -->`. */
-function block(text: string, name: string): { start: number; end: number; body: string } {
-  const open = new RegExp(`<!-- ${name}[^>]*-->\n`).exec(text);
-  const end = text.indexOf(`<!-- /${name} -->`);
-  if (open === null || end < 0) throw new Error(`README has no block ${name}`);
-  const start = open.index + open[0].length;
-  return { start, end, body: text.slice(start, end).trimEnd() };
-}
-
-for (const [name, expected] of Object.entries(tables)) {
+for (const { path, name, expected } of tables) {
   t.test(`the table of ${name} is the code's`, async (t) => {
-    const text = readFileSync(path, 'utf8');
-    const { start, end, body } = block(text, name);
-    if (process.env.UPDATE_README) {
-      writeFileSync(path, `${text.slice(0, start)}${expected}\n${text.slice(end)}`);
-    } else {
-      t.equal(body, expected);
-    }
+    t.equal(generatedTable(path, name, expected), expected);
   });
 }
 
-t.test('each route is named, and each linked file exists', async (t) => {
-  const text = readFileSync(path, 'utf8');
-  for (const { operations } of resources([], [])) {
-    for (const { method, path: route } of operations) {
-      t.ok(text.includes(route), `${method} ${route}`);
+t.test('the first page stays short', async (t) => {
+  const lines = pageOf('README.md').text.split('\n').length;
+  t.ok(lines <= README_LINES_MAX, `${lines} lines`);
+});
+
+t.test('each route is named, and none that is not there', async (t) => {
+  const { text } = pageOf('src/http/README.md');
+  const routes = resources([], []).flatMap(({ operations }) => operations);
+  for (const { method, path } of routes) t.ok(text.includes(path), `${method} ${path}`);
+  const paths = new Set(routes.map(({ path }) => path));
+  for (const { path, text } of pages) {
+    for (const [, route = ''] of text.matchAll(/`(?:[A-Z]+ )?(\/(?:v1|admin\/v1)\/[^`\s]*)`/g)) {
+      const known = paths.has(route) || paths.has(route.replace('/users/me/', '/users/{user}/'));
+      t.ok(known, `${path}: ${route}`);
     }
   }
-  for (const [, link = ''] of text.matchAll(/\]\(([^)#:]+)\)/g)) {
-    t.ok(existsSync(new URL(`../../${link}`, import.meta.url)), link);
+});
+
+t.test('each link leads to a file, and to a heading of it', async (t) => {
+  for (const { path, text } of pages) {
+    for (const [, link = ''] of withoutCode(text).matchAll(/\]\(([^)\s]+)\)/g)) {
+      if (/^https?:/.test(link)) continue;
+      const [file = '', anchor] = link.split('#');
+      const target = file === '' ? path : normalize(join(dirname(path), file));
+      t.ok(exists(target), `${path}: ${link}`);
+      if (anchor === undefined) continue;
+      t.ok(anchorsOf(pageOf(target).text).has(anchor), `${path}: ${link}`);
+    }
   }
+});
+
+t.test('each file that is named is there', async (t) => {
+  const named = /`((?:src|workers|plugins|test|bench|\.github|\.ci)\/[\w./-]+)`/g;
+  for (const { path, text } of pages) {
+    for (const [, file = ''] of text.matchAll(named)) t.ok(exists(file), `${path}: ${file}`);
+  }
+});
+
+t.test('the map names every folder, and none that is gone', async (t) => {
+  const map = sectionOf(pageOf('src/README.md').text, '## Map');
+  const listed = [...map.matchAll(/^\| `([^`]+)\/` \|/gm)].map(([, folder = '']) => folder);
+  const there = ['src', 'workers', 'plugins']
+    .flatMap(foldersBelow)
+    // The folder of all plugins holds no code of its own.
+    .filter((folder) => folder !== 'plugins');
+  t.same(listed.toSorted(), there.toSorted());
+});
+
+t.test('the glossary fits a screen', async (t) => {
+  const glossary = sectionOf(pageOf('src/README.md').text, '## Glossary');
+  const rows = glossary.split('\n').filter((line) => line.startsWith('| ')).length - 1;
+  t.ok(rows > 10 && rows <= GLOSSARY_ROWS_MAX, `${rows} words`);
+});
+
+t.test('each setting that is named is there', async (t) => {
+  const known = new Set(Object.values(settings).map(({ env }) => env as string));
+  const others = new Set(['PREFACE_CONFIG', 'PREFACE_DEBUG']);
+  for (const { path, text } of pages) {
+    for (const [name] of text.matchAll(/\bPREFACE_[A-Z_]+\b/g)) {
+      t.ok(known.has(name) || others.has(name), `${path}: ${name}`);
+    }
+  }
+});
+
+t.test('each settings file that is shown is accepted', async (t) => {
+  const folder = temporaryFolder(t);
+  const file = join(folder, 'settings.json');
+  writeFileSync(join(folder, 'my-template.jinja'), '{{ messages }}');
+  writeFileSync(join(folder, 'engine-alphabet.js'), '');
+  for (const { path, text } of pages) {
+    for (const { language, code } of snippetsOf(text)) {
+      if (language !== 'json') continue;
+      writeFileSync(file, code);
+      const env = { HOME: folder, PREFACE_CONFIG: file };
+      t.doesNotThrow(() => loadConfig({ flags: {}, env }), `${path}: ${code.slice(0, 60)}`);
+    }
+  }
+});
+
+t.test('each script of npm that is named is there', async (t) => {
+  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+    scripts: Record<string, string>;
+  };
+  const files = pages.map(({ path, text }) => ({ path, text }));
+  for (const { path, text } of files) {
+    for (const [, name = ''] of text.matchAll(/\bnpm run (?:--silent )?([\w:-]+)/g)) {
+      t.ok(scripts[name], `${path}: npm run ${name}`);
+    }
+  }
+  const { text } = pageOf('bench/README.md');
+  for (const [, words = ''] of text.matchAll(/^npm run bench -- ([a-z][\w -]*?)(?= --| *#|$)/gm)) {
+    for (const word of words.trim().split(' ')) {
+      t.ok(
+        questions.some(({ name }) => name === word),
+        word,
+      );
+    }
+  }
+});
+
+/** `preface users set alice --rpm 120` → its words and its flags. */
+function commandsOf(text: string): { readonly words: string[]; readonly flags: string[] }[] {
+  return [...text.matchAll(/\bpreface ([a-z][a-z-]*(?: [^`\n#|]*)?)/g)].map(([, rest = '']) => {
+    const parts = rest.split(/[\s,;:)]+/);
+    const end = parts.findIndex((part) => !/^[a-z][a-z-]*$/.test(part));
+    return {
+      words: end < 0 ? parts : parts.slice(0, end),
+      flags: parts.filter((part) => part.startsWith('--')),
+    };
+  });
+}
+
+async function helpOf(words: readonly string[]): Promise<string> {
+  const cli = fileURLToPath(new URL('../src/cli.js', import.meta.url));
+  const child = spawn(process.execPath, [cli, ...words, '--help'], { stdio: 'pipe' });
+  let text = '';
+  child.stdout.on('data', (chunk: Buffer) => (text += chunk.toString()));
+  await once(child, 'close');
+  return text;
+}
+
+/** Words that begin a command, until one is no command of the last: its help says what there is. */
+async function foundCommand(words: readonly string[]): Promise<{ depth: number; help: string }> {
+  let help = await helpOf([]);
+  let depth = 0;
+  for (const word of words) {
+    if (!new RegExp(`^  ${word}\\b`, 'm').test(sectionAfter(help, 'Commands:'))) break;
+    depth += 1;
+    help = await helpOf(words.slice(0, depth));
+  }
+  return { depth, help };
+}
+
+const sectionAfter = (help: string, title: string) => help.split(`\n${title}\n`)[1] ?? '';
+
+t.test('each command that is named is there, with its flags', async (t) => {
+  const spans = pages.flatMap(({ path, text }) => {
+    const code = [
+      ...snippetsOf(text).map((snippet) => snippet.code),
+      ...[...withoutCode(text).matchAll(/`([^`\n]+)`/g)].map(([, span = '']) => span),
+    ];
+    return code
+      .filter((span) => /\bnpx preface\b/.test(span))
+      .flatMap((span) => commandsOf(span).map((command) => ({ path, ...command })));
+  });
+  t.ok(spans.length > 10, `${spans.length} commands`);
+  const seen = new Map<string, Promise<{ depth: number; help: string }>>();
+  for (const { path, words, flags } of spans) {
+    const key = words.join(' ');
+    const found = seen.get(key) ?? foundCommand(words);
+    seen.set(key, found);
+    const { depth, help } = await found;
+    const group = /^Commands:$/m.test(help);
+    t.ok(depth > 0 && !group, `${path}: preface ${key}`);
+    for (const flag of flags) t.match(help, `${flag} `, `${path}: preface ${key} ${flag}`);
+  }
+});
+
+t.test('a document speaks of a user as they', async (t) => {
+  for (const { path, text } of pages) {
+    for (const [word] of withoutCode(text).matchAll(/\b(?:he|she|his|her|him)\b/gi)) {
+      t.fail(`${path}: ${word}`);
+    }
+  }
+  t.ok(pages.length >= 8);
 });

@@ -6,7 +6,9 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
+
 import * as door from '../src/plugin/index.js';
+import { generatedTable } from './support/pages.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -172,6 +174,20 @@ t.test('each room imports only what the table allows', async (t) => {
       );
     }
   }
+});
+
+/** The table of imports as `src/README.md` shows it. */
+function importsMarkdown(): string {
+  const cells = (places: readonly string[]) => places.map((place) => `\`${place}\``).join(', ');
+  const rows = Object.entries(mayImport).map(
+    ([room, places]) => `| \`${room}\` | ${places.length === 0 ? '–' : cells(places)} |`,
+  );
+  return ['| folder | may import |', '|---|---|', ...rows].join('\n');
+}
+
+t.test('the documents show the table of imports as it is', async (t) => {
+  const expected = importsMarkdown();
+  t.equal(generatedTable('src/README.md', 'imports', expected), expected);
 });
 
 t.test('leaves import only leaves', async (t) => {

@@ -141,7 +141,7 @@ function flagPath(name: string): SettingPath {
   return new SettingPath(name, origin);
 }
 
-/** The README's table; a test holds the two together. */
+/** The table of the documents; a test holds the two together. */
 export function grantsMarkdown(policy: AccountPolicy): string {
   return tableMarkdown(
     ['key in `accounts`', 'flag of `users set`', 'default', 'allowed', 'what it is'],

@@ -1,6 +1,6 @@
 /**
  * Owns the one table of the service's settings. Flags, environment variables, keys of the settings file, checks, static
- * types, `--help` and the README follow from it. It must never read a file, the environment or the clock.
+ * types, `--help` and the documents follow from it. It must never read a file, the environment or the clock.
  */
 import { isAbsolute, join } from 'node:path';
 import { limits } from '../limits/index.js';
@@ -174,7 +174,7 @@ export function defaultOf(name: SettingName): string {
   return defaultText(settings[name]);
 }
 
-/** The README's table; a test holds the two together. */
+/** The table of the documents; a test holds the two together. */
 export function settingsMarkdown(): string {
   return tableMarkdown(
     ['environment', 'flag', 'key in the file', 'default', 'allowed', 'what it does'],
