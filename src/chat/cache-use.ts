@@ -1,6 +1,6 @@
 /**
- * Owns what becomes of the cache that a chat names: found or not, matched or not, reused or not, and why.
- * It must never call a hit what the engine has not said it reused, nor fail a chat that named a cache by header.
+ * Owns a chat's use of the cache it names: found or not, matched or not, reused or not, and why.
+ * It must never report a hit that the engine did not report, nor fail a chat that named a cache by header.
  */
 import type { Caches, FoundCache } from '../caches/caches.js';
 import { ApiError, invalid } from '../errors.js';
@@ -38,7 +38,7 @@ interface Verdict {
   readonly matched: boolean;
 }
 
-/** @returns null where header mode goes on without it. @throws ApiError in message mode, 403 in both. */
+/** @returns null for a missing cache in header mode. @throws ApiError in message mode, and 403 in both. */
 export async function findCache(
   caches: Caches,
   owner: string,
@@ -57,13 +57,13 @@ export async function findCache(
   }
 }
 
-/** Read here and now: that somebody deletes the cache while its chat is counted must not fail the chat. */
+/** Reads the texts now: a cache that is deleted while its chat is counted must not fail the chat. */
 function held({ record, texts }: FoundCache): FoundCache {
   const read = texts();
   return { record, texts: () => read, content: () => readCacheContent(read) };
 }
 
-/** In message mode there is nothing to put in the place of a cache that failed. */
+/** In message mode a failed cache has no messages to put in place. */
 function refuseFailed({ record }: FoundCache): void {
   if (record.status !== 'error') return;
   const reason = record.error?.message ?? 'unknown reason';
@@ -78,7 +78,7 @@ export interface CacheUseParts {
   readonly found: FoundCache | null;
   readonly request: ChatRequest;
   readonly model: ServedModel;
-  /** Whether a prefix of this many tokens is prefilled on that model; on others it is made by its first use. */
+  /** Whether a prefix of this many tokens is prefilled on that model. On other models its first use evaluates it. */
   readonly prefills: (model: ServedModel, tokens: number) => boolean;
   /** Ids of the chat's whole prompt. */
   readonly ids: Uint32Array;
@@ -115,7 +115,7 @@ export class CacheUse {
     this.snapshot = snapshot;
   }
 
-  /** How many messages of the chat are the cache's, where it is reused. */
+  /** How many messages of the chat the reused cache holds. */
   get prefixMessages(): number {
     return this.snapshot === null ? 0 : (this.#parts.found?.texts().messages.length ?? 0);
   }
@@ -124,7 +124,7 @@ export class CacheUse {
     return this.#parts.options.dryRun;
   }
 
-  /** What a run would make of it now. */
+  /** The outcome that a run would have now. */
   predicted(): CacheOutcome {
     return this.outcome(this.snapshot?.tokens ?? 0);
   }
@@ -144,7 +144,7 @@ export class CacheUse {
     };
   }
 
-  /** The owner's cache that would spare this chat the most, where it is not the one that was named. */
+  /** The owner's cache that would save this chat the most tokens, unless it is the named one. */
   nearest(): string | null {
     const { caches, owner, model, request, found } = this.#parts;
     const texts = canonicalPrefix(request.wireMessages, request.wireTools);
@@ -156,7 +156,7 @@ export class CacheUse {
   }
 
   /**
-   * Notes in the cache's record what the chat made of it.
+   * Notes the chat's use in the cache's record.
    * @param succeeded the chat ended with 200, or its client left: then the expiry is set anew.
    */
   async settle(generation: Engaged, succeeded: boolean): Promise<void> {
@@ -166,7 +166,7 @@ export class CacheUse {
     const resets = succeeded && this.#verdict.matched && options.resetTtlS !== null;
     const reset = resets ? { requestMs, ttlS: options.resetTtlS } : null;
     const use = { tokensSaved: hit?.tokensSaved ?? 0, missReason, reset };
-    // The chat has its answer: a record that cannot be written must not take it away.
+    // The chat has its answer: a record that cannot be written must not turn it into an error.
     await this.#note(found.record, use, generation).catch(report);
   }
 
@@ -174,7 +174,7 @@ export class CacheUse {
     const { caches, model, prefills } = this.#parts;
     const record = await caches.use(found.id, use);
     if (this.snapshot === null) return;
-    // The engine may have made it anew for this chat after it was freed.
+    // The engine may have made the snapshot again for this chat after it was freed.
     if (record === null || !holdsSnapshot(record)) return await caches.snapshotLeft(found.hash);
     const lost = generation.started && generation.reusedTokens === 0;
     if (!lost || !prefills(model, this.snapshot.tokens)) return;

@@ -1,6 +1,6 @@
 /**
  * Owns which models are served, under which ids, and which of them an automatic id means.
- * It must never list what cannot answer: a model that is not here is a 404.
+ * It must never list a model that cannot answer; any other id is a 404.
  */
 import { ApiError } from '../errors.js';
 import type { EngineModel } from '../plugin/contract.js';
@@ -22,7 +22,7 @@ export interface ServedModel {
   readonly prompts: PromptRenderer;
 }
 
-/** Who asks, and what is open to them. */
+/** The user who asks, and what is open to them. */
 export interface ChatCaller {
   readonly user: string;
   readonly policy: AccountPolicy;
@@ -67,14 +67,14 @@ export class Catalog {
     return this.#byId.has(id);
   }
 
-  /** Of what an automatic id stands for, the models that are open; none for an id that is not served. */
+  /** The open models that an id stands for; none for an id that is not served. */
   openTo(policy: AccountPolicy, id: string): readonly ServedModel[] {
     const models = this.#byId.get(id) ?? [];
     if (modelOpen(policy, id)) return models;
     return models.filter((model) => modelOpen(policy, model.id));
   }
 
-  /** Also for an id that is not served. */
+  /** Works for an id that is not served too. */
   isOpen(policy: AccountPolicy, id: string): boolean {
     return this.has(id) ? this.openTo(policy, id).length > 0 : modelOpen(policy, id);
   }
@@ -95,12 +95,12 @@ export class Catalog {
     return this.openTo(policy, family + AUTO).toSorted((a, b) => a.window - b.window);
   }
 
-  /** Whether this is the model of its family that prefixes of so many tokens are prefilled on. */
+  /** Whether prefixes of so many tokens are prefilled on this model of its family. */
   prefills(policy: AccountPolicy, served: ServedModel, tokens: number): boolean {
     return this.rising(policy, served.family).find(({ window }) => tokens < window) === served;
   }
 
-  /** Counts the prompt, once for models of one vocabulary, and settles which model runs it. */
+  /** Counts the prompt, once for each vocabulary, and chooses the model that runs it. */
   async count(
     { user, policy }: ChatCaller,
     id: string,
@@ -110,7 +110,7 @@ export class Catalog {
     const models = this.find(id, policy);
     const vocabularies = new Set(models.map(({ prompts }) => prompts));
     const rendered = [...vocabularies].map((each) => [each, each.render(source, null)] as const);
-    // Megabytes that no window holds are refused before anybody counts them.
+    // A text too long for every window is refused before it is counted.
     const windowMax = Math.max(...models.map(({ window }) => window));
     const tooLong = rendered.every(([, prompt]) => prompt.reaches(windowMax));
     if (tooLong) throw new ApiError('inputTooLong');
@@ -121,7 +121,7 @@ export class Catalog {
         return { model, ids, window: model.window, promptTokens: ids.length };
       }),
     );
-    // `find` gives at least one.
+    // `find` returns at least one.
     return smallestFit(counted, maxTokens) as CountedPrompt;
   }
 }

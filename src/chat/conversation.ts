@@ -1,6 +1,6 @@
 /**
- * Owns what an engine is told that hands messages on: the conversation as it was checked, and what its answer may be.
- * It must never hold what the client sent beside that: a server behind this one gets nothing that was not read here.
+ * Owns what an engine that forwards messages gets: the checked conversation, and the allowed form of the answer.
+ * It must never hold an unchecked field: an upstream gets nothing that was not read here.
  */
 import type { Conversation, ConversationMessage, ConversationRequest } from '../plugin/contract.js';
 import type { ChatRequest } from '../protocol/chat.js';
@@ -26,7 +26,7 @@ export function conversationRequest(
 
 function conversationMessage(message: ChatMessage): ConversationMessage {
   const { role, content, name, toolCalls, toolCallId } = message;
-  // Parts are there only where there is an image, and whoever counts has refused that.
+  // Content parts exist only where there is an image, and counting has refused images.
   const text =
     typeof content === 'string'
       ? content

@@ -1,6 +1,6 @@
 /**
  * Owns the token estimate: which vocabulary an id is counted by, and whether its images count.
- * It must count by the same path as a chat: an estimate that is off by one is an error for somebody.
+ * It must count by the same path as a chat: an estimate that is off by one makes a client's request fail.
  */
 import { ApiError } from '../errors.js';
 import type { EstimateRequest } from '../protocol/estimate.js';
@@ -9,10 +9,10 @@ import type { ReadImage } from '../rules/chat-prompt.js';
 import type { ChatCaller } from './catalog.js';
 import type { PromptRenderer } from './prompts.js';
 
-/** Counted like the model of the same name without this, with image parts by their pixels. */
+/** An id with this suffix is counted like the model without it, and image parts by their pixels. */
 const VISION = '-vision-preview';
 
-/** Opens what counts for an id, or null where the id means nothing. */
+/** Opens the counter for an id; null for an unknown id. */
 export type FindPrompts = (modelId: string) => Promise<PromptRenderer> | null;
 
 export class EstimateService {

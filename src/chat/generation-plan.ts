@@ -1,6 +1,6 @@
 /**
  * Owns what is asked of an engine for a checked request, and how its answer is to be read.
- * It must never start anything, nor look at a message but to hand it on.
+ * It must never start anything, nor read a message's text.
  */
 import type {
   Constraint,
@@ -27,7 +27,7 @@ export interface PromptAsCounted {
   readonly maxTokens: number;
   readonly endIds: readonly number[];
   readonly newDecoder: () => TextDecoder;
-  /** For an engine that hands it on; null for one that works with ids. */
+  /** For an engine that forwards messages; null for one that works with ids. */
   readonly conversation: ConversationRequest | null;
 }
 

@@ -13,7 +13,7 @@ import type { ChatTimes } from '../telemetry/report.js';
 import type { AdmissionQueue, Entrant } from './admission-queue.js';
 import type { GenerationPlan } from './generation-plan.js';
 
-/** Whatever runs generations: the host process in production. */
+/** Runs generations: the host process in production. */
 export interface Inference {
   generate(task: GenerateTask, handlers: TokenStreamHandlers): TokenStream;
   /** `signal` ends it soon; then it rejects. */
@@ -32,7 +32,7 @@ export interface GenerationListener {
   ended(error: ApiError | null): void;
 }
 
-/** Pieces read before their credit is given back: a message for each would cost more than it moves. */
+/** Credit is returned after this many pieces: a message for each would cost more than the pieces. */
 const GRANT_PIECES = limits.creditPieces / 2;
 
 type EngineUsage = Extract<EngineEvent, { readonly type: 'usage' }>;
@@ -80,7 +80,7 @@ export class ChatGeneration implements TokenStreamHandlers, Entrant {
   /** null while it waits for its turn. */
   #stream: TokenStream | null = null;
   #waits = false;
-  /** When the events came that are being taken: looking at the clock costs more than most of them. */
+  /** Arrival of the current batch of events: reading the clock costs more than most events. */
   #eventsMs: number | null = null;
   #openChoices: number;
   #piecesRead = 0;
@@ -123,7 +123,7 @@ export class ChatGeneration implements TokenStreamHandlers, Entrant {
     this.#stream = this.parts.inference.generate(this.plan.task, this);
   }
 
-  /** Whoever made it hears of the end a little later, as of any other. */
+  /** Ends a microtask later, so that a refusal never comes before the constructor has returned. */
   refuse(error: ApiError | null): void {
     queueMicrotask(() => this.#over(error));
   }
@@ -144,7 +144,7 @@ export class ChatGeneration implements TokenStreamHandlers, Entrant {
     return this.#reusedTokens;
   }
 
-  /** Where its time went, as far as it has come. */
+  /** Where its time went so far. */
   get spans(): Pick<ChatTimes, 'queueUs' | 'prefillUs' | 'generateUs'> {
     const { enteredMs, startedMs, firstPieceMs, endedMs } = this.times;
     return {
@@ -154,7 +154,7 @@ export class ChatGeneration implements TokenStreamHandlers, Entrant {
     };
   }
 
-  /** As the engine's server counted them; null where the count is ours. */
+  /** Prompt tokens as the upstream counted them; null where the count is ours. */
   get promptTokens(): number | null {
     return this.#usage?.promptTokens ?? null;
   }
@@ -164,7 +164,7 @@ export class ChatGeneration implements TokenStreamHandlers, Entrant {
     return this.#usage?.reusedTokens ?? this.#reusedTokens;
   }
 
-  /** Nobody wants the rest; `ended` still comes. */
+  /** Stops the generation; `ended` still comes. */
   cancel(): void {
     this.#left = true;
     if (this.#stream !== null) this.#stream.cancel(null);
@@ -206,7 +206,7 @@ export class ChatGeneration implements TokenStreamHandlers, Entrant {
       this.times.startedMs = this.#nowMs();
       this.parts.load.waiting -= 1;
       this.parts.load.running += 1;
-      // Who has left meanwhile takes no answer any more.
+      // After a cancel the listener gets nothing but the end.
       if (!this.#left) this.listener.started();
       return;
     }
@@ -217,7 +217,7 @@ export class ChatGeneration implements TokenStreamHandlers, Entrant {
       });
       return;
     }
-    // Also a piece that nobody wants any more has used up credit.
+    // A piece after a cancel has used up credit too.
     if (event.type !== 'finished') this.#piecesRead += 1;
     this.times.firstPieceMs ??= this.#nowMs();
     const answer = this.#answers[event.choice];
@@ -247,7 +247,7 @@ function span(fromMs: number | null, toMs: number | null): number | null {
   return fromMs === null || toMs === null ? null : wholeUs(toMs - fromMs);
 }
 
-/** What is not reused, and the longest answers. */
+/** Prompt tokens to evaluate, and the longest answers. */
 function workOf({ prompt, snapshot, maxTokens, choices }: GenerateTask): number {
   return prompt.length - (snapshot?.tokens ?? 0) + maxTokens * choices;
 }

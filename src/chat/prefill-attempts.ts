@@ -1,12 +1,12 @@
 /**
- * Owns how a prefill is begun again: when the engine's process ended under it, is not back yet, or is full.
- * It must never begin one again that the engine refused, nor one that was told to stop.
+ * Owns the retries of a prefill: when the engine's process ended under it, is not back yet, or is full.
+ * It must never retry a prefill that the engine refused, nor one that was stopped.
  */
 import type { Clock } from '../clock.js';
 import { ApiError } from '../errors.js';
 import { limits } from '../limits/index.js';
 
-/** Goes on as long as it is told to come back: whoever gives the signal bounds the time. */
+/** Retries for as long as the engine asks for it: the caller bounds the time by the signal. */
 export async function attempted<Result>(
   run: () => Promise<Result>,
   clock: Clock,
@@ -18,7 +18,7 @@ export async function attempted<Result>(
       return await run();
     } catch (cause) {
       if (!(cause instanceof ApiError) || cause.extra.retryAfterMs === undefined) throw cause;
-      // It may be this very prefill that the process ends of.
+      // This prefill may be what ended the process.
       if (cause.row === 'server') ends += 1;
       if (ends >= limits.prefillAttemptsMax) throw cause;
     }

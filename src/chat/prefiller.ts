@@ -1,6 +1,6 @@
 /**
  * Owns the way from a cache's messages to a prefilled prefix in an engine.
- * It must never count or render by another path than a chat does, or no chat would begin with it.
+ * It must never count or render by another path than a chat, or no chat would match the prefix.
  */
 import type { Prefiller, PrefillTask } from '../caches/snapshots.js';
 import type { Clock } from '../clock.js';
@@ -24,7 +24,7 @@ export class EnginePrefiller implements Prefiller {
     return this.#rising(owner, family).length > 0;
   }
 
-  /** Tokens of the prefix, without what opens an answer. */
+  /** Tokens of the prefix, without the opening of the answer. */
   async count(owner: string, family: string, prefix: Prefix): Promise<number> {
     const [model] = this.#rising(owner, family);
     return model === undefined ? 0 : (await model.prompts.prefixIds(owner, prefix)).length;

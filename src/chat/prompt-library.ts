@@ -1,6 +1,6 @@
 /**
- * Owns which vocabulary and template count for a model id, each pair opened once, when it is first asked for.
- * It must never count itself, nor know whether a model is served: what is only counted has its place here too.
+ * Owns which vocabulary and template count for a model id; each pair is opened once, at its first use.
+ * It must never count itself, nor know whether a model is served: some ids can only be counted.
  */
 
 import type { TokenizerRef } from '../pool/messages.js';
@@ -13,7 +13,7 @@ export interface PromptLibraryParts {
   readonly models: readonly ModelConfig[];
   /** The file a model's vocabulary is in, or the servers that know it; a path of null where the tokenizer brings its own. */
   readonly vocabularyOf: (model: ModelConfig) => Omit<TokenizerRef, 'module'>;
-  /** Ids that no model answers for. */
+  /** Ids that no model serves. */
   readonly counted: ReadonlyMap<string, TokenizerRef>;
 }
 
@@ -22,7 +22,7 @@ export class PromptLibrary {
 
   constructor(readonly parts: PromptLibraryParts) {}
 
-  /** For a configured id, served or not, an automatic one, or one that is only counted; else null. */
+  /** For a configured id (served or not), an automatic one, or one that can only be counted; null for others. */
   forModel(id: string): Promise<PromptRenderer> | null {
     const { models, counted } = this.parts;
     const model =

@@ -1,6 +1,6 @@
 /**
  * Owns the one way from messages to the ids of a prompt, and from generated ids back to text, for one vocabulary.
- * Nothing else may count: estimate, admission, cache and usage are this number.
+ * It must never have a second counter beside it: estimate, admission, cache and usage are this number.
  */
 import type { TokenizerInfo } from '../plugin/contract.js';
 import type { TokenizerRef } from '../pool/messages.js';
@@ -23,7 +23,7 @@ export interface PromptsOptions {
 
 export interface RenderedPrompt {
   ids(owner: string): Promise<Uint32Array>;
-  /** Without encoding: whether it has so many tokens for certain. */
+  /** Whether the prompt has at least so many tokens for certain, without encoding it. */
   reaches(tokens: number): boolean;
 }
 
@@ -64,7 +64,7 @@ export class PromptRenderer {
     };
   }
 
-  /** Ids of a prefix: of any chat that goes on from it, the first ones. */
+  /** Ids of a prefix: the first ids of any chat that continues it. */
   async prefixIds(
     owner: string,
     { messages, tools }: Pick<PromptSource, 'messages' | 'tools'>,

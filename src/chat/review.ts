@@ -1,5 +1,5 @@
 /**
- * Owns content review: what the filters say of a text, and what counts when one of them says nothing.
+ * Owns content review: the verdict of all filters on a text, and what holds when a filter gives none.
  * It must never let a text pass that a filter rejected, nor wait for one longer than its bound.
  */
 import type { Clock } from '../clock.js';
@@ -23,18 +23,18 @@ export interface NamedFilter {
 }
 
 export interface ReviewParts {
-  /** Each of them has to allow a text. */
+  /** Each filter has to allow a text. */
   readonly filters: readonly NamedFilter[];
   readonly clock: Clock;
-  /** For one answer of one filter. */
+  /** Milliseconds for one verdict of one filter. */
   readonly waitMs: number;
-  /** What counts when a filter fails: `closed` refuses, `open` lets pass. */
+  /** What holds when a filter fails: `closed` refuses, `open` lets pass. */
   readonly failure: 'closed' | 'open';
-  /** For the operator: never a word of the text. */
+  /** For the operator; without a word of the text. */
   readonly report: (line: string) => void;
 }
 
-/** Now, where nobody has to be waited for. */
+/** The value itself where nothing has to be awaited. */
 export type Soon<Value> = Value | Promise<Value>;
 
 type Ask<Value> = (signal: AbortSignal) => Soon<Value>;
@@ -42,7 +42,7 @@ type Ask<Value> = (signal: AbortSignal) => Soon<Value>;
 export class Review {
   constructor(readonly parts: ReviewParts) {}
 
-  /** @throws ApiError `contentFilter`, or `unavailable` where nobody could say. */
+  /** @throws ApiError `contentFilter`, or `unavailable` when a filter gave no verdict. */
   async check(texts: readonly FilterText[]): Promise<void> {
     if (texts.length === 0) return;
     for (const { name, filter } of this.parts.filters) {
@@ -51,7 +51,7 @@ export class Review {
     }
   }
 
-  /** @param before what the client wrote itself of the text that goes on. */
+  /** @param before the beginning of the answer that the client wrote. */
   open(before: string): ReviewedText {
     return new ReviewedText(this, before);
   }
@@ -61,7 +61,7 @@ export class Review {
     return new ApiError('contentFilter');
   }
 
-  /** @returns null where the filter failed and that lets the text pass. */
+  /** @returns null when the filter failed and a failure lets the text pass. */
   ask<Value extends FilterStep | FilterVerdict>(name: string, ask: Ask<Value>): Soon<Value | null> {
     const abort = new AbortController();
     try {
@@ -96,7 +96,7 @@ export class Review {
   }
 }
 
-/** What a cache is told: a rejected text is its fault, a filter that gives no verdict is not. */
+/** The error of a cache: a rejected text is its fault, a filter without a verdict is not. */
 export function cacheReview(review: Review) {
   return async (
     messages: readonly ChatMessage[],
@@ -117,7 +117,7 @@ interface Reader {
   readonly stream: FilterStream;
   /** UTF-16 units that this filter lets be shown. */
   length: number;
-  /** It failed, and that lets the text pass. */
+  /** The filter failed, and a failure lets the text pass. */
   failed: boolean;
 }
 
@@ -178,7 +178,7 @@ export class ReviewedText {
       const wait = ask(reader);
       if (!(wait instanceof Promise)) continue;
       waits.push(wait);
-      // Another filter may reject before anybody looks at this one.
+      // Another filter may reject before this promise is awaited.
       wait.catch(() => {});
     }
     if (waits.length === 0) return this.#take();

@@ -1,6 +1,6 @@
 /**
- * Owns content review between a generation and whoever tells its answer: what is shown, when, or not at all.
- * It must never pass on what is not reviewed, nor change the order of what is passed on.
+ * Owns content review between a generation and the writer of its answer: what is shown, and when.
+ * It must never pass on unreviewed text, nor change the order of events.
  */
 import { type ApiError, fromErrorValue, toErrorValue } from '../errors.js';
 import { limits } from '../limits/index.js';
@@ -14,11 +14,11 @@ import type { Review, ReviewedText, Soon } from './review.js';
 export interface ReviewedListenerParts {
   readonly review: Review;
   readonly choices: number;
-  /** What the client wrote itself of each answer. */
+  /** The beginning of each answer that the client wrote. */
   readonly before: string;
-  /** What else a token could have been, as its reader is told. */
+  /** The alternatives of a token, as text. */
   readonly alternatives: (token: AnswerLogprob) => readonly string[];
-  /** Nobody wants the rest of the generation. */
+  /** Stops the generation. */
   readonly stop: () => void;
 }
 
@@ -34,7 +34,7 @@ export class ReviewedListener implements GenerationListener {
   readonly #parts: ReviewedListenerParts;
   readonly #texts: readonly ReviewedText[];
   readonly #logprobs: readonly HeldLogprobs[][];
-  /** What waits for a filter, and all that came after it. */
+  /** The event that waits for a filter, and all events after it. */
   #queue: Promise<void> | null = null;
   #fault: ApiError | null = null;
 
@@ -113,7 +113,7 @@ export class ReviewedListener implements GenerationListener {
     return released.length === 0 ? null : released.flatMap(({ logprobs }) => logprobs);
   }
 
-  /** Alternatives are shown as well: where one is rejected, these tokens are told without them. */
+  /** Alternatives are shown too: where one is rejected, these tokens are shown without them. */
   #withoutRejected(logprobs: readonly AnswerLogprob[]): Soon<readonly AnswerLogprob[]> {
     const { review, alternatives } = this.#parts;
     const texts = logprobs
@@ -131,7 +131,7 @@ export class ReviewedListener implements GenerationListener {
 
   // ------------------------------------------------------------------ order
 
-  /** At once where nothing waits, else after all that came before. */
+  /** Runs at once where nothing waits, else after all earlier events. */
   #run(task: () => Soon<void>): void {
     if (this.#queue !== null) {
       this.#wait(this.#queue.then(() => this.#attempt(task)));

@@ -1,6 +1,6 @@
 /**
  * Owns the stages of a chat between the parsed request and the engine: model, count, length, plan.
- * It must never see HTTP, nor touch a message's text but through the counter.
+ * It must never see HTTP, nor read a message's text except through the counter.
  */
 import type { Caches, FoundCache } from '../caches/caches.js';
 import { type Clock, type NewBytes, unixS, wholeUs } from '../clock.js';
@@ -33,9 +33,9 @@ export interface ChatServiceOptions {
   readonly newBytes: NewBytes;
   /** null where no filter is configured. */
   readonly review: Review | null;
-  /** Takes failures that must not cost a chat anything. */
+  /** Takes failures that must not fail a chat. */
   readonly report: (fault: unknown) => void;
-  /** Takes what the operator should know. */
+  /** Takes lines for the operator. */
   readonly log: (line: string) => void;
 }
 
@@ -110,7 +110,7 @@ export class ChatService {
   }
 }
 
-/** No user is called like that. */
+/** A user's name has no blank, so this is no other user's name. */
 function salted(owner: string, salt: string | null): string {
   return salt === null ? owner : `${owner} ${salt}`;
 }
@@ -133,7 +133,7 @@ interface Prepared {
   readonly otherCounts: OtherCounts;
 }
 
-/** Tells once for each model that its server does not count like the tokenizer it was given here. */
+/** Logs once for each model that its upstream counts otherwise than the tokenizer here. */
 class OtherCounts {
   readonly #told = new Set<string>();
 
@@ -165,7 +165,7 @@ export class PreparedChat {
     return this.prepared.ids.length;
   }
 
-  /** Of the prompt and the longest answers. */
+  /** Tokens of the prompt and the longest answers. */
   get tokensMax(): number {
     const { ids, maxTokens, request } = this.prepared;
     return ids.length + maxTokens * request.choices;
@@ -175,14 +175,14 @@ export class PreparedChat {
     return this.prepared.cache;
   }
 
-  /** Where the time of its run went, with what went before it. */
+  /** Where the time went, the steps before the run included. */
   times(generation: ChatGeneration): ChatTimes {
     const { tokenizeUs, cacheUs } = this.prepared;
     const { queueUs, prefillUs, generateUs } = generation.spans;
     return { queueUs, tokenizeUs, cacheUs, prefillUs, generateUs };
   }
 
-  /** What the prompt says, the part from a cache too. @throws ApiError `contentFilter`, `unavailable`. */
+  /** Reviews the prompt, the part from a cache too. @throws ApiError `contentFilter`, `unavailable`. */
   async reviewInput(): Promise<void> {
     const { review, request } = this.prepared;
     await review?.check(inputTexts(request.messages, request.tools));
@@ -207,7 +207,7 @@ export class PreparedChat {
     const { inference, queue } = model;
     const parts = { inference, queue, load, clock };
     if (review === null) return new ChatGeneration(parts, plan, listener);
-    // Nothing comes before the generation is there to be stopped.
+    // No event comes before `generation` is assigned.
     const stop = () => generation.cancel();
     const reviewed = new ReviewedListener(listener, { ...this.#reviewParts(review), stop });
     const generation = new ChatGeneration(parts, plan, reviewed);
@@ -223,7 +223,7 @@ export class PreparedChat {
     return { review, choices: request.choices, before, alternatives };
   }
 
-  /** Once the engine has said all: what a chat used is what its server counted, if it counts. */
+  /** Call it after the end: an upstream's count, where there is one, is what the chat used. */
   usedPromptTokens(generation: ChatGeneration | null): number {
     const { ids, model, otherCounts } = this.prepared;
     const byServer = generation?.promptTokens ?? null;

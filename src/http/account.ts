@@ -12,7 +12,7 @@ import { type Route, route } from './router.js';
 
 const anyApi = { api: null } as const;
 
-/** What a user may call himself in a path, whatever his name is. */
+/** In a path, a user may write this in place of the own name. */
 const ONESELF = 'me';
 
 export function accountRoutes(gate: Gate, clock: Clock): Route[] {

@@ -7,7 +7,7 @@ import { limits } from '../limits/index.js';
 
 const BEARER = /^bearer(?: +(.*))?$/i;
 
-/** The bearer value, or the 401 that fits: no or another scheme is not the same fault as a key that cannot be right. */
+/** The bearer value. A missing header or another scheme is one 401, an empty key is the other. */
 export function bearerKey(authorization: string | undefined): string {
   const match = BEARER.exec(authorization ?? '');
   if (!match) throw new ApiError('noAuthentication');

@@ -24,7 +24,7 @@ export function cacheHeaders({ status, missReason, hit }: CacheOutcome): Headers
   };
 }
 
-/** The cache that would have spared the chat more. */
+/** The cache that would have saved the chat more tokens. */
 export function nearestHeader(id: string | null): Headers {
   return id === null ? {} : { [`${PREFIX}-Nearest`]: id };
 }

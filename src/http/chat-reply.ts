@@ -1,5 +1,5 @@
 /**
- * Owns the answer of a chat as one body: it gathers what the generation tells and resolves when all is told.
+ * Owns the answer of a chat as one body: it collects the events of the generation and resolves after the last one.
  * It must never write to the exchange: the handler does, once.
  */
 import type { GenerationListener } from '../chat/generation.js';

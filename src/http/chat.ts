@@ -48,7 +48,7 @@ function isRejected(cause: unknown): boolean {
   return cause instanceof ApiError && cause.row === 'contentFilter';
 }
 
-/** What a run would say of the cache, without a run. */
+/** Answers with what a run would say of the cache. */
 function replyDry(exchange: Exchange, chat: PreparedChat, cache: CacheUse): void {
   const usage = { promptTokens: chat.promptTokens, completionTokens: 0, cachedTokens: null };
   const nothing = { content: '', finishReason: 'stop', toolCalls: [], logprobs: null } as const;
@@ -87,7 +87,7 @@ class ChatRun {
       await this.#run(reply);
     } catch (cause) {
       if (!isRejected(cause)) throw cause;
-      // What was generated was worked for, though nobody may read it.
+      // The client pays for what was generated, although the filter keeps it back.
       this.exchange.replyError(cause, this.rates);
       return;
     }
@@ -101,16 +101,16 @@ class ChatRun {
     const headers = () => this.#headers();
     const stream = new ChatStream({ exchange, chat, ...pace, usage, headers });
     await this.#run(stream);
-    // Whoever has read the end finds the cache as this chat left it.
+    // The end leaves after the cache is settled, so that the client's next request sees the cache as this chat left it.
     stream.close();
   }
 
-  /** What the account is settled with, also when the client left in the middle. */
+  /** What the account is charged for, also when the client left in the middle. */
   get used(): TokenUsage {
     return this.#usage(null);
   }
 
-  /** Ends well also when the client left; a failure is the cache's to know before it is the client's. */
+  /** Resolves also when the client left. The cache is settled before a failure reaches the client. */
   async #run(listener: GenerationListener & { readonly whole: Promise<boolean> }): Promise<void> {
     const generation = this.chat.run(listener);
     this.#generation = generation;
@@ -124,20 +124,20 @@ class ChatRun {
     }
   }
 
-  /** As far as it came; what is counted is what the account is charged for. */
+  /** Notes how far the chat came, with the counts that the account is charged for. */
   #noteEnd(generation: ChatGeneration): void {
     const { note } = this;
     note.promptTokens = this.chat.usedPromptTokens(generation);
     note.cachedTokens = generation.cachedTokens;
     note.completionTokens = generation.tokens(null);
-    // What never began used nothing.
+    // A generation that never began has no times.
     if (generation.started) note.times = this.chat.times(generation);
     const outcome = this.chat.cache?.outcome(generation.reusedTokens);
     note.cacheStatus = outcome?.status ?? null;
     note.missClass = outcome?.missClass ?? null;
   }
 
-  /** Known once the engine has said what it reuses. */
+  /** Complete once the engine has said what it reuses. */
   #headers(): Headers {
     const { chat } = this;
     const generation = this.#generation as ChatGeneration;

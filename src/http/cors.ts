@@ -35,7 +35,7 @@ export class Cors {
     return `\r\nvary: origin\r\naccess-control-allow-origin: ${allowed}\r\naccess-control-expose-headers: ${EXPOSED}`;
   }
 
-  /** The answer to a browser's question whether it may send; undefined when the request is no such question. */
+  /** The answer to a preflight request; undefined for any other request. */
   preflight(exchange: Exchange, allow: string): Headers | undefined {
     const origin = exchange.header('origin');
     const method = exchange.header('access-control-request-method');

@@ -1,6 +1,6 @@
 /**
  * Owns `POST /v1/tokenizers/estimate-token-count`.
- * It must never count by itself: the number is the one a chat is admitted by.
+ * It must never count by itself: an estimate is the count by which a chat is admitted.
  */
 import type { EstimateService } from '../chat/estimate.js';
 import { estimate, parseEstimateRequest } from '../protocol/estimate.js';

@@ -36,7 +36,7 @@ const uploadEntrance: Entrance = {
 
 const contentHeaders = {
   'content-type': 'text/plain; charset=utf-8',
-  // What a stranger uploaded is text, whatever a browser would like to see in it.
+  // A browser must show an uploaded text as text, not as a page.
   'x-content-type-options': 'nosniff',
 } as const;
 
@@ -97,7 +97,7 @@ async function upload(files: Files, exchange: Exchange, { user }: Caller): Promi
   }
 }
 
-/** A chunked body says nothing of its length until it has come. */
+/** The length of a chunked body is known only at its end. */
 function counted(exchange: Exchange): NextPiece {
   let bytes = 0;
   return async () => {
@@ -108,7 +108,7 @@ function counted(exchange: Exchange): NextPiece {
   };
 }
 
-/** The parts may come in any order; what is wrong is told as soon as it has come. */
+/** The parts may come in any order; a wrong one is refused at once. */
 class UploadForm implements FormTaker {
   #files = 0;
   #filename = '';
@@ -131,7 +131,7 @@ class UploadForm implements FormTaker {
     return (piece) => this.upload.write(piece);
   }
 
-  /** Of the whole form. @throws ApiError for what is missing. */
+  /** Checks that the form is complete. @throws ApiError for a missing part. */
   filename(): string {
     checkPurpose(this.#purpose);
     if (this.#files === 0) throw fileMissing(this.#fileIsField);
@@ -158,7 +158,7 @@ async function content(files: Files, exchange: Exchange, user: string, id: strin
   }
 }
 
-/** A failure on the way is thrown: it cuts the connection, which is the only honest end of what has begun. */
+/** Throws a failure on the way: the connection is then cut, since the status has left already. */
 async function send(
   exchange: Exchange,
   { head, tail }: ReturnType<typeof contentFrame>,
@@ -176,7 +176,7 @@ async function send(
   sink.end();
 }
 
-/** Who leaves stops waiting; the extraction goes on. */
+/** A client that leaves stops waiting; the extraction goes on. */
 function leaving(exchange: Exchange): AbortSignal {
   const control = new AbortController();
   exchange.onGone(() => control.abort(new ClientGoneError('the client left')));

@@ -1,6 +1,6 @@
 /**
- * Owns the way in: which key came, whose it is, and whether that account may run a request now.
- * Nothing behind it may answer a request that has not passed here, and every pass is given back once.
+ * Owns the entrance: which key came, which user it belongs to, and whether that account may run a request now.
+ * It must never let a request through unchecked, nor settle an admission twice.
  */
 import type { Accounts, Admission } from '../accounts/accounts.js';
 import { ApiError, type ErrorName } from '../errors.js';
@@ -17,11 +17,11 @@ interface KeyHolder {
 }
 
 export interface Caller extends KeyHolder {
-  /** As it was when the request came. */
+  /** The account's policy at the time of the request. */
   readonly policy: AccountPolicy;
 }
 
-/** With its place among the running requests. */
+/** A caller whose request holds a place among the running ones. */
 export interface Admitted extends Caller {
   readonly admission: Pick<Admission, 'reserve' | 'rates'>;
 }
@@ -34,7 +34,7 @@ export interface Policies {
   of(user: string): AccountPolicy;
 }
 
-/** What the request used is what it resolves to; null for nothing that counts. */
+/** Resolves to the tokens that the request used, or null for none. */
 export type Guarded<Params> = (
   exchange: Exchange,
   caller: Admitted,
@@ -42,11 +42,11 @@ export type Guarded<Params> = (
 ) => Promise<TokenUsage | null>;
 
 export interface Entrance {
-  /** What must be open to the account; null: nothing. */
+  /** The API that must be open to the account; null: none. */
   readonly api: Api | null;
-  /** A body that declares more is refused before it takes a place; `limits.bodyBytesMax` if absent. */
+  /** A body that declares more is refused before it takes a place. Default: `limits.bodyBytesMax`. */
   readonly bodyBytesMax?: number;
-  /** What is said of it then; `bodyTooLarge` if absent. */
+  /** The error of that refusal. Default: `bodyTooLarge`. */
   readonly tooLarge?: ErrorName;
 }
 
@@ -60,7 +60,7 @@ export class Gate {
   ) {}
 
   /**
-   * For what takes no place among the running requests.
+   * For a request that takes no place among the running ones.
    * @throws ApiError 401, 403.
    */
   identify(exchange: Exchange, api: Api | null): Caller {
@@ -73,14 +73,14 @@ export class Gate {
     return { user, keyId, policy };
   }
 
-  /** Wraps a handler that runs as one request of its account, and tells what it used. */
+  /** Wraps a handler: admits its request, then settles what it used. */
   guard<Params>(
     { api, bodyBytesMax = limits.bodyBytesMax, tooLarge = 'bodyTooLarge' }: Entrance,
     handler: Guarded<Params>,
   ): Handler<Params> {
     return async (exchange, params) => {
       const caller = this.identify(exchange, api);
-      // A body that says itself that it is too large must not take a place among the running requests.
+      // A body that declares too many bytes must not take a place among the running requests.
       if ((exchange.declaredBytes ?? 0) > bodyBytesMax) {
         throw new ApiError(tooLarge, { bytes_max: bodyBytesMax });
       }
@@ -94,7 +94,7 @@ export class Gate {
     };
   }
 
-  /** A handler behind the gate that uses no tokens. */
+  /** The same for a handler that uses no tokens. */
   guardFree<Params>(
     entrance: Entrance,
     handle: (exchange: Exchange, caller: Caller, params: Params) => Promise<void>,

@@ -15,7 +15,7 @@ const HEADER_TRAP = /[\x00-\x08\x0a-\x1f\x7f]|[^\x00-\xff]/;
 const REQUEST_ID = /^[\x21-\x7e]{1,128}$/;
 
 /**
- * Everything between `HTTP/1.1 ` and the headers the library adds itself. One string, because each header handed
+ * Everything between `HTTP/1.1 ` and the headers that the library adds. One string, because each header handed
  * to the library alone costs a crossing into C++.
  */
 export function headText(
@@ -42,7 +42,7 @@ function headerLines(headers: Headers): string {
   return lines;
 }
 
-/** The client's own id when it is harmless, so that it can follow its request through our log. */
+/** The client's own request id when it is harmless, so that the client can find its request in our log. */
 export function echoedRequestId(value: string): string | null {
   return REQUEST_ID.test(value) ? value : null;
 }

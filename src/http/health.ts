@@ -1,5 +1,5 @@
 /**
- * Owns what answers without a key: that the service lives, and how its API looks.
+ * Owns the routes that answer without a key: health, and the description of the API.
  * It must never tell anything of an account.
  */
 import { type Route, route } from './router.js';

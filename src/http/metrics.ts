@@ -12,9 +12,9 @@ export interface Figures {
   text(): Promise<string>;
 }
 
-/** Each opens the figures, if there is one. */
+/** Any of these keys opens the figures. */
 export interface FigureKeys {
-  /** Null: this machine may read without a key. */
+  /** Null: a connection of this machine needs no key. */
   readonly metrics: string | null;
   readonly admin: string | null;
 }
@@ -41,7 +41,7 @@ const PROXY_HEADERS = [
 ];
 const LOCAL_HOST = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?$/i;
 
-/** By the other end of the connection, and by the name that was asked for: a web page may point a name of its own here. */
+/** Checks the peer's address and the Host header: a web page may resolve a name of its own to this machine. */
 function isLocal(exchange: Exchange): boolean {
   return (
     isLoopback(exchange.peerAddress()) &&

@@ -7,17 +7,17 @@ import { type ApiError, invalid } from '../errors.js';
 import { limits } from '../limits/index.js';
 import { shown } from '../protocol/field.js';
 
-/** Takes what is in the form. Whatever it throws ends the form and is what `readForm` rejects with. */
+/** Takes the parts of a form. What it throws ends the form, and `readForm` rejects with it. */
 export interface FormTaker {
   field(name: string | undefined, value: string): void;
-  /** @returns who takes the bytes, one call at a time. */
+  /** @returns the taker of the bytes, called once at a time. */
   file(name: string | undefined, filename: string): (piece: Buffer) => Promise<void>;
 }
 
 /** Resolves to null after the last piece. */
 export type NextPiece = () => Promise<Buffer | null>;
 
-/** @throws ApiError for what is no form, what the taker throws, what `next` rejects with. */
+/** @throws ApiError for a body that is no form; also what the taker throws and what `next` rejects with. */
 export async function readForm(
   contentType: string | undefined,
   next: NextPiece,
@@ -45,7 +45,7 @@ class Form {
     this.#busboy = openBusboy(contentType);
     this.#busboy.on('field', (name, value) => this.#try(() => taker.field(name, value)));
     this.#busboy.on('file', (name, stream, { filename }) => {
-      // One that comes after a refusal still has to be listened to, or its error would end the process.
+      // A part after a refusal needs a listener too, or its error would end the process.
       stream.on('error', () => {});
       this.#try(() => {
         const take = taker.file(name, filename ?? '');
@@ -58,7 +58,7 @@ class Form {
     this.#busboy.on('error', (cause) => this.#fail(unreadable(cause)));
   }
 
-  /** One place for whoever waits: a race with a promise that lives as long as the form would grow with it. */
+  /** The one waiter: a race with a promise that lives as long as the form would leak. */
   unlessFailed<Value>(awaited: Promise<Value>): Promise<Value> {
     return new Promise((resolve, reject) => {
       this.#onFail = reject;
@@ -80,7 +80,7 @@ class Form {
     await this.#taking;
   }
 
-  /** Resolves when nobody takes anything any more. */
+  /** Resolves when the last part is taken. */
   async close(): Promise<void> {
     this.#failure ??= new Error('the form is closed');
     this.#busboy.destroy();
@@ -119,7 +119,7 @@ class Form {
 
 function openBusboy(contentType: string | undefined): busboy.Busboy {
   const type = contentType ?? '';
-  // A boundary without a bound would make the search for it dear.
+  // A long boundary would make the search for it expensive.
   if (!/^multipart\/form-data\b/i.test(type) || type.length > limits.uploadTypeLengthMax) {
     throw notForm(contentType);
   }

@@ -10,7 +10,7 @@ import type { Exchange } from './exchange.js';
 export class OperatorKey {
   readonly #digests: readonly Buffer[];
 
-  /** Any of them opens. */
+  /** Any of these keys opens. */
   constructor(...keys: readonly string[]) {
     this.#digests = keys.map(digest);
   }

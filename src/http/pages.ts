@@ -1,6 +1,6 @@
 /**
  * Owns the pages for people: which files they are made of, and what a browser may do with them.
- * It must never let a page load or run anything that does not come from this server.
+ * It must never let a page load or run anything from another server.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { extname } from 'node:path';
@@ -14,7 +14,7 @@ const NOTHING_ELSE =
   "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 /** No script, no form, no frame: a text with a style sheet. */
 const READ_ONLY = `${NOTHING_ELSE}; style-src 'self'`;
-/** Its own scripts may call this server alone, and may make no markup out of text. */
+/** Its scripts may call this server alone, and may not turn text into markup. */
 const SCRIPTED = `${NOTHING_ELSE}; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'`;
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -38,7 +38,7 @@ export function docsRoutes(openApi: object): Route[] {
   ];
 }
 
-/** The page alone is open to anyone: what it shows, it gets with the operator's key. */
+/** The page itself is open to anyone; its data needs the operator's key. */
 export function consoleRoutes(): Route[] {
   return folder('console').map(({ name, text }) =>
     page(
@@ -59,7 +59,7 @@ function folder(name: string): { readonly name: string; readonly text: string }[
   }));
 }
 
-/** Made for the first who asks: most who start the service never do. */
+/** Built at the first request: most services are never asked for it. */
 function once(make: () => string): () => string {
   let made: string | null = null;
   return () => {

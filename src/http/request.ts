@@ -1,5 +1,5 @@
 /**
- * Owns the copy of a request's head, and the checks that keep two servers from reading it in two ways.
+ * Owns the copy of a request's head, and the refusal of heads that two servers could read in two ways.
  * It must never keep the library's request: its memory is taken back when the handler returns.
  */
 import { type ApiError, invalid } from '../errors.js';

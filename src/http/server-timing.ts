@@ -13,7 +13,7 @@ export function serverTiming(times: ChatTimes): Headers {
   return { 'server-timing': text };
 }
 
-/** To a tenth. Made of whole numbers: the text of a broken one costs ten times as much. */
+/** Milliseconds with one decimal, made of integers: formatting a fraction costs ten times as much. */
 function ms(us: number): string {
   const tenths = Math.round(us / 100);
   return `${Math.floor(tenths / 10)}.${tenths % 10}`;

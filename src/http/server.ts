@@ -21,7 +21,7 @@ import { type Route, Router } from './router.js';
 process.env.UWS_HTTP_MAX_HEADERS_SIZE = String(limits.headerBytesMax);
 const uws = createRequire(import.meta.url)('uWebSockets.js') as typeof Uws;
 
-/** A text larger than the library's cork buffer is sent at once, even if the connection is cut in the same call. */
+/** The library sends a text larger than its cork buffer at once, even if the connection is cut in the same call. */
 const CORK_BYTES = 16 * 1024;
 const EXCLUSIVE_PORT = 1;
 /** Keeps all ids of one process at one length. */
@@ -37,14 +37,14 @@ export interface ServerOptions {
   readonly corsOrigins?: readonly string[];
   /** What all bodies may hold; `limits.bodyBytesHeldMax` if absent. */
   readonly bodyBytesHeldMax?: number;
-  /** Hears of each request once it is over, and of failures that are ours. */
+  /** Called for each request when it is over, and for each failure of ours. */
   readonly report: TakeReport;
 }
 
 export interface Server {
   readonly port: number;
   readonly activeCount: number;
-  /** Of bodies that are not whole or not read yet. */
+  /** Bytes of bodies that are not whole or not read yet. */
   readonly bodyBytesHeld: number;
   /**
    * Answers new requests with 503, waits for those under way up to `drainMs`, then tells the rest that the service
@@ -74,7 +74,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   };
 }
 
-/** One request after the other, from the library to its handler. */
+/** Takes each request from the library to its handler. */
 class Front implements Edge {
   readonly clock: Clock;
   readonly bodies: BodyBudget;
@@ -142,7 +142,7 @@ class Front implements Edge {
     return headers !== undefined;
   }
 
-  /** A handler that is done without an answer would leave its client waiting for ever. */
+  /** Without this, the client of a handler that never answered would wait for ever. */
   #check(exchange: Exchange): void {
     if (exchange.answered || exchange.gone) this.#handled(exchange);
     else this.#fail(new Error('the handler gave no answer'), exchange);
@@ -174,7 +174,7 @@ class Front implements Edge {
     if (exchange.handled) this.#over(exchange);
   }
 
-  /** A stream goes on after its handler, and a handler after its client: a request is over when both are. */
+  /** A stream outlives its handler, and a handler its client: a request is over when both are. */
   #handled(exchange: Exchange): void {
     exchange.handled = true;
     if (exchange.ended) this.#over(exchange);
@@ -198,14 +198,14 @@ class Front implements Edge {
     this.closing = true;
     if (!(await this.#idle(drainMs))) {
       for (const exchange of this.#active) exchange.stop(stopping());
-      // The handlers settle with what was used until now.
+      // Lets the handlers settle what was used so far.
       await this.#idle(limits.drainStopMsMax);
     }
     // The last answers are in the library's hands; let this turn send them.
     await new Promise(setImmediate);
   }
 
-  /** False: there were requests for all that time. */
+  /** False: requests were still running at the end of that time. */
   #idle(msMax: number): Promise<boolean> {
     if (this.#active.size === 0) return Promise.resolve(true);
     return new Promise((resolve) => {

@@ -81,7 +81,7 @@ export class ResponseSink implements ByteSink {
     });
   }
 
-  /** Nobody reads any more; whoever waits for room may go on and find out. */
+  /** The connection is gone; wakes the writer that waits for room. */
   lose(): void {
     this.#live = false;
     this.#release();

@@ -74,7 +74,7 @@ export class EventStream {
     this.#end(`data: ${JSON.stringify(errorEnvelope(error))}\n\n`);
   }
 
-  /** Writes what is queued now; only the first event of an answer needs it. */
+  /** Writes what is queued at once; the first event of an answer should not wait. */
   flush(): void {
     if (this.#pending === '' || this.#ended) return;
     const bytes = this.#pending;
@@ -108,7 +108,7 @@ export class EventStream {
     this.flush();
   };
 
-  /** One timer a stream, moved only when it fires: a chunk costs no timer. */
+  /** One timer a stream, set again only when it fires, so that a chunk costs none. */
   readonly #beat = (): void => {
     if (this.#ended) return;
     const silentMs = this.#clock.monotonicMs() - this.#lastMs;

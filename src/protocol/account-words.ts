@@ -6,6 +6,6 @@
 export const accountStates = ['active', 'suspended', 'closed'] as const;
 export type AccountStateName = (typeof accountStates)[number];
 
-/** What a key can be let into; everything else (the models, one's own account) is open to every active account. */
+/** APIs that can be closed to an account; all others (models, the own account) are open to every active one. */
 export const apis = ['chat', 'files', 'caching', 'estimate'] as const;
 export type Api = (typeof apis)[number];

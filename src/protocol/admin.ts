@@ -1,6 +1,6 @@
 /**
  * Owns the wire shapes of the admin API: what an operator asks for, and what is shown of users, keys, usage and status.
- * It must never hold a key that was not made just now, nor anything of a message or a document.
+ * It must never show a key except in the answer to its creation, nor any text of a message or a document.
  */
 import { invalid } from '../errors.js';
 import { limits } from '../limits/index.js';
@@ -13,7 +13,7 @@ import { compile, type Static, type TSchema, Type } from './schema.js';
 
 const { accountCountMax, accountTokensMax, accountModelsMax } = limits;
 
-/** A word that takes a field back to what the settings say. */
+/** Sets a field back to the value of the settings. */
 const GIVEN_BACK = 'default';
 
 const field = <Schema extends TSchema>(schema: Schema) =>

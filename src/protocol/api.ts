@@ -31,7 +31,7 @@ export interface Operation {
   readonly tag: string;
   readonly summary: string;
   readonly description?: string;
-  /** By a user's key, by the operator's; false for the few places that answer without one. */
+  /** A user's key, the operator's key, or none. */
   readonly secured: boolean | 'admin';
   readonly parameters?: readonly Parameter[];
   readonly request?: Media;

@@ -23,7 +23,7 @@ export function newCacheId(newBytes: NewBytes, nowMs: number): string {
   return `cache-${time}${idLetters(newBytes, limits.cacheIdLength - TIME_LETTERS)}`;
 }
 
-/** Anything else was never given out. */
+/** No other form was ever issued. */
 export function isCacheId(text: string): boolean {
   return ID.test(text);
 }

@@ -13,7 +13,7 @@ export type CacheName =
 export interface CacheOptions {
   /** null: a dry run that names none. */
   readonly name: CacheName | null;
-  /** Header mode never fails a chat; message mode does where there is nothing to put in place. */
+  /** Header mode never fails a chat. Message mode does when there are no messages to put in place. */
   readonly mode: 'header' | 'message';
   readonly dryRun: boolean;
   readonly resetTtlS: number | null;
@@ -25,7 +25,7 @@ const HEADER = 'X-Svc-Context-Cache';
 export function readCacheHeaders(
   header: (name: string) => string | undefined,
 ): CacheOptions | null {
-  // The HTTP library gives a value that is no ASCII as an empty one: a switch or a time that is there must be good.
+  // The HTTP library turns a value that is not ASCII into an empty one, so an empty switch or time is wrong too.
   const get = (suffix: string) => header((HEADER + suffix).toLowerCase())?.trim() ?? null;
   const id = get('') || null;
   const dryRun = readSwitch(`header ${HEADER}-DryRun`, get('-DryRun'));

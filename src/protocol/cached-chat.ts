@@ -1,5 +1,5 @@
 /**
- * Owns chats that begin with a message of role `cache`: what may stand beside it, and what takes its place.
+ * Owns chats that begin with a message of role `cache`: what may stand beside it, and the chat that results.
  * It must never know where the cached messages come from.
  */
 import { invalid } from '../errors.js';
@@ -19,7 +19,7 @@ export function beginsWithCache(value: unknown): boolean {
   return firstMessage(value).role === 'cache';
 }
 
-/** The options of the first message; asked for once the rest of the chat is known to be good. */
+/** The options of the first message. Call it after the rest of the chat was checked. */
 export function cacheMessage(value: unknown): CacheOptions {
   const { content } = firstMessage(value);
   if (typeof content === 'string') return readCacheMessage(content);
@@ -31,7 +31,7 @@ export function cacheMessage(value: unknown): CacheOptions {
 
 /**
  * Checks all that can be checked before the cache is known. A stand-in keeps the positions that errors name, and
- * calls and tools may lie in the cache. What it returns has them not, nor the cached messages.
+ * calls and tools may be in the cache. The result lacks them and the cached messages.
  */
 export function checkBesideCache(value: unknown): ChatRequest {
   const tools = isObject(value) ? value.tools : null;

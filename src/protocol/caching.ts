@@ -26,7 +26,7 @@ export interface CacheError {
   readonly message: string;
 }
 
-/** When a cache ends, as the client said it: seconds from now, an absolute time, or the default. */
+/** When a cache expires, in the client's words: seconds from now, an absolute time, or the default. */
 export type CacheExpiry =
   | { readonly type: 'ttl'; readonly ttlS: number }
   | { readonly type: 'at'; readonly expiredAtS: number }
@@ -109,7 +109,7 @@ export interface CacheCreation {
   readonly family: string;
   readonly messages: readonly ChatMessage[];
   readonly tools: readonly ChatTool[];
-  /** As they came, for the canonical form. */
+  /** As the client sent them, for the canonical form. */
   readonly wireMessages: readonly JsonObject[];
   readonly wireTools: readonly JsonObject[];
   readonly name: string;
@@ -117,7 +117,7 @@ export interface CacheCreation {
   readonly metadata: CacheMetadata;
   readonly expiry: CacheExpiry;
   readonly tags: readonly string[];
-  /** What makes the cache end in `error` although the request is a valid one. */
+  /** A fault that makes the cache end in `error`, although the request is valid. */
   readonly fault: CacheError | null;
 }
 
@@ -159,7 +159,7 @@ export function parseCacheUpdate(value: unknown): CacheUpdate {
   };
 }
 
-/** Messages and tools as they are kept: canonical JSON texts that passed the checks when they came. */
+/** Messages and tools as stored: canonical JSON texts, checked when they came. */
 export function readCacheContent(texts: {
   readonly messages: readonly string[];
   readonly tools: readonly string[];
@@ -184,7 +184,7 @@ export interface CacheShown {
   readonly error: CacheError | null;
 }
 
-/** JSON text. Messages and tools go out as the texts they are kept as, so that they are what came in. */
+/** JSON text. Messages and tools go out as the stored texts, so that they equal what came in. */
 export function cacheJson(
   cache: CacheShown,
   texts: { readonly messages: readonly string[]; readonly tools: readonly string[] },
@@ -242,7 +242,7 @@ function readExpiry(wire: { expired_at?: number | null; ttl?: number | null }): 
   return expiredAtS === null ? { type: 'default' } : { type: 'at', expiredAtS };
 }
 
-/** The two faults of a conversation that are told by the cache's status, not by the answer to its creation. */
+/** The two faults of a conversation that show in the cache's status, not in the answer to its creation. */
 function toolFault(
   messages: readonly ChatMessage[],
   tools: readonly ChatTool[],

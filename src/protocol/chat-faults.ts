@@ -1,6 +1,6 @@
 /**
- * Owns the words of a refusal where a message breaks its schema, which clients read most.
- * It must never decide anything: the schema has already said no.
+ * Owns the error text for a message that breaks its schema, the error that clients see most.
+ * It must never decide anything: the schema has already refused the message.
  */
 import { type ApiError, invalid } from '../errors.js';
 import { type Fault, faultText, findFault } from './fault.js';

@@ -1,5 +1,5 @@
 /**
- * Owns the parse of a chat request: below this file nothing sees the wire's spelling or doubts a field.
+ * Owns the parse of a chat request: code below this file sees neither the wire's spelling nor an unchecked field.
  * It must never know which models there are, nor count a token.
  */
 import { invalid } from '../errors.js';
@@ -44,9 +44,9 @@ export interface ChatRequest {
   readonly seed: number | null;
   /** Alternatives wanted beside each token's own log-probability; null: no log-probabilities at all. */
   readonly logprobs: number | null;
-  /** Requests with another salt reuse nothing of this one's; null is a salt of its own. */
+  /** A request reuses only prompts with the same salt; null is a salt of its own. */
   readonly cacheSalt: string | null;
-  /** As they came, for identities by canonical form. Absent, null and empty tools are all empty here. */
+  /** As the client sent them, for the canonical form. Absent, null and empty tools are all empty here. */
   readonly wireMessages: readonly JsonObject[];
   readonly wireTools: readonly JsonObject[];
 }
@@ -54,7 +54,7 @@ export interface ChatRequest {
 const fits = compile(chatRequestSchema);
 
 export interface ParseOptions {
-  /** False where an earlier part of the conversation, with its calls, is not here. */
+  /** False where an earlier part of the conversation, with its calls, is in a cache. */
   readonly begins: boolean;
 }
 
@@ -117,8 +117,8 @@ function checkTogether(request: ChatRequest, wire: WireChatRequest): void {
 }
 
 /**
- * A forced JSON answer leaves no room for a call that the model is free to make, nor for a beginning that is
- * not part of the JSON. A forced call is the answer, so the format has nothing to say.
+ * A forced JSON answer leaves no room for an optional tool call, nor for a beginning that is
+ * not part of the JSON. A forced call is the answer itself, so the format does not matter.
  */
 function checkJsonFormat(request: ChatRequest, toolChoice: ToolChoice): void {
   const format = `response_format of type '${request.responseFormat.type}'`;

@@ -11,7 +11,7 @@ import {
   wireUsage,
 } from './completion.js';
 
-/** A first piece of a tool call carries id and name; the following pieces only more of the arguments. */
+/** The first piece of a tool call has id and name; the following pieces have only more arguments. */
 export interface ToolCallDelta {
   /** Position of the call in the answer. */
   readonly index: number;
@@ -54,7 +54,7 @@ export class ChunkWriter {
     return this.#chunk(choice, JSON.stringify(delta), logprobs);
   }
 
-  /** An empty delta: the one keep-alive that no client stumbles over. */
+  /** An empty delta: the only keep-alive that every client accepts. */
   quiet(choice: number): string {
     return this.#chunk(choice, '{}');
   }
@@ -65,7 +65,7 @@ export class ChunkWriter {
     return `${this.#start}{"index":${choice},"delta":{},${end}`;
   }
 
-  /** Last of the stream, for `include_usage` only: without choices, which unprepared clients cannot read. */
+  /** Last of the stream, for `include_usage` only: some clients cannot read a chunk without choices. */
   usage(usage: Usage): string {
     return `${this.#start}],"usage":${JSON.stringify(wireUsage(usage))}}`;
   }

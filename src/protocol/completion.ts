@@ -10,7 +10,7 @@ export type FinishReason = 'stop' | 'length' | 'tool_calls';
 export interface Usage {
   readonly promptTokens: number;
   readonly completionTokens: number;
-  /** Prompt tokens that were really not evaluated; null when that is not known. */
+  /** Prompt tokens that the engine did not evaluate; null when unknown. */
   readonly cachedTokens: number | null;
 }
 
@@ -18,7 +18,7 @@ export interface TokenChance {
   readonly token: string;
   /** Natural logarithm. */
   readonly logprob: number;
-  /** The token's own bytes: its text cannot show a part of a character. */
+  /** The token's bytes, since its text cannot show a part of a character. */
   readonly bytes: readonly number[];
 }
 
@@ -178,7 +178,7 @@ export function completion(
   };
 }
 
-/** Reuse is told in two places, the service's own and the one SDKs know; unknown or none is told nowhere. */
+/** Reuse appears in two fields, the service's own and the one SDKs know; unknown or none appears in neither. */
 export function wireUsage({ promptTokens, completionTokens, cachedTokens }: Usage): WireUsage {
   const usage = {
     prompt_tokens: promptTokens,

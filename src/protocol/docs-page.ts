@@ -1,5 +1,5 @@
 /**
- * Owns the page that shows the OpenAPI document to a reader: whole, in one file, with nothing to run or to fetch.
+ * Owns the page that shows the OpenAPI document: one file, no script, nothing to fetch.
  * It must never say what the document does not.
  */
 import { type Html, html, prose } from './html.js';
@@ -58,7 +58,7 @@ interface Placed {
 
 /** @param document as `/openapi.json` has it. */
 export function docsPage(document: object): string {
-  // Built by this program, and not by a stranger.
+  // Built by this program, so it can be trusted.
   const api = document as OpenApi;
   const operations = Object.entries(api.paths).flatMap(([path, item]) =>
     Object.entries(item).map(([method, operation]) => ({ method, path, operation })),

@@ -1,6 +1,6 @@
 /**
  * Owns the wire shapes of a token estimate: a chat request of which only what makes up the prompt is read.
- * It must never be stricter than chat, so that a client can send the very body it will send there.
+ * It must never be stricter than chat: a client sends the same body to both.
  */
 import { limits } from '../limits/index.js';
 import { refuse } from './chat-faults.js';

@@ -66,7 +66,7 @@ function faultOf(node: Node, value: unknown, path: FieldPath): Fault | null {
 }
 
 /**
- * Speaks for the branch the client meant: of the branches whose fixed fields (`role`, `type`) agree, the one
+ * Explains the branch that the client meant: of the branches whose fixed fields (`role`, `type`) agree, the one
  * that went deepest before it failed.
  */
 function faultOfUnion(branches: readonly Node[], value: unknown, path: FieldPath): Fault | null {
@@ -140,7 +140,7 @@ function faultOfArray(node: Node, value: readonly unknown[], path: FieldPath): F
 
 const checks = new WeakMap<Node, (value: unknown) => boolean>();
 
-/** By a compiled check, since a hostile list is long and all but its last item may be right. */
+/** Uses a compiled check: a hostile list is long, and all but its last item may be right. */
 function firstUnfit(items: Node, value: readonly unknown[]): number {
   const fits = checks.get(items) ?? compile(items as TSchema);
   checks.set(items, fits);
@@ -215,7 +215,7 @@ function hasType(type: string | undefined, value: unknown): boolean {
   }
 }
 
-/** Null is left out: it means "absent", which is no advice. */
+/** Leaves out null: it means "absent", which helps nobody. */
 function alternatives(branches: readonly Node[]): string {
   const words = branches.filter((branch) => branch.type !== 'null').map(allowed);
   return [...new Set(words)].join(' or ');

@@ -1,6 +1,6 @@
 /**
- * Owns the form of file ids, which also name what lies on the disk.
- * It must never let through one that could mean anything else there.
+ * Owns the form of file ids, which are also names on the disk.
+ * It must never accept an id that could name another path.
  */
 import type { NewBytes } from '../clock.js';
 import { limits } from '../limits/index.js';
@@ -12,7 +12,7 @@ export function newFileId(newBytes: NewBytes): string {
   return idLetters(newBytes, limits.fileIdLength);
 }
 
-/** Anything else was never given out. */
+/** No other form was ever issued. */
 export function isFileId(text: string): boolean {
   return ID.test(text);
 }

@@ -57,7 +57,7 @@ export interface FileShown {
   readonly bytes: number;
   readonly createdS: number;
   readonly filename: string;
-  /** null: nothing is wrong with it, as far as is known. */
+  /** null: no fault is known. */
   readonly failure: string | null;
 }
 
@@ -91,7 +91,7 @@ export function fileDeleted(id: string): Static<typeof fileDeletedSchema> {
   return { id, object: 'file', deleted: true };
 }
 
-/** What stands before and after the text, which is a JSON string already and may be too long to be held. */
+/** The JSON before and after the text. The text is a JSON string already, and may be too long for memory. */
 export function contentFrame(content: {
   readonly fileType: string;
   readonly filename: string;
@@ -103,7 +103,7 @@ export function contentFrame(content: {
 }
 
 export interface FileQuery extends PageQuery {
-  /** False for a purpose that no file can have. */
+  /** False: no file can have the purpose, so the list is empty. */
   readonly purposeExists: boolean;
 }
 
@@ -115,7 +115,7 @@ export function parseFileQuery(query: string): FileQuery {
   return { ...parsePageQuery(query), purposeExists: (purpose ?? PURPOSE) === PURPOSE };
 }
 
-/** @throws ApiError for any purpose but the one there is. */
+/** @throws ApiError for any purpose but `file-extract`. */
 export function checkPurpose(purpose: string | null): void {
   if (purpose === null) {
     throw invalid(`purpose is required and must be '${PURPOSE}', got nothing`, 'purpose');
@@ -123,7 +123,7 @@ export function checkPurpose(purpose: string | null): void {
   if (purpose !== PURPOSE) throw new ApiError('invalidPurpose', {}, { param: 'purpose' });
 }
 
-/** The last part of what was sent, whatever it holds: it is data, and no path is ever made of it. */
+/** The last part of the name that was sent. It is data: no path is made of it. */
 export function checkFilename(filename: string): string {
   const bytes = Buffer.byteLength(filename);
   if (bytes > limits.filenameBytesMax) {
@@ -135,7 +135,7 @@ export function checkFilename(filename: string): string {
   return filename;
 }
 
-/** @param name of a part that holds a file. @throws ApiError for any but the one that is awaited. */
+/** @param name of a part that holds a file. @throws ApiError for any name but `file`. */
 export function checkFilePart(name: string | undefined, files: number): void {
   if (name !== 'file') {
     throw invalid(`the part with the file must be named 'file', got ${shown(name)}`, 'file');

@@ -1,6 +1,6 @@
 /**
  * Owns the letters that ids are made of.
- * It must never make some likelier than others, or an id could be guessed sooner.
+ * It must never prefer some letters, or an id would be easier to guess.
  */
 import type { NewBytes } from '../clock.js';
 

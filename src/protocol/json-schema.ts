@@ -38,11 +38,11 @@ interface Flaw {
   /** `must be an array of strings`. */
   readonly rule: string;
   readonly value: unknown;
-  /** Filled from the inside out: most schemas have no flaw and need no names. */
+  /** Filled from the inside out: a schema without a flaw builds no path. */
   readonly path: string[];
 }
 
-/** Unknown keywords pass: they are annotations to whoever does not know them. */
+/** Unknown keywords pass: JSON Schema treats them as annotations. */
 export function checkSchema(schema: JsonObject, field: string): void {
   const { length } = JSON.stringify(schema);
   if (length > limits.schemaLengthMax) {
@@ -138,14 +138,14 @@ function isTextArray(value: unknown): boolean {
 /** Each reference of a schema is followed once: a thousand of them may lead into the same long chain. */
 class References {
   readonly #root: JsonObject;
-  /** Steps from a reference to a schema that is none itself; infinite where there is no such schema. */
+  /** Steps from a reference to a schema that is no reference itself; infinite where there is none. */
   readonly #steps = new Map<string, number>();
 
   constructor(root: JsonObject) {
     this.#root = root;
   }
 
-  /** Elsewhere would have to be fetched, and a chain of references must come to an end. */
+  /** A reference to another document would need a fetch, and a chain of references must end. */
   leadToSchema(reference: unknown): boolean {
     return this.#stepsOf(reference) <= limits.schemaDepthMax;
   }
@@ -160,7 +160,7 @@ class References {
         steps = known;
         break;
       }
-      // What leads back into this chain finds itself here, without an end.
+      // A reference back into this chain meets this entry: a cycle.
       this.#steps.set(target, Number.POSITIVE_INFINITY);
       chain.push(target);
       const node = pointedAt(target, this.#root);

@@ -1,6 +1,6 @@
 /**
  * Owns the parse of a list's query: page length, order, the bounds, and the metadata it asks for.
- * It must never know what is listed: whether a named bound exists is for the list to say.
+ * It must never know what is listed: the list itself checks whether a named bound exists.
  */
 import { invalid } from '../errors.js';
 import { limits } from '../limits/index.js';

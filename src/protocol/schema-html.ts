@@ -7,7 +7,7 @@ import { type Html, html, prose } from './html.js';
 type Json = Readonly<Record<string, unknown>>;
 
 const REFERENCE = '#/components/schemas/';
-/** What bounds a value, and how it is said. */
+/** The keywords that bound a value, and their words. */
 const BOUNDS: Readonly<Record<string, string>> = {
   minimum: 'at least',
   exclusiveMinimum: 'more than',

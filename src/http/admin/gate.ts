@@ -1,6 +1,6 @@
 /**
- * Owns the way into the admin API: the operator's own key, and the bound of what may come with it.
- * It must never let in a user's key, nor anybody for being on this machine.
+ * Owns the entrance of the admin API: the operator's key, and the bound on bodies.
+ * It must never accept a user's key, nor a request for coming from this machine.
  */
 import { ApiError } from '../../errors.js';
 import { limits } from '../../limits/index.js';
@@ -10,10 +10,10 @@ import type { OperatorKey } from '../operator-key.js';
 import type { Handler } from '../router.js';
 
 const bytesMax = limits.adminBodyBytesMax;
-// What is shown here is the operator's alone: no proxy and no browser keeps it.
+// No proxy and no browser may keep these answers.
 const headers = { 'cache-control': 'no-store' } as const;
 
-/** What it resolves to is answered as JSON. */
+/** Its result is the answer, as JSON. */
 export type AdminHandler<Params> = (exchange: Exchange, params: Params) => Promise<object>;
 
 export class AdminGate {

@@ -1,6 +1,6 @@
 /**
  * Owns the admin API as a whole: every route below `/admin/v1`, or none of them.
- * It must never be there without a key of its own.
+ * It must never exist without a key of its own.
  */
 import { OperatorKey } from '../operator-key.js';
 import type { Route } from '../router.js';

@@ -1,6 +1,6 @@
 /**
  * Owns the admin route of the service's own state.
- * It must never gather anything itself: it is handed in who looks.
+ * It must never collect anything itself: the collector is handed in.
  */
 import type { WireServiceStatus } from '../../protocol/admin-status.js';
 import { type Route, route } from '../router.js';

@@ -1,6 +1,6 @@
 /**
  * Owns the admin routes of users: the list, one of them, what they are granted, what they used.
- * It must never decide what a change means: it parses, asks, and writes down what is then the case.
+ * It must never decide what a change means: it parses, asks, and writes the result.
  */
 import type { Accounts } from '../../accounts/accounts.js';
 import type { Clock } from '../../clock.js';
