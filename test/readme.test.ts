@@ -15,7 +15,7 @@ import { resources } from '../src/protocol/chat-api.js';
 import { defaultPolicy } from '../src/rules/account-policy.js';
 import { grantsMarkdown } from '../src/settings/accounts.js';
 import { loadConfig } from '../src/settings/config.js';
-import { settings, settingsMarkdown } from '../src/settings/table.js';
+import { settingNames, settingsMarkdown, variableOf } from '../src/settings/table.js';
 import {
   allPages,
   anchorsOf,
@@ -115,7 +115,7 @@ t.test('the glossary fits a screen', async (t) => {
 });
 
 t.test('each setting that is named is there', async (t) => {
-  const known = new Set(Object.values(settings).map(({ env }) => env as string));
+  const known = new Set<string>(settingNames.map(variableOf));
   const others = new Set(['PREFACE_CONFIG', 'PREFACE_DEBUG']);
   for (const { path, text } of pages) {
     for (const [name] of text.matchAll(/\bPREFACE_[A-Z_]+\b/g)) {
