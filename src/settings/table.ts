@@ -69,11 +69,7 @@ export const settings = {
     default: 'auto',
     help: 'engine threads for a single stream and for a batch; auto measures once',
   },
-  slots: {
-    kind: integer(1, 64),
-    default: 4,
-    help: 'chats that one model runs at the same time',
-  },
+  slots: { kind: integer(1, 64), default: 4, help: 'chats that one model runs at the same time' },
   memory: {
     kind: byteCount(64 * MIB, 64 * 1024 * GIB),
     default: (machine: Machine) => Math.floor(machine.memoryBytes / 2),
@@ -86,11 +82,7 @@ export const settings = {
     help: 'disk space for the prefilled prefixes of caches; the least recently used are removed first, also when the disk is full',
   },
   /** An empty list switches CORS off. */
-  corsOrigins: {
-    kind: originList(),
-    default: [],
-    help: 'origins that browsers may call from',
-  },
+  corsOrigins: { kind: originList(), default: [], help: 'origins that browsers may call from' },
   tokenizeThreads: {
     kind: integer(1, 64),
     default: (machine: Machine) => Math.max(1, Math.min(4, machine.cores >> 1)),
@@ -155,7 +147,7 @@ export const settingNames = Object.keys(settings) as SettingName[];
 
 /** Variables besides the settings: where the file is, and how errors are shown. */
 export const otherVariables = {
-  PREFACE_CONFIG: 'JSON file of settings, models, weights and limits (also --config)',
+  PREFACE_CONFIG: 'JSON file of settings, models, weights, limits and accounts',
   PREFACE_DEBUG: '1 prints the stack of an error',
 } as const;
 

@@ -6,7 +6,9 @@ import type { KeyEntry } from './kinds.js';
 import type { SettingValues } from './table.js';
 import type { FileTables } from './tables.js';
 
-export type { LimitSettings, ModelConfig, WeightsConfig } from './tables.js';
+export type { LimitSettings } from './limits-table.js';
+export type { ModelConfig } from './models-table.js';
+export type { WeightsConfig } from './weights-table.js';
 export type { KeyEntry as ApiKeySetting };
 
 export interface Config extends SettingValues, FileTables {

@@ -1,0 +1,186 @@
+/**
+ * Owns the models that are served: what the settings file says of them and of the upstreams that run them.
+ * It must never open a plugin nor ask an upstream anything: the running service finds out what works.
+ */
+import { limits, modelWindows } from '../limits/index.js';
+import { type Fields, list, object, readField, readFields, type Values } from './fields.js';
+import { integer, path, pattern, plugin, secret } from './kinds.js';
+import type { Json, Kind, SettingPath } from './setting-path.js';
+import { DEFAULT_WEIGHTS, type WeightsTable } from './weights-table.js';
+
+// ---------------------------------------------------------------- upstreams
+
+/** An address must not hold a key: it is shown in logs and errors. */
+const baseUrl: Kind<string> = {
+  allowed: 'an http or https address without user, query or fragment, like http://10.0.0.7:8000/v1',
+  read(raw) {
+    if (typeof raw !== 'string' || !URL.canParse(raw)) return undefined;
+    const { protocol, username, password, search, hash, href } = new URL(raw);
+    const plain = username === '' && password === '' && search === '' && hash === '';
+    const web = protocol === 'http:' || protocol === 'https:';
+    return plain && web ? href.replace(/\/+$/, '') : undefined;
+  },
+  describe: (raw) =>
+    typeof raw === 'string' && !raw.includes('@')
+      ? JSON.stringify(raw)
+      : 'a value that is not shown',
+};
+
+export const upstreamFields = {
+  url: { kind: baseUrl, help: 'base URL as SDKs take it' },
+  apiKey: { kind: secret(), default: null, help: 'bearer key for the upstream' },
+  model: {
+    kind: pattern(/^[\x21-\x7e]{1,256}$/, 'printable ASCII (at most 256)'),
+    default: null,
+    defaultText: 'the id of the model here',
+    help: 'id of the model there',
+  },
+} satisfies Fields;
+
+export const timeoutFields = {
+  connectMs: timeout(limits.upstreamConnectMs, 'for a connection'),
+  firstByteMs: timeout(
+    limits.upstreamFirstByteMs,
+    'from the request to the first byte of its answer',
+  ),
+  silenceMs: timeout(limits.upstreamSilenceMs, 'between two parts of an answer'),
+  healthMs: timeout(limits.upstreamHealthMs, 'between two checks of whether the upstreams answer'),
+} satisfies Fields;
+
+function timeout(usual: number, help: string) {
+  return { kind: integer(1, 24 * 60 * 60_000), default: usual, help };
+}
+
+/** The servers that run a model, and how long each of them may be silent. */
+export interface RemoteConfig extends Values<typeof timeoutFields> {
+  readonly upstreams: readonly UpstreamConfig[];
+}
+
+export interface UpstreamConfig extends Values<typeof upstreamFields> {
+  readonly model: string;
+}
+
+// ------------------------------------------------------------------- models
+
+const defaultModels: Json = {
+  'svc-v1-8k': { family: 'svc-v1', window: modelWindows['8k'] },
+  'svc-v1-32k': { family: 'svc-v1', window: modelWindows['32k'] },
+  'svc-v1-128k': { family: 'svc-v1', window: modelWindows['128k'] },
+};
+
+const name = pattern(/^[\w./:-]{1,128}$/, 'a name of letters, digits and . _ / : - (at most 128)');
+const PLUGIN = 'a built-in plugin, a path or a package name';
+
+/** The Jinja template itself, or the path of its file: a template without any brace is of no use. */
+const template: Kind<string> = {
+  allowed: 'a Jinja template or the path of one',
+  read(raw, at) {
+    if (typeof raw === 'string' && /\{[{%]/.test(raw)) return raw;
+    const file = path().read(raw, at);
+    return file === undefined ? undefined : at.file(file);
+  },
+};
+
+const modelFields = {
+  family: {
+    kind: name,
+    defaultText: 'the id of the model',
+    help: 'name that caches are made for, like `svc-v1`',
+  },
+  window: { kind: integer(64, 16 * 2 ** 20), help: 'tokens of prompt and answer together' },
+  engine: {
+    kind: plugin('engine', PLUGIN),
+    defaultText: 'the setting `engine`',
+    help: 'plugin that runs the model',
+  },
+  tokenizer: {
+    kind: plugin('tokenizer', PLUGIN),
+    defaultText: '`tiktoken`; `bytes` for echo; `upstream` for openai without weights',
+    help: 'plugin that counts the tokens',
+  },
+  weights: {
+    kind: name,
+    default: null,
+    defaultText: 'those of SmolLM2; none for echo and openai',
+    help: 'name of an entry of `weights`, or null',
+  },
+  template: {
+    kind: template,
+    default: null,
+    help: 'chat template in place of the one published with the weights',
+  },
+} satisfies Fields;
+
+export const remoteFields = {
+  ...modelFields,
+  upstreams: {
+    kind: list(object(upstreamFields), 1, limits.upstreamsMax),
+    help: 'servers that run the model',
+  },
+  timeouts: {
+    kind: object(timeoutFields),
+    default: {},
+    defaultText: 'each as below',
+    help: 'milliseconds that they may be silent',
+  },
+} satisfies Fields;
+
+/** A window belongs to one model. */
+const isDefault = (field: string) => field !== 'window';
+
+export interface ModelConfig extends Values<typeof modelFields> {
+  /** The id clients send: `svc-v1-8k`. */
+  readonly id: string;
+  /** null for an engine that runs the model on this machine. */
+  readonly remote: RemoteConfig | null;
+}
+
+/**
+ * The models of the file replace the default ones.
+ * @param engine module of the engine for models that name none.
+ */
+export function readModels(
+  file: Json,
+  top: SettingPath,
+  weights: WeightsTable,
+  engine: string,
+): ModelConfig[] {
+  const defaults = top.in('defaults').object(file.defaults ?? {});
+  top.in('defaults').checkKeys(defaults, Object.keys(modelFields).filter(isDefault));
+  const at = top.in('models');
+  const entries = Object.entries(at.object(file.models ?? defaultModels));
+  if (entries.length === 0) throw at.wrong('{}', 'at least one model');
+  return entries.map(([id, value]) => {
+    const entry = { engine, ...defaults, ...at.in(id).object(value) };
+    return readModel(id, entry, at.in(id), weights);
+  });
+}
+
+function readModel(id: string, entry: Json, at: SettingPath, weights: WeightsTable): ModelConfig {
+  at.read(name, id);
+  const engine = readField(modelFields.engine, entry.engine, at.in('engine'));
+  const { plugins, folder } = at.origin;
+  const isBuiltIn = (found: string) => engine === plugins.find('engine', found, folder);
+  // The echo engine answers from the prompt itself and needs no vocabulary of a model.
+  const echo = isBuiltIn('echo');
+  const remote = isBuiltIn('openai');
+  const known = Object.hasOwn(defaultModels, id) ? (defaultModels[id] as Json) : { family: id };
+  const local = { weights: echo || remote ? null : DEFAULT_WEIGHTS, ...known, ...entry, engine };
+  checkWeights(local.weights, weights, at.in('weights'));
+  const written = { tokenizer: usualTokenizer(echo, remote && local.weights === null), ...local };
+  if (!remote) return { id, ...readFields(modelFields, written, at), remote: null };
+  const { upstreams, timeouts, ...model } = readFields(remoteFields, written, at);
+  const servers = upstreams.map((each) => ({ ...each, model: each.model ?? id }));
+  return { id, ...model, remote: { upstreams: servers, ...timeouts } };
+}
+
+/** Without a vocabulary on this machine the upstream is asked for the ids. */
+function usualTokenizer(echo: boolean, asks: boolean): string {
+  if (asks) return 'upstream';
+  return echo ? 'bytes' : 'tiktoken';
+}
+
+function checkWeights(raw: unknown, weights: WeightsTable, at: SettingPath): void {
+  if (raw === null || (typeof raw === 'string' && Object.hasOwn(weights, raw))) return;
+  throw at.wrong(JSON.stringify(raw), `null, ${Object.keys(weights).join(', ')}`);
+}
