@@ -32,6 +32,7 @@ interface Locked {
 const lock = read<{ packages: Record<string, Locked> }>('package-lock.json');
 const manifest = read<{
   dependencies: Record<string, string>;
+  optionalDependencies: Record<string, string>;
   devDependencies: Record<string, string>;
   scripts: Record<string, string>;
 }>('package.json');
@@ -60,7 +61,8 @@ t.test('every package is locked by its checksum, and comes from a registry', asy
 });
 
 t.test('what is asked for is one version, not a range', async (t) => {
-  const asked = { ...manifest.dependencies, ...manifest.devDependencies };
+  const { dependencies, optionalDependencies, devDependencies } = manifest;
+  const asked = { ...dependencies, ...optionalDependencies, ...devDependencies };
   for (const [name, version] of Object.entries(asked)) {
     t.match(version, /^(npm:[\w./@-]+@)?\d+\.\d+\.\d+$/, `${name} ${version}`);
   }
