@@ -28,10 +28,6 @@ const EXCLUSIVE_PORT = 1;
 const REQUEST_COUNT_START = 1_000_000_000;
 
 export interface ServerOptions {
-  readonly host: string;
-  /** 0: any free port. */
-  readonly port: number;
-  readonly routes: readonly Route[];
   readonly clock: Clock;
   readonly newBytes?: NewBytes;
   readonly corsOrigins?: readonly string[];
@@ -39,6 +35,21 @@ export interface ServerOptions {
   readonly bodyBytesHeldMax?: number;
   /** Called for each request when it is over, and for each failure of ours. */
   readonly report: TakeReport;
+}
+
+export interface ListenOptions {
+  readonly host: string;
+  /** 0: any free port. */
+  readonly port: number;
+  readonly routes: readonly Route[];
+}
+
+/** A server that does not listen yet: some routes tell what it does, so it is there before them. */
+export interface PreparedServer {
+  readonly activeCount: number;
+  readonly bodyBytesHeld: number;
+  /** Once. */
+  listen(options: ListenOptions): Promise<Server>;
 }
 
 export interface Server {
@@ -53,11 +64,28 @@ export interface Server {
   close(drainMs?: number): Promise<void>;
 }
 
-export async function startServer(options: ServerOptions): Promise<Server> {
+export async function startServer(options: ServerOptions & ListenOptions): Promise<Server> {
+  return await prepareServer(options).listen(options);
+}
+
+export function prepareServer(options: ServerOptions): PreparedServer {
   const front = new Front(options);
+  return {
+    get activeCount() {
+      return front.activeCount;
+    },
+    get bodyBytesHeld() {
+      return front.bodies.heldBytes;
+    },
+    listen: (at) => listenWith(front, at),
+  };
+}
+
+async function listenWith(front: Front, { host, port, routes }: ListenOptions): Promise<Server> {
+  front.serve(routes);
   const app = uws.App();
   app.any('/*', (res, req) => front.take(res, req));
-  const socket = await listen(app, options.host, options.port);
+  const socket = await listen(app, host, port);
   return {
     port: uws.us_socket_local_port(socket),
     get activeCount() {
@@ -78,7 +106,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
 class Front implements Edge {
   readonly clock: Clock;
   readonly bodies: BodyBudget;
-  readonly #router: Router;
+  #router = new Router([]);
   readonly #cors: Cors;
   readonly #report: TakeReport;
   readonly #newRequestId: () => string;
@@ -89,10 +117,13 @@ class Front implements Edge {
   constructor(options: ServerOptions) {
     this.clock = options.clock;
     this.bodies = new BodyBudget(options.bodyBytesHeldMax);
-    this.#router = new Router(options.routes);
     this.#cors = new Cors(options.corsOrigins ?? []);
     this.#report = options.report;
     this.#newRequestId = requestIds(options.newBytes ?? systemRandom);
+  }
+
+  serve(routes: readonly Route[]): void {
+    this.#router = new Router(routes);
   }
 
   get activeCount(): number {

@@ -1,12 +1,11 @@
 /**
- * Owns the composition of what thinks: engine processes, token counting, prompts, and the models they make together.
- * It must never touch HTTP or the records; `main.ts` puts both beside it.
+ * Owns the opening of the engine processes, the token counter, the prompts, and the models they make together.
+ * It must never touch HTTP or the records.
  */
 import { join } from 'node:path';
 import { AdmissionQueue } from '../chat/admission-queue.js';
 import { Catalog, type ServedModel } from '../chat/catalog.js';
 import { PromptLibrary } from '../chat/prompt-library.js';
-import { systemClock } from '../clock.js';
 import { limits } from '../limits/index.js';
 import type { EngineModel } from '../plugin/contract.js';
 import { FairEncoding } from '../pool/fair-encoding.js';
@@ -18,19 +17,12 @@ import type { Config, ModelConfig } from '../settings/config.js';
 import { countOnlyModels } from '../settings/count-only.js';
 import { pluginFinder } from '../settings/plugins.js';
 import { freeBytes, residentBytes, seldom, sizeBytes } from '../telemetry/figures.js';
-import type { Gauges, Metrics } from '../telemetry/metrics.js';
+import type { EngineGauges } from '../telemetry/metrics.js';
 import { weightsPath } from '../weights/index.js';
-import type { Opened } from './opened.js';
-
-type Log = (line: string) => void;
+import type { Context } from './context.js';
 
 /** One host process for each engine plugin, with all the models it serves. */
-export function openEngines(
-  config: Config,
-  log: Log,
-  metrics: Metrics,
-  opened: Opened,
-): Map<string, Host> {
+export function openEngines({ config, clock, log, metrics, opened }: Context): Map<string, Host> {
   const onEnded = (reason: string) =>
     metrics.take({ type: 'worker-ended', worker: 'inference', reason });
   const modules = new Set(config.models.map(({ engine }) => engine));
@@ -38,7 +30,7 @@ export function openEngines(
     [...modules].map((module) => {
       const start = hostStart(config, module);
       const streamsMax = limits.engineStreamsMax;
-      const host = new Host({ start, streamsMax, clock: systemClock, log, onEnded });
+      const host = new Host({ start, streamsMax, clock, log, onEnded });
       return [module, opened.add(host, (part) => part.close())];
     }),
   );
@@ -65,12 +57,7 @@ function weightsOf(config: Config, { weights }: ModelConfig): string | null {
   return spec === undefined ? null : weightsPath(spec, config.modelsDir);
 }
 
-export function openCounter(
-  config: Config,
-  log: Log,
-  metrics: Metrics,
-  opened: Opened,
-): TokenCounter {
+export function openCounter({ config, log, metrics, opened }: Context): TokenCounter {
   const pool = new Pool<TokenizeTask, TokenizeResult>({
     worker: new URL('../../workers/tokenize.js', import.meta.url),
     threads: config.tokenizeThreads,
@@ -87,7 +74,7 @@ export function openCounter(
   return new TokenCounter(new FairEncoding(opened.add(pool, (part) => part.close())));
 }
 
-export function openPrompts(config: Config, counter: TokenCounter): PromptLibrary {
+export function openPrompts({ config }: Context, counter: TokenCounter): PromptLibrary {
   return new PromptLibrary({
     counter,
     models: config.models,
@@ -113,7 +100,7 @@ function vocabularyOf(config: Config, model: ModelConfig): Omit<TokenizerRef, 'm
 
 /** Models whose engine does not offer them, for want of memory say, are left out. */
 export async function openCatalog(
-  config: Config,
+  { config }: Context,
   engines: ReadonlyMap<string, Host>,
   prompts: PromptLibrary,
 ): Promise<Catalog> {
@@ -137,10 +124,10 @@ function openQueue(config: Config, host: Host, { slots }: EngineModel): Admissio
 }
 
 export function gauges(
-  config: Config,
+  { config }: Context,
   engines: ReadonlyMap<string, Host>,
   catalog: Catalog,
-): Pick<Gauges, 'models' | 'diskBytes' | 'diskFreeBytes' | 'memoryBytes'> {
+): EngineGauges {
   return {
     models: () =>
       catalog.models.map(({ id, engine, queue }) => ({

@@ -3,18 +3,14 @@
  * It must never open anything where no filter is named: then there is no review, and it costs nothing.
  */
 import { Review } from '../chat/review.js';
-import { systemClock } from '../clock.js';
 import type { Filter } from '../plugin/contract.js';
 import { loadPlugin } from '../plugin/load.js';
-import type { Config } from '../settings/config.js';
-import type { Opened } from './opened.js';
+import type { Context } from './context.js';
 
 /** @throws Error that names the filter that cannot be opened, and why. */
-export async function openReview(
-  { filters, filterFailure: failure, limits }: Config,
-  report: (line: string) => void,
-  opened: Opened,
-): Promise<Review | null> {
+export async function openReview(context: Context): Promise<Review | null> {
+  const { config, clock, log, opened } = context;
+  const { filters, filterFailure: failure, limits } = config;
   const open: { name: string; filter: Filter }[] = [];
   for (const { module, file } of filters) {
     const plugin = await loadPlugin(module, 'filter');
@@ -23,5 +19,5 @@ export async function openReview(
   }
   if (open.length === 0) return null;
   const waitMs = limits.filterMs;
-  return new Review({ filters: open, clock: systemClock, waitMs, failure, report });
+  return new Review({ filters: open, clock, waitMs, failure, report: log });
 }

@@ -23,11 +23,15 @@ export interface ModelGauges {
 }
 
 /** Read when the metrics are requested. */
-export interface Gauges {
+export interface Gauges extends EngineGauges {
   /** Running chats, and those that wait for the engine. */
   readonly chats: () => { readonly waiting: number; readonly running: number };
-  readonly models: () => readonly ModelGauges[];
   readonly requests: () => { readonly active: number; readonly bodyBytesHeld: number };
+}
+
+/** Those that need no server. */
+export interface EngineGauges {
+  readonly models: () => readonly ModelGauges[];
   /** By what they are for: `records`, `snapshots`. */
   readonly diskBytes: () => Promise<Readonly<Record<string, number>>>;
   /** Free space on the disk of the data folder. */

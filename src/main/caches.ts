@@ -1,0 +1,46 @@
+/**
+ * Owns the opening of the context caches on top of the engines.
+ * It must never serve a request before the caches of the last run are taken up.
+ */
+import { Caches } from '../caches/caches.js';
+import type { Catalog } from '../chat/catalog.js';
+import { EnginePrefiller } from '../chat/prefiller.js';
+import { cacheReview, type Review } from '../chat/review.js';
+import type { Gate } from '../http/gate.js';
+import type { Store } from '../store/store.js';
+import { type Context, faultLog } from './context.js';
+
+export interface CacheParts {
+  readonly records: Store;
+  readonly gate: Gate;
+  readonly catalog: Catalog;
+  readonly review: Review | null;
+}
+
+export async function openCaches(
+  context: Context,
+  { records, gate, catalog, review }: CacheParts,
+): Promise<Caches> {
+  const { config, clock, newBytes, opened } = context;
+  const { limits } = config;
+  const policyOf = (owner: string) => gate.policies.of(owner);
+  const prefiller = new EnginePrefiller(catalog, clock, policyOf);
+  const caches = new Caches({
+    store: records,
+    clock,
+    newBytes,
+    report: faultLog(context, 'cache'),
+    prefiller,
+    families: catalog.families,
+    isOpen: (owner, family) => prefiller.isOpen(owner, family),
+    tokensMax: (owner) => policyOf(owner).cachedTokens,
+    ...(review === null ? {} : { review: cacheReview(review) }),
+    keepMs: limits.cacheKeepMs,
+    quotaMax: { count: limits.cachesPerOwner, bytes: limits.cacheBytesPerOwner },
+    countTokens: (owner, family, messages, tools) =>
+      prefiller.count(owner, family, { messages, tools }),
+  });
+  opened.add(caches, (part) => part.close());
+  await caches.start();
+  return caches;
+}

@@ -1,0 +1,46 @@
+/**
+ * Owns the opening of the files and of the processes that read documents.
+ * It must never serve a request before the extractions of the last run are taken up.
+ */
+import { join } from 'node:path';
+import { Files } from '../files/files.js';
+import type { Gate } from '../http/gate.js';
+import { ExtractionPool } from '../pool/extraction.js';
+import { Blobs } from '../store/blobs.js';
+import type { Store } from '../store/store.js';
+import { type Context, faultLog } from './context.js';
+
+export function openExtraction({ config, clock, log, report, opened }: Context): ExtractionPool {
+  const { extractors, ocrLanguages: languages, extractProcesses: processes } = config;
+  const extraction = new ExtractionPool({ extractors, languages, processes, clock, log, report });
+  return opened.add(extraction, (part) => part.close());
+}
+
+export interface FileParts {
+  readonly records: Store;
+  readonly gate: Gate;
+  readonly extraction: ExtractionPool;
+}
+
+export async function openFiles(
+  context: Context,
+  { records, gate, extraction }: FileParts,
+): Promise<Files> {
+  const { config, clock, newBytes, opened } = context;
+  const max = (owner: string) => {
+    const { files: count, fileBytes: bytes } = gate.policies.of(owner);
+    return { count, bytes };
+  };
+  const files = new Files({
+    store: records,
+    blobs: await Blobs.open(join(config.dataDir, 'files')),
+    extraction,
+    clock,
+    newBytes,
+    report: faultLog(context, 'file'),
+    max,
+  });
+  opened.add(files, (part) => part.close());
+  await files.start();
+  return files;
+}

@@ -1,0 +1,74 @@
+/**
+ * Owns the list of all routes, each group with the parts it answers from.
+ * It must never hold a handler of its own.
+ */
+
+import type { Caches } from '../caches/caches.js';
+import type { Catalog } from '../chat/catalog.js';
+import { EstimateService } from '../chat/estimate.js';
+import type { PromptLibrary } from '../chat/prompt-library.js';
+import type { ChatService } from '../chat/service.js';
+import { unixS } from '../clock.js';
+import type { Files } from '../files/files.js';
+import { accountRoutes } from '../http/account.js';
+import { adminRoutes } from '../http/admin/routes.js';
+import { cacheRoutes } from '../http/caches.js';
+import { chatRoutes } from '../http/chat.js';
+import { estimateRoutes } from '../http/estimate.js';
+import { fileRoutes } from '../http/files.js';
+import { openRoutes } from '../http/health.js';
+import { metricsRoutes } from '../http/metrics.js';
+import { modelRoutes } from '../http/models.js';
+import { consoleRoutes, docsRoutes } from '../http/pages.js';
+import type { Route } from '../http/router.js';
+import { tagRoutes } from '../http/tags.js';
+import type { WireServiceStatus } from '../protocol/admin-status.js';
+import { resources } from '../protocol/chat-api.js';
+import { openApiDocument } from '../protocol/openapi.js';
+import { imageSizeOfDataUrl } from '../rules/image-tokens.js';
+import type { OpenAccounts } from './accounts.js';
+import type { Context } from './context.js';
+
+export interface RouteParts extends OpenAccounts {
+  readonly catalog: Catalog;
+  readonly caches: Caches;
+  readonly files: Files;
+  readonly prompts: PromptLibrary;
+  readonly chats: ChatService;
+  readonly version: string;
+  readonly status: () => Promise<WireServiceStatus>;
+}
+
+export function allRoutes(context: Context, parts: RouteParts): Route[] {
+  const { config, clock, metrics } = context;
+  const { gate, catalog, caches, files, chats } = parts;
+  const document = documentOf(parts);
+  return [
+    ...chatRoutes(gate, chats, { clock, keepAliveMs: config.limits.keepAliveMs }),
+    ...estimateRoutes(gate, estimatesOf(parts)),
+    ...cacheRoutes(gate, caches),
+    ...tagRoutes(gate, caches),
+    ...fileRoutes(gate, files),
+    ...modelRoutes(gate, catalog, unixS(clock)),
+    ...accountRoutes(gate, clock),
+    ...metricsRoutes(metrics, { metrics: config.metricsKey, admin: config.adminKey }),
+    ...openRoutes(document),
+    ...docsRoutes(document),
+    ...(config.adminKey === null ? [] : consoleRoutes()),
+    ...adminRoutes(config.adminKey, { ...parts, clock }),
+  ];
+}
+
+function estimatesOf({ prompts, catalog }: RouteParts): EstimateService {
+  return new EstimateService(
+    (id) => prompts.forModel(id),
+    imageSizeOfDataUrl,
+    (policy, id) => catalog.isOpen(policy, id),
+  );
+}
+
+function documentOf({ catalog, version }: RouteParts): ReturnType<typeof openApiDocument> {
+  const ids = catalog.list().map(({ id }) => id);
+  const families = new Set(catalog.models.map(({ family }) => family));
+  return openApiDocument(version, resources(ids, [...families]));
+}
