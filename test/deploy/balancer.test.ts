@@ -10,6 +10,7 @@ import { type Balancer, balancers } from '../support/balancers.js';
 import { said } from '../support/chat-client.js';
 import { temporaryFolder } from '../support/service.js';
 import { type ServiceProcess, startServiceProcess } from '../support/service-process.js';
+import { until } from '../support/until.js';
 
 const OWNERS = 24;
 const WAIT_MS_MAX = 60_000;
@@ -67,17 +68,15 @@ async function startBalancer(t: Test, balancer: Balancer, nodes: readonly Node[]
   });
   const url = `http://127.0.0.1:${port}`;
   const answers = () => fetch(`${url}/metrics`).then(({ status }) => status === 404);
-  if (!(await until(answers))) throw new Error(`${balancer.name} does not answer: ${errors()}`);
+  await reached(answers).catch((cause: unknown) => {
+    throw new Error(`${balancer.name} does not answer: ${errors()}`, { cause });
+  });
   return url;
 }
 
-async function until(holds: () => Promise<boolean>): Promise<boolean> {
-  const endMs = performance.now() + WAIT_MS_MAX;
-  while (performance.now() < endMs) {
-    if (await holds().catch(() => false)) return true;
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  return false;
+/** A node that is down fails a look, and does not end the wait. */
+function reached(holds: () => Promise<boolean>): Promise<boolean> {
+  return until(() => holds().catch(() => false), WAIT_MS_MAX, String(holds));
 }
 
 function call(url: string, { key }: Owner, method: string, path: string, body?: unknown) {
@@ -115,7 +114,7 @@ async function threeNodes(t: Test, balancer: Balancer): Promise<void> {
   const nodes = await Promise.all([startNode(t), startNode(t), startNode(t)]);
   const url = await startBalancer(t, balancer, nodes);
   const ready = () => Promise.all(owners.map((owner) => call(url, owner, 'GET', '/v1/models')));
-  t.ok(await until(async () => (await ready()).every(({ ok }) => ok)), 'all owners are served');
+  t.ok(await reached(async () => (await ready()).every(({ ok }) => ok)), 'all owners are served');
   const places = await settle(url, nodes);
 
   t.test('each owner is on one node, and every node has owners', async (t) => {
@@ -151,7 +150,7 @@ async function threeNodes(t: Test, balancer: Balancer): Promise<void> {
       const text = await (await fetch(`http://127.0.0.1:${node.port}/metrics`)).text();
       return /^preface_chats_running 0$/m.test(text);
     };
-    t.ok(await until(figures), 'the generation ends with its reader');
+    t.ok(await reached(figures), 'the generation ends with its reader');
   });
 
   t.test('figures and administration are not forwarded', async (t) => {
@@ -205,20 +204,22 @@ async function killUnderLoad(t: Test, { url, nodes, places, downStatus }: Settle
   const isHit = (name: string) => places.get(name) === 1;
   const counted = (hit: boolean, ok: boolean) =>
     outcomes.filter((each) => isHit(each.owner) === hit && each.ok === ok).length;
-  await until(async () => owners.every(({ name }) => outcomes.some((each) => each.owner === name)));
+  await reached(async () =>
+    owners.every(({ name }) => outcomes.some((each) => each.owner === name)),
+  );
   t.equal(counted(true, false) + counted(false, false), 0, 'no error before');
   process.kill(victim.process.pid, 'SIGKILL');
   await victim.process.ended;
-  t.ok(await until(async () => counted(true, false) > 20), 'its owners see errors');
+  t.ok(await reached(async () => counted(true, false) > 20), 'its owners see errors');
   const others = counted(false, true);
-  t.ok(await until(async () => counted(false, true) > others + 50), 'all others go on');
+  t.ok(await reached(async () => counted(false, true) > others + 50), 'all others go on');
   victim.process = await startServiceProcess(t, {}, victim.env);
-  const back = await until(async () =>
+  const back = await reached(async () =>
     owners.every(({ name }) => outcomes.findLast((each) => each.owner === name)?.ok),
   );
   t.ok(back, 'its owners are served again');
   const since = outcomes.length;
-  await until(async () => outcomes.length > since + 5 * OWNERS);
+  await reached(async () => outcomes.length > since + 5 * OWNERS);
   ended = true;
   await Promise.all(load);
   t.equal(outcomes.slice(since).filter(({ ok }) => !ok).length, 0, 'no error after');

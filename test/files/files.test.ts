@@ -11,8 +11,8 @@ import type { Extraction, ExtractionRequest } from '../../src/pool/extraction.js
 import type { ExtractResult } from '../../src/pool/messages.js';
 import { Blobs } from '../../src/store/blobs.js';
 import { MemoryStore } from '../../src/store/memory-store.js';
-import { eventually } from '../support/raw-client.js';
 import { SimulatedClock } from '../support/simulated-clock.js';
+import { until } from '../support/until.js';
 
 type Act = (request: ExtractionRequest) => Promise<ExtractResult> | ExtractResult;
 
@@ -88,7 +88,7 @@ t.test('who waits longer than may be is told to come back, and finds the text la
     () => null,
     (cause: unknown) => cause as ApiError,
   );
-  t.ok(await eventually(() => begun.length === 1));
+  t.ok(await until(() => begun.length === 1));
   await clock.advance(limits.contentWaitMsMax - 1);
   const waiting = files.extracted('alice', id, never);
   await clock.advance(1);
@@ -113,7 +113,7 @@ t.test('an extraction without room is tried until there is some', async (t) => {
   const id = await add(files);
   const done = files.extracted('alice', id, never);
   for (let at = 1; at <= tries; at += 1) {
-    t.ok(await eventually(() => begun.length === at && clock.timerCount > 1));
+    t.ok(await until(() => begun.length === at && clock.timerCount > 1));
     await clock.advance(delayAfterMs(at));
   }
   t.match(await done, { progress: { status: 'ok' } });
@@ -127,7 +127,7 @@ t.test(
     const { files, clock, begun, faults } = await world(t, [broken, broken, read, broken]);
     const lucky = await add(files);
     for (let at = 1; at <= 2; at += 1) {
-      t.ok(await eventually(() => begun.length === at && clock.timerCount > 0));
+      t.ok(await until(() => begun.length === at && clock.timerCount > 0));
       await clock.advance(delayAfterMs(at) - 1);
       t.equal(begun.length, at, 'not before its time');
       await clock.advance(1);
@@ -139,7 +139,7 @@ t.test(
     const unlucky = await add(files, 'other bytes');
     const done = files.extracted('alice', unlucky, never);
     for (let at = 1; at < limits.extractionAttemptsMax; at += 1) {
-      t.ok(await eventually(() => begun.length === before + at && clock.timerCount > 1));
+      t.ok(await until(() => begun.length === before + at && clock.timerCount > 1));
       await clock.advance(delayAfterMs(at));
     }
     t.match(await done, { progress: { status: 'error', reason: 'its reader broke 5 times' } });
@@ -152,7 +152,7 @@ t.test(
   async (t) => {
     const { files, clock, begun, blobs } = await world(t, [overloaded, read]);
     const id = await add(files);
-    t.ok(await eventually(() => begun.length === 1 && clock.timerCount > 0));
+    t.ok(await until(() => begun.length === 1 && clock.timerCount > 0));
     await files.delete('alice', id);
     await clock.advance(10 * limits.extractionRetryMsMax);
     t.equal(begun.length, 1);
@@ -197,7 +197,7 @@ t.test('contents that differ where no sample looks are read each for itself', as
   const { files, begun, faults } = await world(t, [gated], { count: 10, bytes: 4 ** 12 });
   const ids = [await add(files, alike('a')), await add(files, alike('b'))];
   ids.push(await add(files, alike('a')));
-  t.ok(await eventually(() => begun.length === 2), 'the second does not wait for the first');
+  t.ok(await until(() => begun.length === 2), 'the second does not wait for the first');
   open();
   for (const id of ids) await files.extracted('alice', id, never);
   t.equal(begun.length, 2, 'the third has the text of the first');
@@ -215,7 +215,7 @@ t.test('a file that is deleted while it is compared does not wait for the other'
   const { files, begun, blobs } = await world(t, [waiting], { count: 10, bytes: 4 ** 13 });
   const text = 'x'.repeat(4 * 1024 * 1024);
   const id = await add(files, text);
-  t.ok(await eventually(() => begun.length === 1));
+  t.ok(await until(() => begun.length === 1));
   for (let round = 0; round < 5; round += 1) await files.delete('alice', await add(files, text));
   t.equal(begun.length, 1);
   t.same(blobs(), [`${id}.source`]);

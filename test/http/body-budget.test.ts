@@ -1,7 +1,8 @@
 /** Owns the proof that bodies hold no more than their budget together, and give all of it back. */
 import t, { type Test } from 'tap';
 import { startEdge } from '../support/edge.js';
-import { eventually, RawClient, request } from '../support/raw-client.js';
+import { RawClient, request } from '../support/raw-client.js';
+import { until } from '../support/until.js';
 
 const KIB = 1024;
 const edge = await startEdge({ bodyBytesHeldMax: 1024 * KIB });
@@ -16,7 +17,7 @@ function upload(t: Test, declaredBytes: number, sentBytes: number, path?: string
   return client.send(head(declaredBytes, path)).send('x'.repeat(sentBytes));
 }
 
-const held = (bytes: number) => eventually(() => edge.server.bodyBytesHeld === bytes);
+const held = (bytes: number) => until(() => edge.server.bodyBytesHeld === bytes);
 
 t.test('a body without room is refused, a small one is not, and all is given back', async (t) => {
   const first = upload(t, 800 * KIB, 700 * KIB);

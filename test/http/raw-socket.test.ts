@@ -5,7 +5,8 @@
 import t, { type Test } from 'tap';
 import { limits } from '../../src/limits/index.js';
 import { startEdge } from '../support/edge.js';
-import { eventually, RawClient, request } from '../support/raw-client.js';
+import { RawClient, request } from '../support/raw-client.js';
+import { until } from '../support/until.js';
 
 const edge = await startEdge();
 t.teardown(() => edge.server.close(0));
@@ -113,7 +114,7 @@ t.test('chunked bodies: whole ones are read, broken ones never reach a handler',
   t.match(good.text, /^HTTP\/1\.1 200 [\s\S]*hello world$/);
   const inPieces = client();
   inPieces.send(chunked('5\r\nhe'));
-  await eventually(() => edge.server.activeCount > 0);
+  await until(() => edge.server.activeCount > 0);
   inPieces.send('llo\r\n0\r\n\r\n');
   t.match(await inPieces.answer('hello'), /hello$/);
   for (const size of ['zz', 'g', '-5', 'fffffffffffffffff', '']) {
@@ -168,7 +169,7 @@ t.test('Expect: 100-continue is answered before the body', async (t) => {
 t.test('bodies: in pieces, unwanted, late-read, up to the bound', async (t) => {
   const sender = client();
   sender.send(request('POST /echo', ['Content-Length: 10'], 'hello'));
-  await eventually(() => edge.server.activeCount > 0);
+  await until(() => edge.server.activeCount > 0);
   t.match(await sender.send('world').answer('helloworld'), /helloworld$/);
   sender.text = '';
   sender.send(request('POST /refuse', ['Content-Length: 5'], 'hello'));
@@ -204,7 +205,7 @@ t.test('a body of 100 MB is 413 at once, declared or not', async (t) => {
   const whole = await fetch(`${edge.base}/echo`, { method: 'POST', body: Buffer.alloc(100 * MIB) });
   t.equal(whole.status, 413, 'a client that sends all of it before it reads gets its answer, too');
   await whole.text();
-  t.ok(await eventually(() => edge.server.activeCount === 0, 8_000), 'nothing is left behind');
+  t.ok(await until(() => edge.server.activeCount === 0, 8_000), 'nothing is left behind');
 });
 
 t.test('random bytes and random damage do not end the process', async (t) => {

@@ -1,6 +1,7 @@
 import t, { type Test } from 'tap';
 import { startEdge } from '../support/edge.js';
-import { eventually, RawClient, request } from '../support/raw-client.js';
+import { RawClient, request } from '../support/raw-client.js';
+import { until } from '../support/until.js';
 
 const edge = await startEdge();
 t.teardown(() => edge.server.close(0));
@@ -30,20 +31,20 @@ async function alive(t: Test, name: string): Promise<void> {
 t.test('a client that leaves is noticed at once', async (t) => {
   edge.events.length = 0;
   const inBody = client().send(request('POST /gone-in-body', ['Content-Length: 10'], 'hello'));
-  await eventually(() => edge.server.activeCount > 0);
+  await until(() => edge.server.activeCount > 0);
   inBody.destroy();
-  t.ok(await eventually(() => edge.events.includes('ClientGoneError'), 1_000));
+  t.ok(await until(() => edge.events.includes('ClientGoneError'), 1_000));
   edge.events.length = 0;
   const inStream = client();
   await inStream.send(request('GET /endless')).answer('first');
   inStream.destroy();
-  t.ok(await eventually(() => edge.events.includes('gone'), 1_000));
+  t.ok(await until(() => edge.events.includes('gone'), 1_000));
   t.ok(edge.events.includes('write true'), 'late writes are dropped');
   edge.events.length = 0;
   const halfClosed = client();
   await halfClosed.send(request('GET /endless')).answer('first');
   halfClosed.socket.end();
-  t.ok(await eventually(() => edge.events.includes('gone'), 1_000), 'half-closed counts as gone');
+  t.ok(await until(() => edge.events.includes('gone'), 1_000), 'half-closed counts as gone');
 });
 
 t.test('a stream is chunked, ends once, and a broken one does not look whole', async (t) => {
@@ -71,7 +72,7 @@ t.test('a stalled reader costs little, hinders nobody, and goes on where it stop
     reader.socket.pause();
     return reader;
   });
-  t.ok(await eventually(() => edge.flood.slow >= readers.length, 8_000), 'every write said: slow');
+  t.ok(await until(() => edge.flood.slow >= readers.length, 8_000), 'every write said: slow');
   const atStall = edge.flood.bytes;
   for (let i = 0; i < 20; i += 1) await alive(t, 'beside stalled readers');
   t.ok(edge.flood.bytes - atStall < MIB, 'nobody writes on');
@@ -81,7 +82,7 @@ t.test('a stalled reader costs little, hinders nobody, and goes on where it stop
   for (const reader of others) reader.destroy();
   first?.socket.resume();
   t.ok(await first?.until((c) => c.bytes > 64 * MIB, 20_000), 'all bytes arrive');
-  t.ok(await eventually(() => edge.server.activeCount === 0), 'nothing is left behind');
+  t.ok(await until(() => edge.server.activeCount === 0), 'nothing is left behind');
 });
 
 t.test('what a slow reader left behind arrives even if nothing more is written', async (t) => {
@@ -90,13 +91,13 @@ t.test('what a slow reader left behind arrives even if nothing more is written',
   reader.keepText = false;
   reader.send(request('GET /flood-once'));
   reader.socket.pause();
-  t.ok(await eventually(() => edge.events.includes('slow')));
+  t.ok(await until(() => edge.events.includes('slow')));
   t.notOk(edge.events.includes('drained'));
   reader.socket.resume();
   t.ok(await reader.until((c) => c.bytes > edge.flood.bytes), 'the rest arrives');
   t.same(edge.events, ['slow', 'drained']);
   reader.destroy();
-  t.ok(await eventually(() => edge.server.activeCount === 0));
+  t.ok(await until(() => edge.server.activeCount === 0));
 });
 
 t.test('a writer that ignores back-pressure loses its connection', async (t) => {
@@ -104,7 +105,7 @@ t.test('a writer that ignores back-pressure loses its connection', async (t) => 
   const reader = client();
   reader.send(request('GET /deaf'));
   reader.socket.pause();
-  t.ok(await eventually(() => edge.events.includes('cut'), 8_000));
+  t.ok(await until(() => edge.events.includes('cut'), 8_000));
 });
 
 t.test('slow headers and readers that never come back are cut', async (t) => {
@@ -129,8 +130,8 @@ async function startStalled(): Promise<boolean> {
   reader.keepText = false;
   reader.send(request('GET /flood'));
   reader.socket.pause();
-  await eventually(() => idle.flood.slow > 0, 8_000);
-  const cut = await eventually(() => idle.server.activeCount === 0, 25_000);
+  await until(() => idle.flood.slow > 0, 8_000);
+  const cut = await until(() => idle.server.activeCount === 0, 25_000);
   reader.destroy();
   await idle.server.close(0);
   return cut;

@@ -5,6 +5,7 @@ import { route } from '../../src/http/router.js';
 import { startServer } from '../../src/http/server.js';
 import { startEdge } from '../support/edge.js';
 import { RawClient, request } from '../support/raw-client.js';
+import { until } from '../support/until.js';
 
 const edge = await startEdge();
 t.teardown(() => edge.server.close(0));
@@ -177,8 +178,7 @@ t.test('close waits for the answers under way and then frees the port', async (t
   const base = `http://127.0.0.1:${server.port}`;
   const client = new RawClient(server.port);
   client.send(request('GET /slow'));
-  await client.until(() => server.activeCount === 1, 50);
-  while (server.activeCount === 0) await new Promise((resolve) => setImmediate(resolve));
+  await until(() => server.activeCount === 1);
   const closed = server.close();
   release();
   t.match(await client.answer('}'), /\{"held":false\}$/);

@@ -16,7 +16,7 @@ import {
   type PoolBounds,
 } from '../../src/pool/extraction.js';
 import type { Report, TakeReport } from '../../src/telemetry/report.js';
-import { eventually } from '../support/raw-client.js';
+import { until } from '../support/until.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'preface-extraction-'));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));
@@ -152,11 +152,11 @@ t.test('a process that ended is replaced before the next document comes', async 
   const pid = Number(/\d+/.exec(reason ?? '')?.[0]);
   t.same(readers(), [pid]);
   process.kill(pid, 'SIGKILL');
-  t.ok(await eventually(() => !readers().includes(pid)));
+  t.ok(await until(() => !readers().includes(pid)));
   t.same(readers(), [], 'none while nothing was read');
   const { result } = extract(pool, 'kill');
   t.match(await result, { type: 'refused' });
-  t.ok(await eventually(() => readers().length === 1));
+  t.ok(await until(() => readers().length === 1));
   const next = (await extract(pool, 'pid').result) as { reason?: string };
   t.equal(next.reason, `read by ${readers()[0]}`);
 });
@@ -248,10 +248,7 @@ t.test('a reader ends with its parent, whatever it reads', async (t) => {
   const [pid] = (await once(parent.stdout, 'data')) as [Buffer];
   t.match(processState(Number(pid)), /^[RSD]/);
   parent.kill('SIGKILL');
-  const end = Date.now() + 30_000;
-  const ended = () => /^Z|^$/.test(processState(Number(pid)));
-  while (!ended() && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 50));
-  t.ok(ended());
+  t.ok(await until(() => /^Z|^$/.test(processState(Number(pid))), 30_000));
 });
 
 /** Empty where there is none; `Z` where nobody has taken note of its end. */

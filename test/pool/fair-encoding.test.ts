@@ -3,6 +3,7 @@ import { limits } from '../../src/limits/index.js';
 import { FairEncoding } from '../../src/pool/fair-encoding.js';
 import type { TokenizeResult, TokenizerRef, TokenizeTask } from '../../src/pool/messages.js';
 import { Pool } from '../../src/pool/pool.js';
+import { until } from '../support/until.js';
 
 const tokenizer: TokenizerRef = {
   module: new URL('../../plugins/tokenizers/tiktoken/index.js', import.meta.url).href,
@@ -50,8 +51,7 @@ t.test('owners of long texts take turns, and what waits is bounded', async (t) =
   const large = encode('c'.repeat(limits.encodeLongLengthMax));
   await t.rejects(encoding.run(large, 'carol'), { name: 'ApiError', message: /overloaded/ });
   for (let at = 0; at < all.length; at += 1) {
-    while (ends[at] === undefined) await new Promise(setImmediate);
-    ends[at]?.();
+    (await until(() => ends[at]))?.();
   }
   await Promise.all(all);
   t.equal(starts.join(''), 'aaabaa');

@@ -10,7 +10,7 @@ import { childPipe } from '../../src/pool/child.js';
 import { Host } from '../../src/pool/host.js';
 import { echoOptions, echoTask, Recorder } from '../contract/token-stream.js';
 import { NOTES } from '../support/engine-noted.js';
-import { eventually } from '../support/raw-client.js';
+import { until } from '../support/until.js';
 
 const module = fileURLToPath(new URL('../support/engine-noted.js', import.meta.url));
 
@@ -38,7 +38,7 @@ async function open(t: Test) {
   /** The process that has only made itself ready. */
   const standBy = async () => {
     const found = () => [...notes()].find(([, done]) => done === 'prepare')?.[0];
-    t.ok(await eventually(() => found() !== undefined, 20_000), 'one stands by');
+    t.ok(await until(() => found() !== undefined, 20_000), 'one stands by');
     return found() ?? 0;
   };
   return { host, folder, log, notes, standBy };
@@ -66,12 +66,9 @@ t.test(
       process.kill(dead, 'SIGKILL');
       await running.ended();
       t.equal(running.error?.row, 'server', 'what ran there is lost');
-      t.ok(await eventually(() => host.pid === next));
+      t.ok(await until(() => host.pid === next));
       t.equal(await answer(host, `after ${round}`), `after ${round}`);
-      t.ok(
-        await eventually(() => notes().get(next) === 'prepare open warm'),
-        'warm after it is ready',
-      );
+      t.ok(await until(() => notes().get(next) === 'prepare open warm'), 'warm after it is ready');
     }
     t.match(log.join('\n'), /the one that stood by takes its place/);
     t.notMatch(log.join('\n'), /next start in/);
@@ -84,12 +81,12 @@ t.test(
     const { host, log, standBy } = await open(t);
     const dead = host.pid ?? 0;
     process.kill(await standBy(), 'SIGKILL');
-    t.ok(await eventually(() => log.some((line) => /stands by ended \(SIGKILL\)/.test(line))));
+    t.ok(await until(() => log.some((line) => /stands by ended \(SIGKILL\)/.test(line))));
     t.equal(await answer(host, 'still here'), 'still here');
     t.equal(host.pid, dead);
     process.kill(dead, 'SIGKILL');
-    t.ok(await eventually(() => log.some((line) => /next start in 100 ms/.test(line))));
-    t.ok(await eventually(() => host.serving, 20_000));
+    t.ok(await until(() => log.some((line) => /next start in 100 ms/.test(line))));
+    t.ok(await until(() => host.serving, 20_000));
     t.equal(await answer(host, 'back'), 'back');
   },
 );
@@ -99,7 +96,7 @@ t.test('what takes the place of another and cannot be warm serves all the same',
   writeFileSync(join(folder, 'fail'), '');
   const next = await standBy();
   process.kill(host.pid ?? 0, 'SIGKILL');
-  t.ok(await eventually(() => notes().get(next) === 'prepare open warm'));
+  t.ok(await until(() => notes().get(next) === 'prepare open warm'));
   t.equal(await answer(host, 'cold'), 'cold');
   t.equal(host.pid, next);
 });

@@ -15,6 +15,7 @@ import {
   Recorder,
   tokenStreamSuite,
 } from '../contract/token-stream.js';
+import { until } from '../support/until.js';
 
 const engine: EngineRef = {
   module: new URL('../../plugins/engines/echo/index.js', import.meta.url).href,
@@ -86,14 +87,15 @@ t.test('an engine that cannot be opened says why', async (t) => {
 
 /** Asks until it gets an answer; each refusal in between must be of this row. */
 async function answerOnce(host: Host, row: ErrorName): Promise<Recorder> {
-  for (;;) {
+  const answered = async (): Promise<Recorder | null> => {
     const reader = new Recorder();
     host.generate(echoTask('back again'), reader);
     await reader.ended();
     if (reader.error === null) return reader;
     if (reader.error.row !== row) throw new Error(reader.error.row);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
+    return null;
+  };
+  return (await until(answered)) as Recorder;
 }
 
 t.test('a listener that throws loses its own stream only', async (t) => {

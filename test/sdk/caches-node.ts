@@ -3,9 +3,9 @@
  * one JSON line a step. It must never import anything of the service: an address and a key are all a client has.
  */
 import assert from 'node:assert/strict';
-import { setTimeout as delay } from 'node:timers/promises';
 import type OpenAI from 'openai';
 import type { OpenAI as Client } from 'openai';
+import { until } from '../support/until.js';
 
 type Message = OpenAI.Chat.Completions.ChatCompletionMessageParam;
 type Headers = Readonly<Record<string, string>>;
@@ -63,11 +63,11 @@ class Session {
   async until(id: string, status: string): Promise<Cache> {
     const get = () => this.client.get<Cache>(`/caching/${id}`);
     let cache = await get();
-    for (const endMs = Date.now() + 60_000; cache.status !== status && Date.now() < endMs; ) {
-      await delay(20);
+    const holds = async () => {
       cache = await get();
-    }
-    assert.equal(cache.status, status);
+      return cache.status === status;
+    };
+    await until(holds, 60_000, `${id} is ${status}`);
     return cache;
   }
 

@@ -4,11 +4,11 @@
  */
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { serve } from '../../src/main.js';
 import { loadConfig } from '../../src/settings/config.js';
 import { aliceKey, serviceEnv, temporaryFolder } from '../support/service.js';
+import { until } from '../support/until.js';
 
 t.setTimeout(120_000);
 
@@ -57,11 +57,11 @@ class Server {
   }
 
   async until(id: string, status: string): Promise<Cache> {
-    for (const endMs = Date.now() + WAIT_MS; Date.now() < endMs; await delay(20)) {
+    const look = async (): Promise<Cache | null> => {
       const cache = await this.call('GET', `/${id}`);
-      if (cache.status === status) return cache;
-    }
-    throw new Error(`${id} does not become ${status}`);
+      return cache.status === status ? cache : null;
+    };
+    return (await until(look, WAIT_MS, `${id} becomes ${status}`)) as Cache;
   }
 }
 

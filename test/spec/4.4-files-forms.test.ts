@@ -6,8 +6,9 @@ import { limits } from '../../src/limits/index.js';
 import type { WireFile } from '../../src/protocol/files.js';
 import { refusal } from '../support/chat-client.js';
 import { blobs, contentOf, openGatedFiles, send, upload } from '../support/file-client.js';
-import { eventually, RawClient, request } from '../support/raw-client.js';
+import { RawClient, request } from '../support/raw-client.js';
 import { aliceKey, bobKey, openService, temporaryFolder } from '../support/service.js';
+import { until } from '../support/until.js';
 
 const invalid = { status: 400, type: 'invalid_request_error' };
 const usual = { 'content-type': 'multipart/form-data; boundary=xx' };
@@ -143,7 +144,7 @@ t.test('odd forms are refused, each with what is wrong, and leave nothing', asyn
       t.match(found, { ...invalid, message }, name);
     }
   }
-  t.ok(await eventually(() => blobs(service).length === 0));
+  t.ok(await until(() => blobs(service).length === 0));
   await upload(service, 'still there');
 });
 
@@ -194,7 +195,7 @@ t.test(
     const form = purpose + file('filename="a.txt"', 'slow words') + end;
     const slow = open(form.length, '');
     const stopped = open(form.length, form.slice(0, form.length / 2));
-    t.ok(await eventually(() => blobs(service).length === 2));
+    t.ok(await until(() => blobs(service).length === 2));
     await upload(service, 'of somebody in a hurry');
     for (const letter of form) {
       slow.send(letter);
@@ -202,9 +203,7 @@ t.test(
     }
     t.match(await slow.answer('"status"', 10_000), /^HTTP\/1\.1 200 /);
     t.ok(await stopped.untilClosed(60_000), 'the other one is cut off');
-    t.ok(
-      await eventually(() => blobs(service).filter((name) => name.endsWith('.part')).length === 0),
-    );
+    t.ok(await until(() => blobs(service).filter((name) => name.endsWith('.part')).length === 0));
   },
 );
 
@@ -218,7 +217,7 @@ t.test('uploads at once have a bound of each owner, and are told when to come ba
     const headers = [`Authorization: Bearer ${aliceKey}`, `Content-Type: ${usual['content-type']}`];
     return client.send(request('POST /v1/files', [...headers, 'Content-Length: 9999'], half));
   });
-  t.ok(await eventually(() => blobs(service).length === max, 8_000));
+  t.ok(await until(() => blobs(service).length === max, 8_000));
   const form = bytes(purpose + file('filename="a.txt"') + end);
   const refused = await send(service, form, usual);
   t.equal(refused.headers.get('retry-after'), '1');
@@ -227,7 +226,7 @@ t.test('uploads at once have a bound of each owner, and are told when to come ba
   t.equal((await send(service, form, asBob)).status, 200, 'another has places of his own');
   for (const client of clients) client.destroy();
   const parts = () => blobs(service).filter((name) => name.endsWith('.source.part'));
-  t.ok(await eventually(() => parts().length === 0, 10_000), 'nothing of them is left');
+  t.ok(await until(() => parts().length === 0, 10_000), 'nothing of them is left');
   // Its bytes go before its place does.
   let status = 429;
   for (let left = 50; left > 0 && status === 429; left -= 1) {
@@ -256,15 +255,15 @@ t.test(
       });
     const before = openFiles();
     const early = readers();
-    t.ok(await eventually(() => early.every(({ socket }) => socket.bytesWritten > 0), 10_000));
+    t.ok(await until(() => early.every(({ socket }) => socket.bytesWritten > 0), 10_000));
     for (const client of early) client.destroy();
     writeFileSync(gate, '');
     t.equal((await contentOf(service, id)).content, text, 'who stays has the text');
 
     const late = readers();
-    t.ok(await eventually(() => late.every(({ bytes }) => bytes > 0), 20_000));
+    t.ok(await until(() => late.every(({ bytes }) => bytes > 0), 20_000));
     for (const client of late) client.destroy();
-    t.ok(await eventually(() => openFiles() <= before + 4, 20_000), `${openFiles()} of ${before}`);
+    t.ok(await until(() => openFiles() <= before + 4, 20_000), `${openFiles()} of ${before}`);
     const lasting = fetch(`${service.url}/files/${id}/content`, {
       headers: { authorization: `Bearer ${aliceKey}` },
     });

@@ -15,8 +15,8 @@ import {
   openGatedFiles,
   upload,
 } from '../support/file-client.js';
-import { eventually } from '../support/raw-client.js';
 import { aliceKey, bobKey, serviceEnv, temporaryFolder } from '../support/service.js';
+import { until } from '../support/until.js';
 
 const asBob = { authorization: `Bearer ${bobKey}` };
 const authorization = { authorization: `Bearer ${aliceKey}` };
@@ -48,7 +48,7 @@ t.test('content waits, and whoever leaves loses nothing', async (t) => {
   const waiting = contentOf(service, id).finally(() => {
     ended = true;
   });
-  t.ok(await eventually(() => document.begun() === 1, 20_000));
+  t.ok(await until(() => document.begun() === 1, 20_000));
   leave.abort();
   t.equal(await left, 'AbortError');
   t.notOk(ended);
@@ -69,7 +69,7 @@ t.test('equal bytes of one owner are read once, and each text lives for itself',
   const same = await Promise.all(
     [1, 2, 3].map((n) => upload(service, document.bytes, `${n}.gated`)),
   );
-  t.ok(await eventually(() => document.begun() > 0, 20_000));
+  t.ok(await until(() => document.begun() > 0, 20_000));
   document.open();
   for (const { id, filename } of same) {
     t.match(await contentOf(service, id), { content: 'shared', filename });
@@ -88,7 +88,7 @@ t.test('deleting the one that is read hands its place to the next', async (t) =>
   const service = await openGatedFiles(t);
   const document = gated(t);
   const first = await upload(service, document.bytes);
-  t.ok(await eventually(() => document.begun() === 1, 20_000));
+  t.ok(await until(() => document.begun() === 1, 20_000));
   const second = await upload(service, document.bytes);
   const gone = service.call('GET', `/files/${first.id}/content`);
   t.equal((await service.call('DELETE', `/files/${first.id}`)).status, 200);
@@ -116,7 +116,7 @@ t.test('a service that starts again goes on reading, and frees what has no recor
   const document = gated(t, { text: 'after the restart' });
   const before = await start();
   const { id } = await upload(before, document.bytes);
-  t.ok(await eventually(() => document.begun() === 1, 20_000));
+  t.ok(await until(() => document.begun() === 1, 20_000));
   await before.close();
   writeFileSync(join(dataDir, 'files', `${'z'.repeat(20)}.source`), 'nobody’s');
   writeFileSync(join(dataDir, 'files', `${id}.text.part`), '"ha');

@@ -7,8 +7,9 @@ import t from 'tap';
 import { limits } from '../../src/limits/index.js';
 import { openWithSettings, refusal } from '../support/chat-client.js';
 import { blobs, contentOf, form, listed, purpose, send, upload } from '../support/file-client.js';
-import { eventually, RawClient, request } from '../support/raw-client.js';
+import { RawClient, request } from '../support/raw-client.js';
 import { aliceKey, bobKey, openService, temporaryFolder } from '../support/service.js';
+import { until } from '../support/until.js';
 
 const run = promisify(execFile);
 const asBob = { authorization: `Bearer ${bobKey}` };
@@ -70,7 +71,7 @@ t.test('100 MB go to the disk in pieces, one byte more is refused', async (t) =>
   const more = streamed(limits.fileBytesMax + 1);
   const refused = await refusal(t, await send(service, more.body, more.headers));
   t.match(refused, { ...invalid, message: tooLarge });
-  t.ok(await eventually(() => blobs(service).length === 0));
+  t.ok(await until(() => blobs(service).length === 0));
 });
 
 t.test('a length that is too large is refused before it is sent', async (t) => {
@@ -143,10 +144,10 @@ t.test('an upload that breaks off leaves nothing', async (t) => {
     if (end === 'cut') {
       t.match(await client.answer('}}'), /400 .*the form cannot be read/s);
     } else {
-      t.ok(await eventually(() => blobs(service).length === 1));
+      t.ok(await until(() => blobs(service).length === 1));
       client.destroy();
     }
-    t.ok(await eventually(() => blobs(service).length === 0), end);
+    t.ok(await until(() => blobs(service).length === 0), end);
   }
   t.same((await listed(service)).data, []);
 });

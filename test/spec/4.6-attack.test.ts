@@ -4,12 +4,12 @@
  */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { randomText, seededRandom, testSeed } from '../../src/plugin/test/random-text.js';
 import { asBob, type Headers, type ShownCache, said } from '../support/cache-client.js';
 import { model } from '../support/chat-client.js';
 import { openService } from '../support/service.js';
+import { until } from '../support/until.js';
 
 t.setTimeout(180_000);
 
@@ -115,12 +115,8 @@ async function listed(owner: Owner): Promise<readonly ShownCache[]> {
   }
 }
 
-async function until(what: string, test: () => Promise<boolean>): Promise<void> {
-  for (const endMs = performance.now() + READY_MS_MAX; performance.now() < endMs; ) {
-    if (await test()) return;
-    await delay(50);
-  }
-  throw new Error(`never: ${what}, seed ${seed}`);
+async function done(what: string, test: () => Promise<boolean>): Promise<void> {
+  await until(test, READY_MS_MAX, `${what}, seed ${seed}`);
 }
 
 t.test(`${CLIENTS} clients at once`, async (t) => {
@@ -138,7 +134,7 @@ t.test(`${CLIENTS} clients at once`, async (t) => {
     );
     const left = [...owner.ids].filter((id) => !owner.deleted.has(id));
     t.strictSame(new Set((await listed(owner)).map(({ id }) => id)), new Set(left));
-    await until('settled', async () =>
+    await done('settled', async () =>
       (await listed(owner)).every(({ status }) => status === 'ready' || status === 'inactive'),
     );
     const { body } = await call(owner, 'GET', '/caching/refs/tags');
@@ -155,5 +151,5 @@ t.test(`${CLIENTS} clients at once`, async (t) => {
     t.strictSame(await listed(owner), []);
   }
   const snapshots = join(service.dataDir, 'engine', 'echo-snapshots');
-  await until('all bytes are free', async () => readdirSync(snapshots).length === 0);
+  await done('all bytes are free', async () => readdirSync(snapshots).length === 0);
 });

@@ -2,11 +2,11 @@
  * Owns the proof that the cache operations answer as the contract says, over a real socket.
  * It must see caches only as a client does.
  */
-import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { cacheListSchema, cacheSchema } from '../../src/protocol/caching.js';
 import { compile } from '../../src/protocol/schema.js';
 import { bobKey, openService, type TestService } from '../support/service.js';
+import { until } from '../support/until.js';
 
 t.setTimeout(120_000);
 
@@ -39,12 +39,11 @@ class Client {
 
   /** Until it is no longer pending. */
   async settled(id: string): Promise<Answer['body']> {
-    for (let turn = 0; turn < 500; turn++) {
+    const look = async (): Promise<Answer['body'] | null> => {
       const { body } = await this.call('GET', `/caching/${id}`);
-      if (body.status !== 'pending') return body;
-      await delay(10);
-    }
-    throw new Error(`${id} stays pending`);
+      return body.status === 'pending' ? null : body;
+    };
+    return await until(look, 20_000, `${id} is no longer pending`);
   }
 }
 

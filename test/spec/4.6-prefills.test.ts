@@ -4,7 +4,6 @@
  */
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import {
   asBob,
@@ -21,22 +20,12 @@ import {
 import { holdUp, letGo, prefillWas } from '../support/engine-gated.js';
 import { enginePid } from '../support/engine-pid.js';
 import { aliceKey } from '../support/service.js';
+import { until } from '../support/until.js';
 
 t.setTimeout(120_000);
 
 const service = await openGated(t, { cachesPerOwner: 20 });
 const { dataDir } = service;
-
-const LOOK_MS = 10;
-const LOOKS_MAX = 1_500;
-
-async function until(what: string, test: () => boolean): Promise<void> {
-  for (let look = 0; look < LOOKS_MAX; look++) {
-    if (test()) return;
-    await delay(LOOK_MS);
-  }
-  throw new Error(`never: ${what}`);
-}
 
 function snapshots(): string[] {
   return readdirSync(join(dataDir, 'engine', 'echo-snapshots'));
@@ -44,14 +33,14 @@ function snapshots(): string[] {
 
 t.test('a deleted cache stops its prefill in the engine', async (t) => {
   const { id } = await createCache(service, { messages: [said('/slow-deleted')] });
-  await until('begun', () => prefillWas('begun', dataDir, 'deleted'));
+  await until(() => prefillWas('begun', dataDir, 'deleted'));
   t.equal((await service.call('DELETE', `/caching/${id}`)).status, 200);
-  await until('stopped', () => prefillWas('stopped', dataDir, 'deleted'));
+  await until(() => prefillWas('stopped', dataDir, 'deleted'));
 });
 
 t.test('an engine that is killed under a prefill, and the cache becomes ready', async (t) => {
   const { id } = await createCache(service, { messages: [said('/slow-killed')] });
-  await until('begun', () => prefillWas('begun', dataDir, 'killed'));
+  await until(() => prefillWas('begun', dataDir, 'killed'));
   const pid = enginePid();
   t.ok(pid > 1);
   process.kill(pid, 'SIGKILL');
@@ -96,10 +85,10 @@ t.test('what a chat made anew goes with it when its cache is deleted meanwhile',
   });
   t.equal(response.headers.get('svc-context-cache-status'), 'hit');
   t.equal((await service.call('DELETE', `/caching/${id}`)).status, 200);
-  await until('freed', () => !snapshots().includes(name));
+  await until(() => !snapshots().includes(name));
   writeFileSync(join(dataDir, 'engine', 'echo-snapshots', name), 'as the engine kept it');
   leave.abort();
-  await until('freed again', () => !snapshots().includes(name));
+  await until(() => !snapshots().includes(name));
 });
 
 t.test('an equal prefix of another owner is of no use', async (t) => {

@@ -4,6 +4,7 @@
  */
 import t, { type Test } from 'tap';
 import { aliceKey, bobKey, openService } from '../support/service.js';
+import { until } from '../support/until.js';
 
 t.setTimeout(120_000);
 
@@ -121,7 +122,7 @@ t.test('what a tag cannot be bound to', async (t) => {
   const call = await open(t);
   const theirs = await create(call, {}, bobKey);
   const failed = await create(call, { expired_at: 1 });
-  while ((await call('GET', `/caching/${failed}`)).body.status === 'pending');
+  await until(async () => (await call('GET', `/caching/${failed}`)).body.status !== 'pending');
   const statuses = [
     [404, 'cache-00000000000000000000'],
     [404, 'x'.repeat(5_000)],
@@ -148,8 +149,7 @@ t.test('a cache that can only end in an error takes no tag from another', async 
     const id = await create(call, { ...fields, tags: ['mine', 'new'] });
     t.equal((await call('GET', `${REFS}/mine`)).body.cache_id, working);
     t.equal((await call('GET', `${REFS}/new`)).status, 404, 'a new tag is not made either');
-    while ((await call('GET', `/caching/${id}`)).body.status === 'pending');
-    t.equal((await call('GET', `/caching/${id}`)).body.status, 'error');
+    t.ok(await until(async () => (await call('GET', `/caching/${id}`)).body.status === 'error'));
     t.equal((await call('GET', `${REFS}/mine/content`)).status, 200, 'the tag still works');
   }
 });

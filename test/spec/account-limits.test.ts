@@ -5,6 +5,7 @@ import t from 'tap';
 import { post, refusal, said } from '../support/chat-client.js';
 import { form, purpose, send } from '../support/file-client.js';
 import { aliceKey, bobKey, openService, type TestService } from '../support/service.js';
+import { until } from '../support/until.js';
 
 t.setTimeout(120_000);
 
@@ -60,11 +61,7 @@ async function cache(text: string, more: Fields = {}, headers = {}): Promise<Res
 const shown = (id: unknown) => json(service.call('GET', `/caching/${id}`));
 
 async function status(id: unknown, wanted: string): Promise<void> {
-  for (let tries = 0; tries < 500; tries += 1) {
-    if ((await shown(id)).status === wanted) return;
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-  throw new Error(`the cache is not ${wanted}: ${JSON.stringify(await shown(id))}`);
+  await until(async () => (await shown(id)).status === wanted, 20_000, `${id} is ${wanted}`);
 }
 
 t.test('cached tokens: of live caches together, and what brings one back', async (t) => {

@@ -9,6 +9,7 @@ import t, { type Test } from 'tap';
 import { askWith, createCache, getCache, said, untilCache } from '../support/cache-client.js';
 import { contentOf, gatedEnv, upload } from '../support/file-client.js';
 import { openService, type TestService, temporaryFolder } from '../support/service.js';
+import { until } from '../support/until.js';
 
 // Many processes, one after the other, on a machine that may be busy.
 t.setTimeout(300_000);
@@ -90,9 +91,7 @@ t.test('what was acknowledged before the backup began is in what is restored', a
   const key = (await must(service.dataDir, 'keys', 'create', '--user', 'carol')).split(/\s/)[0];
   const writers = ['one', 'two', 'three'].map((name) => new Writer(service, name));
   const running = writers.map((writer) => writer.run());
-  while (writers.some(({ files }) => files.size < 8)) {
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
+  await until(() => writers.every(({ files }) => files.size >= 8), 60_000);
   const before = writers.map(({ files, caches }) => ({
     files: new Map(files),
     caches: new Map(caches),

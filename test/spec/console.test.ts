@@ -5,6 +5,7 @@ import type { Browser, Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { browserPath, faultsOf, openBrowser } from '../support/browser.js';
 import { aliceKey, openService, type TestService } from '../support/service.js';
+import { until } from '../support/until.js';
 
 const ADMIN_KEY = 'key-of-the-operator';
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
@@ -219,9 +220,7 @@ async function fill(service: TestService): Promise<void> {
 async function ready(service: TestService, id: string): Promise<void> {
   const status = async () =>
     ((await (await service.call('GET', `/caching/${id}`)).json()) as { status: string }).status;
-  for (let look = 0; look < 500 && (await status()) === 'pending'; look += 1) {
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
+  await until(async () => (await status()) !== 'pending');
 }
 
 async function upload(

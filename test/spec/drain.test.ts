@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { said } from '../support/chat-client.js';
 import { type ServiceProcess, startServiceProcess } from '../support/service-process.js';
+import { until } from '../support/until.js';
 
 const echo = { engine: 'echo' };
 
@@ -98,9 +99,8 @@ t.test('what still waits for its turn is told to come back', async (t) => {
     chat(service, said(`${i}`, { stream: i % 2 === 0 })),
   );
   const all = /^preface_queue_chats\{model="svc-v1-8k"\} 20$/m;
-  while (!all.test(await (await fetch(new URL('/metrics', service.url))).text())) {
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
+  const metrics = async () => await (await fetch(new URL('/metrics', service.url))).text();
+  await until(async () => all.test(await metrics()), 60_000, '20 chats wait');
   process.kill(service.pid, 'SIGTERM');
   for (const answer of await Promise.all(waiting)) {
     t.equal(answer.status, 503);

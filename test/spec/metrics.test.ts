@@ -13,6 +13,7 @@ import { openSingle } from '../support/engine-turns.js';
 import { type Family, lint, readExposition, type Sample } from '../support/exposition.js';
 import { contentOf, gatedEnv, upload } from '../support/file-client.js';
 import { events, openService, type TestService } from '../support/service.js';
+import { until } from '../support/until.js';
 
 // Whole services, one after the other, on a machine that may be busy.
 t.setTimeout(180_000);
@@ -136,7 +137,7 @@ t.test('errors by type, streams that broke, engines that ended', async (t) => {
   t.equal(await figure(service, 'preface_faults_total'), 0, 'none is a fault of the service');
   process.kill(enginePid(), 'SIGKILL');
   const restarts = () => figure(service, 'preface_worker_restarts_total', { worker: 'inference' });
-  while ((await restarts()) === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  await until(async () => (await restarts()) > 0);
   t.equal(await restarts(), 1);
 });
 
@@ -145,7 +146,7 @@ t.test('what waits, what runs, and what there is room for', async (t) => {
   const first = await post(service, said('/wait', { stream: true }));
   const second = post(service, said('waits', { max_tokens: 50 }));
   const queue = async (what: string) => await figure(service, `preface_queue_${what}`);
-  while ((await queue('chats')) === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  await until(async () => (await queue('chats')) > 0);
   t.ok((await queue('tokens')) > 50);
   t.equal(await figure(service, 'preface_slots', { model: 'svc-v1-8k' }), 1);
   t.equal(await figure(service, 'preface_chats_running'), 1);

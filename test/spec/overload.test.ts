@@ -6,16 +6,12 @@ import { post, refusal, said } from '../support/chat-client.js';
 import { enginePid } from '../support/engine-pid.js';
 import { begun, openSingle } from '../support/engine-turns.js';
 import { bobKey, type TestService } from '../support/service.js';
+import { until } from '../support/until.js';
 
 // Hundreds of requests on a machine that may be busy.
 t.setTimeout(180_000);
 
 const asBob = { authorization: `Bearer ${bobKey}` };
-
-/** Bounded by the test's own time. */
-async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 50));
-}
 
 async function figure(service: TestService, name: string): Promise<number> {
   const text = await (await fetch(new URL('/metrics', service.url))).text();
@@ -39,10 +35,10 @@ t.test('500 chats of one account delay the one of another by one turn', async (t
     await response.text();
     return response.status;
   });
-  await until(async () => (await figure(service, waiting)) === 500);
+  await until(async () => (await figure(service, waiting)) === 500, 60_000);
   t.ok((await figure(service, work)) > 500 * 100);
   const bobs = service.call('POST', '/chat/completions', said('his'), asBob);
-  await until(async () => (await figure(service, waiting)) === 501);
+  await until(async () => (await figure(service, waiting)) === 501, 60_000);
   t.same(begun(service), ['alice']);
   await first.body?.cancel();
   t.equal((await bobs).status, 200);
@@ -64,7 +60,7 @@ t.test('what cannot wait is refused with a time, and what leaves makes room', as
       signal,
     });
   const gone = [chat('one', leaves.signal), chat('two', leaves.signal)];
-  await until(async () => (await figure(service, waiting)) === 2);
+  await until(async () => (await figure(service, waiting)) === 2, 60_000);
   for (const stream of [false, true]) {
     const response = await post(service, said('three', { stream }));
     t.match(response.headers.get('retry-after'), /^[1-9]\d*$/);
@@ -75,12 +71,12 @@ t.test('what cannot wait is refused with a time, and what leaves makes room', as
     });
   }
   const bobs = service.call('POST', '/chat/completions', said('his'), asBob);
-  await until(async () => (await figure(service, waiting)) === 3);
+  await until(async () => (await figure(service, waiting)) === 3, 60_000);
   leaves.abort();
   await Promise.allSettled(gone);
-  await until(async () => (await figure(service, waiting)) === 1);
+  await until(async () => (await figure(service, waiting)) === 1, 60_000);
   const next = post(service, said('four'));
-  await until(async () => (await figure(service, waiting)) === 2);
+  await until(async () => (await figure(service, waiting)) === 2, 60_000);
   await first.body?.cancel();
   t.same([(await bobs).status, (await next).status], [200, 200]);
   t.equal(begun(service).length, 3, 'who had left was never begun');
@@ -91,7 +87,7 @@ t.test('what waits outlives an engine that is killed', async (t) => {
   const first = post(service, said('/wait'));
   await until(() => begun(service).length === 1);
   const second = post(service, said('still here'));
-  await until(async () => (await figure(service, waiting)) === 1);
+  await until(async () => (await figure(service, waiting)) === 1, 60_000);
   process.kill(enginePid(), 'SIGKILL');
   t.equal((await first).status, 500);
   t.equal((await second).status, 200);

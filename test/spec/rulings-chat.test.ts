@@ -16,8 +16,9 @@ import {
   said,
 } from '../support/chat-client.js';
 import { notes } from '../support/engine-probe.js';
-import { eventually, RawClient, request } from '../support/raw-client.js';
+import { RawClient, request } from '../support/raw-client.js';
 import { aliceKey, bobKey, openService, type TestService } from '../support/service.js';
+import { until } from '../support/until.js';
 
 const service = await openService(t);
 const probe = await openProbe(t);
@@ -130,9 +131,9 @@ t.test('a client that leaves stops its generation, streamed or not', async (t) =
     ];
     client.send(request('POST /v1/chat/completions', headers, body));
     const mine = () => notes(probe.dataDir).filter((note) => note.text === text);
-    t.ok(await eventually(() => mine().some(({ event }) => event === 'pieces')), 'it runs');
+    t.ok(await until(() => mine().some(({ event }) => event === 'pieces')), 'it runs');
     client.destroy();
-    t.ok(await eventually(() => mine().some(({ event }) => event === 'end')), 'it ends');
+    t.ok(await until(() => mine().some(({ event }) => event === 'end')), 'it ends');
     const end = mine().find(({ event }) => event === 'end');
     t.ok(end?.aborted, 'because it was told to');
     t.ok((end?.pieces ?? 0) < 120_000 / text.length / 2, `after ${end?.pieces} pieces`);
@@ -151,7 +152,7 @@ t.test('a slow reader pauses its own generation and nobody else’s', async (t) 
   slow.send(request('POST /v1/chat/completions', headers, body));
   const taken = () =>
     Math.max(0, ...notes(probe.dataDir).map((note) => (note.text === text ? note.pieces : 0)));
-  t.ok(await eventually(() => taken() > 0), 'it runs');
+  t.ok(await until(() => taken() > 0), 'it runs');
   // Others run to their end meanwhile, so it has every chance to run on.
   let before = -1;
   for (let round = 0; round < 100 && before !== taken(); round += 1) {
@@ -163,7 +164,7 @@ t.test('a slow reader pauses its own generation and nobody else’s', async (t) 
   t.ok(before < 60_000, `paused after ${before} of 120000 pieces`);
   slow.keepText = false;
   slow.socket.resume();
-  t.ok(await eventually(() => taken() > before), 'and goes on when it is read');
+  t.ok(await until(() => taken() > before), 'and goes on when it is read');
   slow.destroy();
 });
 

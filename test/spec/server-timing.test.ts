@@ -5,6 +5,7 @@ import t from 'tap';
 import { readyCache } from '../support/cache-client.js';
 import { post, said } from '../support/chat-client.js';
 import { begun, openSingle } from '../support/engine-turns.js';
+import { until } from '../support/until.js';
 
 const service = await openSingle(t);
 
@@ -40,12 +41,17 @@ t.test('waiting for a place is queue, looking for a cache is cache', async (t) =
   const first = await post(service, said('/wait', { stream: true }));
   const before = begun(service).length;
   const second = post(service, said('later'));
-  const waitedMs = 100;
-  await new Promise((resolve) => setTimeout(resolve, waitedMs));
+  const figures = async () => await (await fetch(new URL('/metrics', service.url))).text();
+  await until(async () => /^preface_queue_chats\{.*\} 1$/m.test(await figures()));
+  const seenMs = performance.now();
+  await until(() => performance.now() > seenMs + 20);
   t.equal(begun(service).length, before);
+  const waitedMs = performance.now() - seenMs;
   await first.body?.cancel();
-  // The request was on its way for a part of that time.
-  t.ok((spans(await second).get('queue') ?? 0) > waitedMs / 10);
+  t.ok(
+    (spans(await second).get('queue') ?? 0) >= Math.floor(waitedMs),
+    'at least while it was seen',
+  );
   const messages = [{ role: 'system', content: 'a long prefix '.repeat(300) }];
   const cache = await readyCache(service, { messages });
   const body = { ...said('hi'), messages: [...messages, { role: 'user', content: 'hi' }] };

@@ -1,5 +1,4 @@
 /** What a context cache saves at an upstream with a real model: another preface, and llama.cpp's own server where it is. */
-import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { llamaServerPath, startLlamaServer } from '../../bench/support/llama-server.js';
 import type { WireCompletion } from '../../src/protocol/completion.js';
@@ -12,6 +11,7 @@ import {
   said,
 } from '../support/chat-client.js';
 import { aliceKey, bobKey, openService, type TestService } from '../support/service.js';
+import { until } from '../support/until.js';
 import { skipWithoutWeights, smallModelPath } from '../support/weights.js';
 
 t.setTimeout(600_000);
@@ -35,12 +35,12 @@ function openFront(t: Test, upstream: Fields): Promise<TestService> {
 
 async function readyCache(service: TestService): Promise<Fields> {
   const body = { model: 'svc-v1', messages: prefix, ttl: 600 };
-  let cache = (await (await service.call('POST', '/caching', body)).json()) as Fields;
-  while (cache.status === 'pending') {
-    await delay(50);
-    cache = (await (await service.call('GET', `/caching/${cache.id}`)).json()) as Fields;
-  }
-  return cache;
+  const { id } = (await (await service.call('POST', '/caching', body)).json()) as Fields;
+  const settled = async (): Promise<Fields | null> => {
+    const cache = (await (await service.call('GET', `/caching/${id}`)).json()) as Fields;
+    return cache.status === 'pending' ? null : cache;
+  };
+  return (await until(settled, 120_000)) as Fields;
 }
 
 const ask = (content: string, more: Fields = {}) => ({

@@ -1,5 +1,4 @@
 /** A preface before a preface: whatever the API promises holds, and the figures are those of the one that evaluates. */
-import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import type { WireCompletion } from '../../src/protocol/completion.js';
 import {
@@ -16,6 +15,7 @@ import {
   wrapTokens,
 } from '../support/chat-client.js';
 import { aliceKey, bobKey, openService, type TestService } from '../support/service.js';
+import { until } from '../support/until.js';
 
 let behind: TestService;
 let front: TestService;
@@ -139,9 +139,7 @@ t.test('a client that leaves ends the work on both', async (t) => {
   await response.body?.getReader().read();
   t.equal(await running(), 1);
   abort.abort();
-  const endMs = performance.now() + 20_000;
-  while ((await running()) > 0 && performance.now() < endMs) await delay(20);
-  t.equal(await running(), 0, 'nothing runs behind');
+  await until(async () => (await running()) === 0, 20_000, 'nothing runs behind');
 });
 
 async function running(): Promise<number> {
@@ -153,12 +151,12 @@ const prefix = [{ role: 'system', content: 'a long prefix '.repeat(20) }];
 
 async function createCache(service: TestService, messages: unknown): Promise<Fields> {
   const made = await service.call('POST', '/caching', { model: 'svc-v1', messages, ttl: 60 });
-  let cache = (await made.json()) as Fields;
-  while (cache.status === 'pending') {
-    await delay(20);
-    cache = (await (await service.call('GET', `/caching/${cache.id}`)).json()) as Fields;
-  }
-  return cache;
+  const { id } = (await made.json()) as Fields;
+  const settled = async (): Promise<Fields | null> => {
+    const cache = (await (await service.call('GET', `/caching/${id}`)).json()) as Fields;
+    return cache.status === 'pending' ? null : cache;
+  };
+  return (await until(settled)) as Fields;
 }
 
 t.test('a cache is not ready where the upstream reports nothing as cached', async (t) => {

@@ -1,7 +1,7 @@
 /** Owns the proof of when commits leave: together, in order, one group at a time. */
 import t from 'tap';
 import { CommitGroups } from '../../src/store/commit-groups.js';
-import { eventually } from '../support/raw-client.js';
+import { until } from '../support/until.js';
 
 /** A disk that finishes its flush when it is told to. */
 function world() {
@@ -25,12 +25,12 @@ t.test('what comes while a group is on its way leaves together after it, in orde
   const { events, write, flush, groups } = world();
   const first = [write('a'), write('b')];
   t.same(await Promise.all(first), ['a', 'b']);
-  t.ok(await eventually(() => events.length === 3));
+  t.ok(await until(() => events.length === 3));
   const second = ['c', 'd', 'e'].map(write);
   t.same(events, ['a', 'b', 'flush'], 'nothing leaves before the flush has ended');
   flush();
   t.same(await Promise.all(second), ['c', 'd', 'e']);
-  t.ok(await eventually(() => events.length === 7));
+  t.ok(await until(() => events.length === 7));
   t.same(events, ['a', 'b', 'flush', 'c', 'd', 'e', 'flush']);
   flush();
   await groups.idle();
@@ -54,7 +54,7 @@ t.test('idle waits for what waits', async (t) => {
     idle = true;
   });
   await written;
-  t.ok(await eventually(() => events.includes('flush')));
+  t.ok(await until(() => events.includes('flush')));
   t.equal(idle, false);
   flush();
   await ended;

@@ -2,7 +2,6 @@
  * Owns what black-box tests say again and again about caches: making one, waiting for it, chatting with it.
  * It must never know more of a cache than what its headers, its answers and its own route tell.
  */
-import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Test } from 'tap';
 import type { cacheSchema } from '../../src/protocol/caching.js';
@@ -10,6 +9,7 @@ import type { WireCompletion, WireUsage } from '../../src/protocol/completion.js
 import type { Static } from '../../src/protocol/schema.js';
 import { type Chunk, type Fields, model, openWithSettings } from './chat-client.js';
 import { bobKey, events, type TestService } from './service.js';
+import { until } from './until.js';
 
 export type ShownCache = Static<typeof cacheSchema>;
 export type Headers = Readonly<Record<string, string>>;
@@ -17,7 +17,6 @@ export type Headers = Readonly<Record<string, string>>;
 /** Sent beside anything, it makes a request bob's. */
 export const asBob: Headers = { authorization: `Bearer ${bobKey}` };
 
-const POLL_MS = 10;
 const POLL_MS_MAX = 60_000;
 
 const HEADER = 'svc-context-cache-';
@@ -89,13 +88,15 @@ export async function untilCache(
   headers: Headers = {},
 ): Promise<ShownCache> {
   const fields = Object.entries(wanted);
-  const endMs = performance.now() + POLL_MS_MAX;
-  for (;;) {
-    const cache = await getCache(service, id, headers);
-    if (fields.every(([name, value]) => cache[name as keyof ShownCache] === value)) return cache;
-    if (performance.now() > endMs) throw new Error(`still ${JSON.stringify(cache)}`);
-    await delay(POLL_MS);
-  }
+  let cache = await getCache(service, id, headers);
+  const holds = async () => {
+    cache = await getCache(service, id, headers);
+    return fields.every(([name, value]) => cache[name as keyof ShownCache] === value);
+  };
+  await until(holds, POLL_MS_MAX, `${id} has ${JSON.stringify(wanted)}`).catch((cause: unknown) => {
+    throw new Error(`still ${JSON.stringify(cache)}`, { cause });
+  });
+  return cache;
 }
 
 /** @param messages of the chat; `more` are further fields of its body. */

@@ -3,12 +3,11 @@
  * It must never forgive more than the one request that was under way.
  */
 import assert from 'node:assert/strict';
-import { setTimeout as delay } from 'node:timers/promises';
 import type { ShownCache } from './cache-client.js';
 import { type CrashClient, type Doubt, type KnownCache, knownOf } from './crash-client.js';
+import { until } from './until.js';
 
 const READY_MS_MAX = 60_000;
-const LOOK_MS = 20;
 const CHATS = 2;
 
 type ShownTag = { readonly cache_id: string };
@@ -104,15 +103,13 @@ async function checkTags(client: CrashClient, born: string | null): Promise<void
 }
 
 async function checkReady(client: CrashClient): Promise<void> {
-  const endMs = performance.now() + READY_MS_MAX;
   for (const { id } of client.known.values()) {
-    for (;;) {
+    const ready = async () => {
       const { status, error } = await client.call<ShownCache>('GET', `/caching/${id}`);
-      if (status === 'ready') break;
-      assert.equal(status, 'pending', `${id}: ${JSON.stringify(error)}`);
-      assert.ok(performance.now() < endMs, `${id} is still pending`);
-      await delay(LOOK_MS);
-    }
+      if (status !== 'ready') assert.equal(status, 'pending', `${id}: ${JSON.stringify(error)}`);
+      return status === 'ready';
+    };
+    await until(ready, READY_MS_MAX, `${id} is ready`);
   }
 }
 

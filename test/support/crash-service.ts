@@ -5,13 +5,12 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
-import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { serviceEnv } from './service.js';
+import { until } from './until.js';
 
 const START_MS_MAX = 60_000;
 const END_MS_MAX = 5_000;
-const LOOK_MS = 5;
 const LISTENING = /^preface listening on (http:\S+)$/m;
 
 /** Whom the signal hits: the service alone, whose engine has to notice, or all of its group at once. */
@@ -50,12 +49,11 @@ export class CrashService {
     process.kill(victim === 'group' ? -pid : pid, 'SIGKILL');
     await closed;
     const beganMs = performance.now();
-    while (children.some(isAlive)) {
-      if (performance.now() - beganMs > END_MS_MAX) {
-        for (const child of children.filter(isAlive)) process.kill(child, 'SIGKILL');
-        throw new Error(`the engine outlived its service: ${children}`);
-      }
-      await delay(LOOK_MS);
+    try {
+      await until(() => !children.some(isAlive), END_MS_MAX, `the end of the engine (${children})`);
+    } catch (cause) {
+      for (const child of children.filter(isAlive)) process.kill(child, 'SIGKILL');
+      throw new Error(`the engine outlived its service: ${children}`, { cause });
     }
     return performance.now() - beganMs;
   }

@@ -69,13 +69,3 @@ export function request(line: string, headers: readonly string[] = [], body = ''
   const lines = [`${line} HTTP/1.1`, 'Host: test', ...headers];
   return `${lines.join('\r\n')}\r\n\r\n${body}`;
 }
-
-/** Resolves true once `holds`, polled between turns of the loop; false after `boundMs`. */
-export async function eventually(holds: () => boolean, boundMs = 3_000): Promise<boolean> {
-  const endMs = performance.now() + boundMs;
-  while (!holds()) {
-    if (performance.now() > endMs) return false;
-    await new Promise((resolve) => setTimeout(resolve, 2));
-  }
-  return true;
-}

@@ -8,7 +8,7 @@ import { systemClock } from '../../src/clock.js';
 import type { GenerateTask } from '../../src/plugin/contract.js';
 import { Host } from '../../src/pool/host.js';
 import { echoTask, Recorder } from '../contract/token-stream.js';
-import { eventually } from '../support/raw-client.js';
+import { until } from '../support/until.js';
 import { skipWithoutWeights, smallModelPath } from '../support/weights.js';
 
 const module = fileURLToPath(new URL('../../plugins/engines/llama/index.js', import.meta.url));
@@ -59,7 +59,7 @@ t.test('deaths of the real engine', { skip: skipWithoutWeights }, async (t) => {
   for (const signal of ['SIGABRT', 'SIGSEGV', 'SIGKILL', 'SIGSTOP'] as const) {
     await t.test(signal, async (t) => {
       const { pid = 0 } = host;
-      t.ok(await eventually(() => host.pids.every((each) => each !== undefined), BACK_MS_MAX));
+      t.ok(await until(() => host.pids.every((each) => each !== undefined), BACK_MS_MAX));
       const running = new Recorder();
       host.generate(task(1_500), running);
       await running.until(() => running.events.length > 2);

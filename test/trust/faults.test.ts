@@ -13,6 +13,7 @@ import { form, purpose, send, upload } from '../support/file-client.js';
 import { RawClient, request } from '../support/raw-client.js';
 import { aliceKey, openService, type TestService, temporaryFolder } from '../support/service.js';
 import { startServiceProcess } from '../support/service-process.js';
+import { until } from '../support/until.js';
 import { skipWithoutWeights, smallModelPath } from '../support/weights.js';
 
 t.setTimeout(0);
@@ -37,16 +38,19 @@ function caller(url: string): TestService {
 /** Tries until it succeeds. @throws the last failure, when that takes too long. */
 async function recovered(t: Test, name: string, task: () => Promise<unknown>): Promise<void> {
   const beganMs = performance.now();
-  for (;;) {
-    try {
-      await task();
-      t.pass(`${name}: well again after ${Math.round(performance.now() - beganMs)} ms`);
-      return;
-    } catch (cause) {
-      if (performance.now() - beganMs > RECOVERY_MS_MAX) throw cause;
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    }
-  }
+  let failure: unknown;
+  const succeeds = () =>
+    task().then(
+      () => true,
+      (cause: unknown) => {
+        failure = cause;
+        return false;
+      },
+    );
+  await until(succeeds, RECOVERY_MS_MAX, name).catch(() => {
+    throw failure;
+  });
+  t.pass(`${name}: well again after ${Math.round(performance.now() - beganMs)} ms`);
 }
 
 const disk = join(temporaryFolder(t), 'disk');

@@ -13,6 +13,7 @@ import { echoOptions, echoTask } from '../contract/token-stream.js';
 import { answerTo, openWithSettings, post, refusal, said } from '../support/chat-client.js';
 import { contentOf, upload } from '../support/file-client.js';
 import type { TestService } from '../support/service.js';
+import { until } from '../support/until.js';
 
 const support = (name: string) => fileURLToPath(new URL(`../support/${name}.js`, import.meta.url));
 
@@ -41,17 +42,14 @@ const service = await openWithSettings(
 /** Milliseconds until a chat is answered again. */
 async function back(t: Test, service: TestService, name: string): Promise<void> {
   const beganMs = performance.now();
-  for (;;) {
+  const answers = async (): Promise<boolean> => {
     const response = await post(service, said('again'));
-    if (response.status === 200) {
-      await response.text();
-      break;
-    }
+    if (response.status === 200) return (await response.text()) !== '';
     const { status } = await refusal(t, response);
     t.ok(status === 500 || status === 503, `${name}: ${status} while it starts`);
-    if (performance.now() - beganMs > BACK_MS_MAX) throw new Error(`${name}: it never came back`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
+    return false;
+  };
+  await until(answers, BACK_MS_MAX, `${name}: it is back`);
   t.comment(`${name}: answers again after ${Math.round(performance.now() - beganMs)} ms`);
 }
 
@@ -99,10 +97,7 @@ t.test('an inference thread that never lets go is ended', async (t) => {
   t.same(await Promise.all([run('/infer-loop'), run('beside it')]), ['server', 'server']);
   t.match(lines.join('\n'), /no sign of life for 2 s/);
   const beganMs = performance.now();
-  while ((await run('again')) !== 'ended') {
-    if (performance.now() - beganMs > BACK_MS_MAX) throw new Error('it never came back');
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
+  await until(async () => (await run('again')) === 'ended', BACK_MS_MAX, 'it is back');
   t.not(host.pid, pid);
   t.comment(`inference, loop: answers again after ${Math.round(performance.now() - beganMs)} ms`);
 });

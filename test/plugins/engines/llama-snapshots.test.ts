@@ -25,7 +25,7 @@ const COMPARED = process.env.TEST_LONG === '1' ? 200 : 20;
 t.setTimeout(COMPARED * 60_000);
 
 if (!existsSync(WEIGHTS)) {
-  t.pass(`skipped: no weights at ${WEIGHTS}`);
+  t.pass('the real model', { skip: `no weights at ${WEIGHTS}` });
   t.end();
   process.exit(0);
 }

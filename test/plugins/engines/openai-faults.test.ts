@@ -26,6 +26,7 @@ import {
   textOf,
   upstream,
 } from '../../support/remote-engine.js';
+import { until } from '../../support/until.js';
 
 const bad = { error: { message: 'no room\nfor key-of-upstream', type: 'x' } };
 
@@ -216,7 +217,7 @@ t.test('who is told to stop stops the upstream, at any moment', async (t) => {
     const running = (async () => {
       for await (const each of engine.generate(task(), control(abort))) void each;
     })();
-    while (fake.chats.length === count) await new Promise((resolve) => setTimeout(resolve, 5));
+    await until(() => fake.chats.length > count);
     abort.abort();
     await running;
     await fake.chats.at(-1)?.gone;
@@ -444,8 +445,7 @@ t.test('a prefix has its own replica, others go where there is least to do', asy
   const busy = Array.from({ length: 6 }, async () => {
     for await (const each of engine.generate(task(), control(abort))) void each;
   });
-  while (counts().reduce((a, b) => a + b) < 6)
-    await new Promise((resolve) => setTimeout(resolve, 5));
+  await until(() => counts().reduce((a, b) => a + b) >= 6);
   t.same(counts(), [2, 2, 2]);
   abort.abort();
   await Promise.all(busy);
