@@ -1,5 +1,5 @@
 /**
- * Owns the inference thread: opens one engine and serves the streams of whoever asks, until that one is gone.
+ * Owns the inference thread: opens one engine and serves the streams of its host, until the host is gone.
  * It must never see the store, an actor or HTTP, and never keep a stream after its end.
  */
 import { Socket } from 'node:net';
@@ -19,7 +19,7 @@ type Asker = Transport<FromEngine, ToEngine>;
 
 type ServeTask = Extract<InferTask, { type: 'serve' }>;
 
-/** Resolves when nobody asks any more, or when the engine could not be opened, which the asker has then been told. */
+/** Resolves when the host is gone, or after it has reported that the engine could not be opened. */
 export default async function infer(task: InferTask): Promise<void> {
   if (task.type === 'prepare') return await prepare(task.engine);
   const transport = open(task.asker);
@@ -38,7 +38,7 @@ async function prepare({ module }: EngineRef): Promise<void> {
     const plugin = await loadPlugin(module, 'engine');
     await plugin.prepare?.();
   } catch {
-    // There is nobody to tell yet: opening it fails again, and says why.
+    // The error has no receiver yet: the next attempt to open fails again and reports it.
   }
 }
 
@@ -61,7 +61,7 @@ async function serve(engine: Engine, transport: Asker, warmFirst: boolean): Prom
   });
   const left = new Promise<void>((resolve) => transport.onClose(resolve));
   send({ type: 'ready', models: engine.models() });
-  // What fails here is met again by the first task.
+  // A failure here comes again with the first task.
   if (!warmFirst) engine.warm?.().catch(() => {});
   await left;
   await engine.close();
@@ -72,7 +72,7 @@ function eventsOf(engine: Engine, control: StreamControl): AsyncIterable<EngineE
   return work.type === 'generate' ? engine.generate(work.task, control) : keep(engine, control);
 }
 
-/** What concerns snapshots alone. */
+/** The messages about snapshots. */
 async function* keep(engine: Engine, { work, signal }: StreamControl): AsyncGenerator<EngineEvent> {
   if (work.type === 'forget') await engine.forget(work.snapshot);
   if (work.type !== 'prefill') return;
@@ -84,7 +84,7 @@ interface EngineError extends Error {
   readonly retryAfterMs?: number;
 }
 
-/** Engines are plugins and know no table of errors: their `code` is what they can say. */
+/** Engines are plugins and do not know the error table: they set a `code`. */
 function engineError(cause: unknown): ErrorValue {
   const { code, message, retryAfterMs } = cause instanceof Error ? (cause as EngineError) : {};
   if (code === 'overloaded') {

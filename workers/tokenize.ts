@@ -30,12 +30,12 @@ async function tokenizerOf({ module, ...options }: TokenizerRef): Promise<Tokeni
   if (known !== undefined) return await known;
   const opening = loadPlugin(module, 'tokenizer').then((plugin) => plugin.open(options));
   opened.set(key, opening);
-  // A file that was not there may be there at the next task.
+  // A missing file may exist at the next task.
   opening.catch(() => opened.delete(key));
   return await opening;
 }
 
-/** Between its steps the thread takes what has come in: a long text must not hold up short ones. */
+/** Between its steps the thread takes new tasks: a long text must not hold up short ones. */
 async function encodeLong(tokenizer: Tokenizer, text: string): Promise<Uint32Array> {
   const steps = tokenizer.encodeInSteps?.(text);
   if (steps === undefined) return step(() => tokenizer.encode(text));

@@ -80,7 +80,7 @@ class Form {
     await this.#taking;
   }
 
-  /** Resolves when the last part is taken. */
+  /** Resolves when the taker has returned. */
   async close(): Promise<void> {
     this.#failure ??= new Error('the form is closed');
     this.#busboy.destroy();

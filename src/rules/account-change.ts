@@ -1,6 +1,6 @@
 /**
  * Owns what an operator's change makes of the grant that is stored for an account.
- * It must stay pure: time comes in, and the grant that comes out is for others to store.
+ * It must stay pure: it gets the time, and returns the grant for others to store.
  */
 import { invalid } from '../errors.js';
 import { limits } from '../limits/index.js';
@@ -9,12 +9,12 @@ import type { AccountGrant, GrantName } from './account-policy.js';
 export interface BalanceChange {
   /** null switches the balance off. */
   readonly tokens: number | null;
-  /** To what there is; a new beginning where there is nothing. */
+  /** Adds to the balance; begins one where there is none. */
   readonly added: boolean;
 }
 
 export interface UserChange {
-  /** Undefined for a field that goes back to the settings. */
+  /** Undefined sets a field back to the settings. */
   readonly fields: Partial<Record<GrantName, unknown>>;
   readonly balance: BalanceChange | null;
 }
@@ -37,7 +37,7 @@ function creditAfter(
 ): AccountGrant['credit'] {
   if (tokens === null) return null;
   if (added && credit) return { ...credit, tokens: checked(credit.tokens + tokens) };
-  // Later than every ledger before, whatever the clock does.
+  // Greater than the number of every earlier ledger, whatever the clock does.
   const ledger = Math.max(nowMs, (credit?.ledger ?? 0) + 1);
   return { ledger, tokens };
 }

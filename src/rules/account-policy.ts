@@ -8,7 +8,7 @@ import type { AccountStateName, Api } from '../protocol/account-words.js';
 
 export { type AccountStateName, type Api, accountStates, apis } from '../protocol/account-words.js';
 
-/** Tokens an account was given. Setting a balance begins a new ledger, so that what was charged before is forgotten. */
+/** Tokens an account was given. Setting a balance begins a new ledger, which forgets earlier charges. */
 export interface Credit {
   readonly ledger: number;
   readonly tokens: number;
@@ -32,7 +32,7 @@ export interface AccountPolicy {
   readonly credit: Credit | null;
 }
 
-/** What somebody said of an account; the rest is as it was before. */
+/** The granted fields; the others stay as they were. */
 export type AccountGrant = Partial<AccountPolicy>;
 export type GrantName = Exclude<keyof AccountPolicy, 'credit'>;
 

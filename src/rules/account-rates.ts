@@ -1,6 +1,6 @@
 /**
- * Owns what counts against an account's rates and balance: what was used, and what running chats may still use.
- * It must never let a chat run whose prompt and longest answer would not fit beside all that.
+ * Owns what counts against an account's rates and balance: tokens used, and tokens that running chats may still use.
+ * It must never admit a chat whose prompt and longest answer do not fit beside them.
  */
 import { ApiError, type ErrorExtra, type RateLeft, type RatesLeft } from '../errors.js';
 import type { AccountName, AccountPolicy } from './account-policy.js';
@@ -17,9 +17,9 @@ export interface RateRecord {
   readonly requests: RateWindow;
   readonly minute: RateWindow;
   readonly day: RateWindow;
-  /** Of the balance with this number. */
+  /** Tokens spent of the balance with this ledger number. */
   readonly spent: { readonly ledger: number; readonly tokens: number };
-  /** Tokens that running chats may use. In a record that a start finds, they were lost in a crash. */
+  /** Tokens that running chats may use. In a record read at start, they belong to chats lost in a crash. */
   readonly reserved: number;
 }
 
@@ -57,9 +57,9 @@ export function limitsTokens({ tpm, tpd, credit }: AccountPolicy): boolean {
 }
 
 export interface Need {
-  /** Of the prompt and the longest answers. */
+  /** Tokens of the prompt and the longest answers. */
   readonly tokens: number;
-  /** A guess when one of the running chats may end. */
+  /** An estimate of when one of the running chats ends. */
   readonly freeMs: number;
 }
 
@@ -95,7 +95,7 @@ export function withReservation(
   return { ...rates, spent, reserved: all };
 }
 
-/** null: it fits beside what was used and what running chats may still use. */
+/** null: the tokens fit beside those used and those that running chats may still use. */
 function refusalBy(
   window: RateWindow,
   span: WindowSpan,
@@ -104,17 +104,17 @@ function refusalBy(
 ): { readonly current: number; readonly extra: ErrorExtra } | null {
   const current = windowAt(window, span, nowMs).used + reserved;
   if (current + tokens <= max) return null;
-  // More than the whole window: no waiting helps.
+  // More than the whole window: waiting does not help.
   if (tokens > max) return { current, extra: { final: true } };
-  // True even if the running chats use all they may: what they use was counted as theirs.
+  // Holds even if the running chats use all they may: their longest answers are counted already.
   const sureMs = waitMs(window, span, { need: tokens + reserved, max }, nowMs);
   if (sureMs !== null) return { current, extra: { retryAfterMs: sureMs } };
-  // Some of them have to end first, and to have used less.
+  // Some of them have to end first, with less than they may use.
   const leastMs = waitMs(window, span, { need: tokens, max }, nowMs) ?? 0;
   return { current, extra: { retryAfterMs: Math.max(leastMs, freeMs) } };
 }
 
-/** What a chat used takes the place of what it might have used. */
+/** Replaces the tokens that a chat might have used by those that it used. */
 export function withUse(
   rates: RateRecord,
   { used, charged, reserved }: Use,
@@ -132,12 +132,12 @@ export function withUse(
 export interface Use {
   /** Prompt and answer. */
   readonly used: number;
-  /** The same without what a cache supplied. */
+  /** Prompt and answer without the tokens that a cache supplied. */
   readonly charged: number;
   readonly reserved: number;
 }
 
-/** A balance that was set anew has nothing spent of it. */
+/** Nothing is spent of a new ledger. */
 export function spentOf({ spent }: RateRecord, { credit }: AccountPolicy): RateRecord['spent'] {
   return credit === null || spent.ledger === credit.ledger
     ? spent
@@ -147,13 +147,13 @@ export function spentOf({ spent }: RateRecord, { credit }: AccountPolicy): RateR
 export interface BalanceView {
   readonly granted: number;
   readonly spent: number;
-  /** By chats that run. */
+  /** Tokens that running chats may use. */
   readonly reserved: number;
-  /** What a new chat may use at most. */
+  /** Tokens that the new chat may use. */
   readonly available: number;
 }
 
-/** null: nothing is granted, and so nothing is limited. */
+/** null: no balance is set, so nothing is limited. */
 export function balanceView(rates: RateRecord, policy: AccountPolicy): BalanceView | null {
   if (policy.credit === null) return null;
   const granted = policy.credit.tokens;
@@ -162,7 +162,7 @@ export function balanceView(rates: RateRecord, policy: AccountPolicy): BalanceVi
   return { granted, spent, reserved, available: Math.max(0, granted - spent - reserved) };
 }
 
-/** Of the minute: what a chat and its refusal tell. */
+/** The rates of the minute, for the headers of a chat or its refusal. */
 export function ratesLeft(rates: RateRecord, policy: AccountPolicy, nowMs: number): RatesLeft {
   return {
     requests: requestView(rates, policy, nowMs),

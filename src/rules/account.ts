@@ -1,5 +1,5 @@
 /**
- * Owns the decisions about one account: who may start a chat, and what its chats have used.
+ * Owns the decisions about one account: whether a chat may start, and what its chats have used.
  * It must stay pure: time comes in with each message, and nothing is written or sent from here.
  */
 import { ApiError } from '../errors.js';
@@ -16,7 +16,7 @@ import {
 
 export interface TokenUsage {
   readonly promptTokens: number;
-  /** Of the prompt tokens, those a cache or a kept prefix supplied. */
+  /** Prompt tokens that a cache or a kept prefix supplied. */
   readonly cachedTokens: number;
   readonly completionTokens: number;
 }
@@ -30,7 +30,7 @@ export interface DayUsage extends TokenUsage {
 /** What the store keeps of an account. */
 export interface AccountRecord {
   readonly today: DayUsage;
-  /** The days before, oldest first. */
+  /** Earlier days, oldest first. */
   readonly past: readonly DayUsage[];
   readonly rates: RateRecord;
 }
@@ -39,25 +39,25 @@ export interface AccountState extends AccountRecord {
   readonly user: string;
   /** Chats admitted and not yet settled. Begins at 0: a restart ends all chats. */
   readonly inFlight: number;
-  /** Since when all places have been taken; null: some are free. In memory only, like the next. */
+  /** When the last free place was taken; null: some are free. In memory only, like the next. */
   readonly fullSinceMs: number | null;
   /** How long requests took lately; null before the first has ended. */
   readonly meanMs: number | null;
-  /** Tokens that chats had reserved when the last run broke off: they count as used from the first message on. */
+  /** Tokens that chats had reserved when the last run crashed; the first message counts them as used. */
   readonly lost: number;
 }
 
 export type AccountMessage =
-  /** Each admission is followed by exactly one `settle`, whatever became of the chat. */
+  /** Each admission is followed by exactly one `settle`, however the chat ended. */
   | { readonly type: 'admit'; readonly keyId: string; readonly policy: AccountPolicy }
-  /** Once between the two, with prompt and longest answer. */
+  /** At most once between the two, with prompt and longest answer. */
   | {
       readonly type: 'reserve';
       readonly keyId: string;
       readonly policy: AccountPolicy;
       readonly tokens: number;
     }
-  /** For who wants to see it. */
+  /** Reads the state without a change. */
   | { readonly type: 'read' }
   /** `reserved`: what `reserve` took, 0 without one. */
   | {
@@ -65,7 +65,7 @@ export type AccountMessage =
       readonly usage: TokenUsage;
       readonly reserved: number;
       readonly tookMs?: number;
-      /** By the clock that days are counted by, where it is not the one that rates are measured by. */
+      /** The time for counting days, where it differs from the one for rates. */
       readonly wallMs?: number;
     };
 
@@ -86,7 +86,7 @@ export function accountTransition(
   nowMs: number,
 ): AccountDecision {
   const state = restored.lost > 0 ? withLost(restored, nowMs) : restored;
-  // What was lost counts from now on, also when the actor is let go before anything else is used.
+  // The lost tokens count from now on, also when the actor is evicted before the next use.
   const quiet = state === restored ? 'no' : 'later';
   switch (message.type) {
     case 'read':
@@ -112,7 +112,7 @@ export function newAccount(): AccountRecord {
   return { today: emptyDay(0), past: [], rates: noRates };
 }
 
-/** @param before what memory holds where a write has failed: the counts in it are the newer ones. */
+/** @param before the state in memory after a failed write: its counts are newer. */
 export function restoredAccount(
   saved: AccountRecord | null,
   user: string,
@@ -121,7 +121,7 @@ export function restoredAccount(
   if (before !== null) return before;
   const { rates, ...record } = saved ?? newAccount();
   const memory = { user, inFlight: 0, fullSinceMs: null, meanMs: null };
-  // Nothing runs yet: what is reserved was lost with the chats of a run that broke off.
+  // No chat runs yet: these reservations belong to chats lost in a crash.
   return { ...record, ...memory, rates: { ...rates, reserved: 0 }, lost: rates.reserved };
 }
 
@@ -148,7 +148,7 @@ function admitted(
 }
 
 /**
- * Until a place is likely to be free: what has lasted so long lasts as long again, and places that are held for
+ * Time until a place is likely free: a wait that has lasted so long lasts as long again, and places that are held for
  * so long on average come free so often.
  */
 function freeMs({ fullSinceMs, meanMs, inFlight }: AccountState, nowMs: number): number {
@@ -159,7 +159,7 @@ function freeMs({ fullSinceMs, meanMs, inFlight }: AccountState, nowMs: number):
   return Math.min(Math.max(guessMs, concurrencyRetryMs), concurrencyRetryMsMax);
 }
 
-/** Part of the newest request in the mean of their times. */
+/** Weight of the newest request in the mean of their times. */
 const MEAN_WEIGHT = 0.2;
 
 function meanOf(meanMs: number | null, tookMs: number): number {
@@ -199,13 +199,13 @@ function settled(
   return { ...state, ...places, today: counted, past, rates };
 }
 
-/** A clock that jumped back never gets here: it goes on counting the day it left. */
+/** A clock that jumped back does not get here: the later day goes on. */
 function nextDay(state: AccountState, day: number): Pick<AccountRecord, 'today' | 'past'> {
   const days = state.today.requests > 0 ? [...state.past, state.today] : state.past;
   return { today: emptyDay(day), past: days.slice(-(limits.usageDaysMax - 1)) };
 }
 
-/** The newest first, today with them also when nothing was used yet. */
+/** The newest first; today is among them even without any use. */
 export function usageDays(state: AccountState, nowMs: number, count: number): DayUsage[] {
   const today = state.today.day < dayOf(nowMs) ? nextDay(state, dayOf(nowMs)) : state;
   return [...today.past, today.today].reverse().slice(0, count);

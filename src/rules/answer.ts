@@ -10,11 +10,11 @@ import { type GeneratedCall, readToolCall, TOOL_CALL_OPEN, type ToolMode } from 
 /** Ids to text, never splitting a character. */
 export interface TextDecoder {
   push(ids: readonly number[]): string;
-  /** What an unfinished character amounts to. */
+  /** The text of an unfinished character. */
   end(): string;
 }
 
-/** By the ids of the vocabulary, or as a server wrote it. */
+/** A log-probability by id, or as the upstream wrote it. */
 export type AnswerLogprob = TokenLogprob | TextLogprob;
 
 export type AnswerDelta =
@@ -38,7 +38,7 @@ export class ChoiceAnswer {
   /** Text of the call once one is open. */
   #call: string | null;
   #forced: boolean;
-  /** A server has sent a whole call. */
+  /** The upstream has sent a whole call. */
   #called = false;
   #tokens = 0;
   #finish: FinishReason | null = null;
@@ -46,7 +46,7 @@ export class ChoiceAnswer {
   constructor(decoder: TextDecoder, options: AnswerOptions) {
     const { stop, toolMode } = options;
     this.#decoder = decoder;
-    // A client that stops at the mark of a call wants no call.
+    // A client whose stop string is the mark of a call wants no call.
     this.#opensCalls = toolMode === 'auto' && !stop.includes(TOOL_CALL_OPEN);
     this.#stops = new StopStrings(this.#opensCalls ? [...stop, TOOL_CALL_OPEN] : stop);
     this.#forced = toolMode === 'forced';
@@ -58,19 +58,19 @@ export class ChoiceAnswer {
     return this.#tokens;
   }
 
-  /** Set once nothing more is wanted of this choice. */
+  /** Set when this choice needs no more. */
   get finish(): FinishReason | null {
     return this.#finish;
   }
 
-  /** @returns null where there is nothing to show yet. */
+  /** @returns null when there is nothing to show yet. */
   push(ids: readonly number[], logprobs: readonly TokenLogprob[] | null): AnswerDelta | null {
     if (this.#finish !== null) return null;
     this.#tokens += ids.length;
     return this.#show(this.#decoder.push(ids), logprobs);
   }
 
-  /** The same of a server's text. @param tokens of this choice so far, as far as is known. */
+  /** The same for an upstream's text. @param tokens of this choice so far, if known. */
   pushText(
     text: string,
     tokens: number,
@@ -81,14 +81,14 @@ export class ChoiceAnswer {
     return this.#show(text, logprobs);
   }
 
-  /** A server's tool call; the choice ends with it, or with others that follow. */
+  /** An upstream's tool call; the choice ends with it or with further calls. */
   pushCall(call: GeneratedCall): AnswerDelta | null {
     if (this.#finish !== null) return null;
     this.#called = true;
     return { type: 'tool-call', call };
   }
 
-  /** A server has counted this choice itself. What came after a stop string has been paid for there. */
+  /** Takes the upstream's own count of this choice: text after a stop string was paid for there. */
   count(tokens: number): void {
     this.#tokens = tokens;
   }
@@ -107,7 +107,7 @@ export class ChoiceAnswer {
     return { type: 'content', text, logprobs };
   }
 
-  /** Takes what belongs to a call; returns what may be shown. */
+  /** Takes the text of a call; returns the text that may be shown. */
   #read(text: string): string {
     if (this.#call !== null) {
       this.#call += text;
@@ -119,7 +119,7 @@ export class ChoiceAnswer {
     return step.text;
   }
 
-  /** A call that was cut short is shown as the text it is, so that nothing is lost. */
+  /** A call that was cut short is shown as text, so that nothing is lost. */
   #endCall(text: string): AnswerDelta | null {
     const call = readToolCall(text);
     if (call === null) return content(this.#forced ? text : TOOL_CALL_OPEN + text);

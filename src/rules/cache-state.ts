@@ -1,6 +1,6 @@
 /**
  * Owns the life of a context cache: every state it can be in, and what each message makes of it.
- * It must stay pure: time comes in with each message, and what is to be done goes out as data.
+ * It must stay pure: each message brings the time, and effects go out as data.
  */
 import { ApiError, invalid } from '../errors.js';
 import { limits } from '../limits/index.js';
@@ -19,25 +19,25 @@ export interface CacheRecord {
   readonly description: string;
   readonly metadata: CacheMetadata;
   readonly tokens: number;
-  /** Of messages and tools, as stored. */
+  /** Bytes of messages and tools, as stored. */
   readonly bytes: number;
   readonly status: CacheStatus;
-  /** Which attempt to become `ready` goes on; what another one brought is stale. */
+  /** Number of the current attempt to become `ready`; results of another attempt are stale. */
   readonly generation: number;
   /** Only with status `error`. */
   readonly error: CacheError | null;
-  /** What is wrong with messages and tools: no attempt can succeed. */
+  /** A fault of messages and tools: no attempt can succeed. */
   readonly contentFault: CacheError | null;
-  /** What is wrong with the expiry that was asked for last. */
+  /** A fault of the last requested expiry. */
   readonly expiryFault: CacheError | null;
   readonly createdS: number;
   readonly expiredAtS: number;
-  /** When the expiry was last said. */
+  /** When the expiry was last set. */
   readonly expirySetMs: number;
   readonly hits: number;
   readonly tokensSaved: number;
   readonly lastMissReason: string | null;
-  /** Prefilled again for a chat that found nothing to reuse, and not reused since: another such chat changes nothing. */
+  /** Prefilled again for a chat that found nothing to reuse, and not reused since. Another such chat then starts no prefill. */
   readonly remade: boolean;
 }
 
@@ -58,7 +58,7 @@ export type NewCache = Pick<
   | 'contentFault'
 > & { readonly expiry: CacheExpiry };
 
-/** What a chat that named the cache made of it. */
+/** How a chat used the cache it named. */
 export interface CacheUseNote {
   /** Prompt tokens the engine did not evaluate; 0 for a miss. */
   readonly tokensSaved: number;
@@ -79,17 +79,17 @@ export type CacheMessage =
   | { readonly type: 'use'; readonly use: CacheUseNote }
   | { readonly type: 'prefilled'; readonly generation: number }
   | { readonly type: 'prefill-failed'; readonly generation: number; readonly error: CacheError }
-  /** A chat found that what `ready` promises is not there. */
+  /** A chat found the snapshot of a `ready` cache missing. */
   | { readonly type: 'snapshot-lost'; readonly generation: number }
   | { readonly type: 'delete' };
 
 export type CacheEffect =
   | { readonly type: 'prefill'; readonly generation: number }
-  /** Validation has its result already, but `pending` is what the creator is told first. */
+  /** The result of the validation is known already, but the creator first gets `pending`. */
   | { readonly type: 'refuse'; readonly generation: number; readonly error: CacheError }
-  /** It was live and is not any more: its tokens count no longer, and its bytes may be freed. */
+  /** The cache is live no longer: its tokens do not count, and its snapshot may be freed. */
   | { readonly type: 'forget'; readonly cache: CacheRecord }
-  /** The cache is gone: what it took of its owner's room is free. */
+  /** The cache is gone: its owner's quota gets its bytes back. */
   | { readonly type: 'release'; readonly owner: string; readonly bytes: number };
 
 export interface CacheDecision {
@@ -116,13 +116,13 @@ export function cacheTransition(
   const changed = change(aged, message, nowMs);
   const next = age(changed, nowMs, keepMs);
   const reply = message.type === 'delete' ? aged : next;
-  // Counts alone may be lost in a crash.
+  // A change of counts alone may be lost in a crash.
   const countsOnly = message.type === 'use' && next !== null && sameLife(state, next);
   const save = next === state ? 'no' : countsOnly ? 'later' : 'now';
   return { next, reply, save, effects: effectsOf(state, next) };
 }
 
-/** What a state that was read back still waits for. */
+/** The effects that a state read from the store still waits for. */
 export function pendingEffects(state: CacheState): readonly CacheEffect[] {
   if (state?.status !== 'pending') return [];
   const { generation } = state;
@@ -132,7 +132,7 @@ export function pendingEffects(state: CacheState): readonly CacheEffect[] {
   ];
 }
 
-/** The cache as it is at this time, whatever the store still says. */
+/** The cache at this time; the store may hold an older state. */
 export function age(state: CacheState, nowMs: number, keepMs: number): CacheState {
   if (state === null || nowMs >= goneMs(state, keepMs)) return null;
   if (!holdsSnapshot(state) || nowMs < expiryMs(state)) return state;
@@ -144,7 +144,7 @@ export function dueMs(record: CacheRecord, keepMs: number): number {
   return holdsSnapshot(record) ? expiryMs(record) : goneMs(record, keepMs);
 }
 
-/** Whether a snapshot is wanted: the states that expiry ends. */
+/** Whether the state wants a snapshot; expiry ends these states. */
 export function holdsSnapshot(record: CacheRecord): boolean {
   if (record.status === 'pending') return faultOf(record) === null;
   return record.status === 'ready';
@@ -170,7 +170,7 @@ function change(
     case 'prefill-failed':
       return awaited(state, message) ? { ...state, status: 'error', error: message.error } : state;
     case 'snapshot-lost':
-      // An engine that never reuses what it keeps would have every chat prefill it once more.
+      // With an engine that never reuses its snapshots, every chat would start another prefill.
       return state.status === 'ready' && state.generation === message.generation && !state.remade
         ? { ...restarted(state), remade: true }
         : state;
@@ -219,7 +219,7 @@ function used(state: CacheRecord, use: CacheUseNote, nowMs: number): CacheRecord
   };
   const { reset } = use;
   if (reset === null || state.status === 'error' || faultOf(state) !== null) return counted;
-  // A chat that began before the expiry was last said has no say in it, unless the clock was set back since.
+  // A chat that began before the expiry was last set cannot change it, unless the clock was set back since.
   const { expirySetMs } = state;
   if (reset.requestMs < expirySetMs && expirySetMs <= nowMs) return counted;
   const extended = {
@@ -272,13 +272,13 @@ function effectsOf(state: CacheState, next: CacheState): readonly CacheEffect[] 
   return [...dropped, ...released(state, next), ...begun];
 }
 
-/** A new cache takes its room before it is written, so a creation releases nothing. */
+/** A new cache takes its quota before it is written, so a creation releases nothing. */
 function released(state: CacheState, next: CacheState): readonly CacheEffect[] {
   if (state === null || next?.id === state.id) return [];
   return [{ type: 'release', owner: state.owner, bytes: state.bytes }];
 }
 
-/** Equal but for what is only counted. */
+/** Equal apart from the counts. */
 function sameLife(state: CacheState, next: CacheRecord): boolean {
   return (
     state?.status === next.status &&
@@ -296,7 +296,7 @@ function expiryMs(record: CacheRecord): number {
   return record.expiredAtS * 1000;
 }
 
-/** An expiry that was in the past already must not take the reason of its `error` away at once. */
+/** A cache whose expiry was in the past must not lose the reason of its `error` at once. */
 function goneMs(record: CacheRecord, keepMs: number): number {
   return Math.max(expiryMs(record), record.expirySetMs) + keepMs;
 }

@@ -1,6 +1,6 @@
 /**
- * Owns the way from a parsed chat or estimate request to what the template renders.
- * It must never look at a field that a chat and an estimate do not share, or their counts would part.
+ * Owns the conversion of a parsed chat or estimate request to the values that the template renders.
+ * It must never read a field that a chat and an estimate do not share, or their counts would differ.
  */
 import { canonicalJson } from '../codec.js';
 import { invalid } from '../errors.js';
@@ -14,7 +14,7 @@ export interface PromptSource {
   readonly partial: boolean;
 }
 
-/** Pixels of the image in a data URL; throws what is wrong with it, by the name of the field. */
+/** Pixels of the image in a data URL. Throws an error that names the field. */
 export type ReadImage = (url: string, field: string) => { width: number; height: number };
 
 /** `readImage` is null for a model that cannot see: an image is then refused, not ignored. */
@@ -29,7 +29,7 @@ export function chatPrompt(source: PromptSource, readImage: ReadImage | null): P
   };
 }
 
-/** A cache keeps its tools in canonical form, and a chat must begin with its very tokens in whatever form it says them. */
+/** A cache keeps its tools in canonical form; a chat must give the same tokens in whatever form it sends them. */
 function promptTool(tool: ChatTool): PromptTool {
   if (tool.parameters === null) return tool;
   const parameters = JSON.parse(canonicalJson(tool.parameters)) as PromptTool['parameters'];

@@ -12,7 +12,7 @@ import { PromptShapes, plainContents } from './prompt-shapes.js';
 import { type TemplateValues, templateValues } from './template-values.js';
 import { withToolsAsText } from './tool-prompt.js';
 
-/** What a template needs of its tokenizer. */
+/** The part of a tokenizer that a template needs. */
 export interface TemplateSource {
   readonly template: string;
   readonly special: Readonly<Record<string, number>>;
@@ -32,7 +32,7 @@ export class ChatTemplate {
   readonly #imageId: number;
   /** The template has a form of its own for tools, calls and results. */
   readonly hasTools: boolean;
-  /** null: the template does more with contents than to write them, and is asked each time. */
+  /** null: the template changes contents, so every prompt is rendered by it. */
   readonly #shapes: PromptShapes | null;
 
   constructor(readonly source: TemplateSource) {
@@ -56,7 +56,7 @@ export class ChatTemplate {
     return this.#shapes?.segments(prompt, contents) ?? this.#renderWhole(prompt);
   }
 
-  /** Prompts need not be rendered whole: what stands between plain contents is remembered. */
+  /** Remembers the text between plain contents, so that most prompts need no rendering. */
   get remembersShapes(): boolean {
     return this.#shapes !== null;
   }
@@ -130,7 +130,7 @@ export class ChatTemplate {
     return segments;
   }
 
-  /** Marks leave the text here; images take their place in it. */
+  /** Removes the marks from the text and puts images in. */
   #addText(
     segments: PromptSegment[],
     text: string,
@@ -152,7 +152,7 @@ export class ChatTemplate {
     }
   }
 
-  /** Asked by trial: a template shows tools, calls and results, or it has no form for them. */
+  /** Found by a trial: a template either shows tools, calls and results, or has no form for them. */
   #showsTools(): boolean {
     const pass = { text: (text: string) => text, image: () => '', end: '' };
     try {

@@ -1,5 +1,5 @@
 /**
- * Owns the proof, by trial, that a template passes plain contents as they are: what is remembered of it stands on that.
+ * Owns the trial that a template writes plain contents unchanged; remembered shapes depend on it.
  * It must never be skipped for a template whose prompts are put together without it.
  */
 import type { Marks } from './look-alikes.js';
@@ -10,12 +10,12 @@ export interface TrialSource {
   readonly template: string;
   readonly render: RenderPrompt;
   readonly marks: Marks;
-  /** Texts that never go the short way need not be tried. */
+  /** Texts that are always rendered need no trial. */
   isRisky(text: string): boolean;
 }
 
 export function passesContents(source: TrialSource): boolean {
-  // A date must not be remembered.
+  // A template that writes the date must not be remembered.
   if (source.template.includes('strftime_now')) return false;
   const shapes = new Map<string, Shape>();
   const passes = (prompt: PromptInput): boolean => {
@@ -29,12 +29,12 @@ export function passesContents(source: TrialSource): boolean {
   try {
     return trialsOf(texts.filter((text) => !source.isRisky(text))).every(passes);
   } catch {
-    // It refuses one of the orders of roles: it looks closer than a short way may.
+    // The template refuses one of the orders of roles, so its prompts must be rendered.
     return false;
   }
 }
 
-/** Blanks, ends of lines, what filters are made to change, what conditions take for something else. */
+/** Blanks, line ends, texts that filters change, texts that conditions treat as something else. */
 const ODD_TEXTS = [
   ...['a', ' a', 'a ', '\n\na', 'a\n\n', '\t a \r\n', ' ', '\n', '\u00a0a\u2003', '\ufeffa'],
   ...['0', 'false', 'none', 'None', '[]', '{}', '{"a": 1}', '{{ a }}', '{% a %}', "'\"\\'", '\\n'],
@@ -50,7 +50,7 @@ const ODD_TEXTS = [
   'long '.repeat(1000),
 ];
 
-/** A template can look only for texts that it holds: each of them is tried, alone and within others. */
+/** A template can only look for texts that it contains: each of them is tried, alone and within others. */
 function literalsOf(template: string): string[] {
   const quoted = template.matchAll(/'((?:[^'\\]|\\[\s\S])*)'|"((?:[^"\\]|\\[\s\S])*)"/g);
   const literals = new Set(
@@ -65,7 +65,7 @@ function unescaped(literal: string): string {
   return literal.replace(/\\([\s\S])/g, (_, character: string) => named[character] ?? character);
 }
 
-/** Every text as first, inner and last content, as the user's and as the assistant's, also beside itself. */
+/** Tries every text as first, inner and last content, of user and assistant, also beside itself. */
 function trialsOf(texts: readonly string[]): PromptInput[] {
   const turns = (first: 0 | 1): PromptMessage[] =>
     texts.map((text, at) => say((at + first) % 2 === 0 ? 'user' : 'assistant', text));

@@ -1,6 +1,6 @@
 /**
  * Owns the way from ids back to text: whole characters only, whatever the borders of the tokens.
- * It must never show a special token, and never lose a byte: what stays incomplete comes out at the end.
+ * It must never show a special token, and never lose a byte: an incomplete character comes out at the end.
  */
 
 /** The bytes of token `i` are `bytes[offsets[i] .. offsets[i + 1]]`; a special token has none. */
@@ -15,12 +15,12 @@ export class Detokenizer {
 
   constructor(readonly vocabulary: TokenBytes) {}
 
-  /** Text that these ids complete. */
+  /** The text that these ids complete. */
   push(ids: readonly number[]): string {
     return this.#decoder.decode(joinBytes(this.vocabulary, ids), { stream: true });
   }
 
-  /** What is left: U+FFFD for a character that never got its end. */
+  /** The rest: U+FFFD for an incomplete character. */
   end(): string {
     return this.#decoder.decode();
   }

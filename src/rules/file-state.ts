@@ -1,15 +1,15 @@
 /**
  * Owns the life of a file: being extracted, extracted, or refused, and what each message makes of it.
- * It must stay pure: time comes in with each message, and what is to be done goes out as data.
+ * It must stay pure: each message brings the time, and effects go out as data.
  */
 import { ApiError } from '../errors.js';
 
-/** What was found in a file. The text itself lies beside the file's bytes. */
+/** The result of an extraction. The text itself is stored beside the file's bytes. */
 export interface FileDocument {
   readonly fileType: string;
   readonly title: string;
   readonly pages: number;
-  /** Of the text, as it is kept. */
+  /** Bytes of the text, as stored. */
   readonly bytes: number;
 }
 
@@ -22,10 +22,10 @@ export type FileProgress =
 export interface FileRecord {
   readonly id: string;
   readonly owner: string;
-  /** Data only: no path is made of it. */
+  /** Data only; never part of a path. */
   readonly filename: string;
   readonly bytes: number;
-  /** Of a sample of the bytes, hexadecimal: equal for equal bytes, and seldom for others. */
+  /** Hash of a sample of the bytes, hexadecimal: equal for equal bytes, and rarely for others. */
   readonly sample: string;
   readonly createdS: number;
   readonly progress: FileProgress;
@@ -46,7 +46,7 @@ export type FileMessage =
 
 export type FileEffect =
   | { readonly type: 'extract' }
-  /** Whoever waits for the end of the extraction may look now. */
+  /** Wakes those who wait for the end of the extraction. */
   | { readonly type: 'tell' };
 
 export interface FileDecision {
@@ -67,7 +67,7 @@ export function fileTransition(
   return { next, reply, save: next === state ? 'no' : 'now', effects: effectsOf(state, next) };
 }
 
-/** What a state that was read back still waits for. */
+/** The effects that a state read from the store still waits for. */
 export function fileEffectsDue(state: FileState): readonly FileEffect[] {
   return state?.progress.status === 'extracting' ? [{ type: 'extract' }] : [];
 }
@@ -92,7 +92,7 @@ function created(state: FileState, file: NewFile, nowMs: number): FileRecord {
   return { ...file, createdS: Math.floor(nowMs / 1000), progress: { status: 'extracting' } };
 }
 
-/** An extraction that a crash cut off may have come to its end twice: the first one counts. */
+/** After a crash an extraction may end twice: the first end counts. */
 function ended(state: FileState, progress: FileProgress): FileState {
   return state?.progress.status === 'extracting' ? { ...state, progress } : state;
 }

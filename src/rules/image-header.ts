@@ -8,7 +8,7 @@ interface Size {
   readonly height: number;
 }
 
-/** Pixel size, or null if the bytes begin no image of a known kind or end before it is said. */
+/** Pixel size, or null if the bytes are no image of a known kind or end before the size. */
 export function imageSizeOf(bytes: Buffer): Size | null {
   if (bytes.length < 16) return null;
   const head = bytes.toString('latin1', 0, 16);
@@ -24,7 +24,7 @@ function pngSize(bytes: Buffer): Size | null {
   return { width: bytes.readUInt32BE(16), height: bytes.readUInt32BE(20) };
 }
 
-/** Walks the segments up to the start of a frame; C4, C8 and CC lie in that range but are none. */
+/** Walks the segments up to the start of a frame; C4, C8 and CC are in that range but start no frame. */
 function jpegSize(bytes: Buffer): Size | null {
   let at = 2;
   while (at + 9 <= bytes.length && bytes[at] === 0xff) {

@@ -14,7 +14,7 @@ export interface ImageSize {
 export const PATCH_PIXELS = 28;
 /** A larger image is scaled down, with its proportions, until its patches fit: 4096 of them. */
 export const IMAGE_TOKENS_MAX = 4096;
-/** Sides beyond this are no image anybody sends, and would make the arithmetic lie. */
+/** No real image has longer sides, and the arithmetic would lose precision. */
 const SIDE_PIXELS_MAX = 65_535;
 
 /**
@@ -62,7 +62,7 @@ function flooredPatches(width: number, height: number, scale: number): number {
   return across * Math.max(1, Math.floor((height * scale) / PATCH_PIXELS));
 }
 
-/** A JPEG may carry a photograph's whole metadata before its size; nothing else needs more than 32 bytes. */
+/** A JPEG may have all metadata of a photograph before its size; other formats need 32 bytes at most. */
 const HEAD_BYTES_MAX = 512 * 1024;
 
 function headBytes(url: string, start: number): Buffer {

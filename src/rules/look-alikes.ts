@@ -1,12 +1,12 @@
 /**
- * Owns the promise that text of a client never becomes a special token, whatever template it passes through.
- * It must never change text that cannot be mistaken: templates trim, split and compare what they are given.
+ * Owns the marks that keep a client's text from becoming a special token, whatever template it passes through.
+ * It must never mark other text: templates trim, split and compare their values.
  */
 
 /** Breaks, ends and images, written with noncharacters in a form that no input of this prompt has. */
 export interface Marks {
   readonly divider: string;
-  /** Everything after it belongs to nobody. */
+  /** Ends the text of a client. */
   readonly end: string;
   image(index: number): string;
   /** Matches an image's mark; its group is the index. */
@@ -59,14 +59,14 @@ export class LookAlikes {
     return text.search(this.#starts) >= 0 || this.#edges(text).length > 0;
   }
 
-  /** `text` with a mark wherever it holds a special token, or could complete one with its neighbours. */
+  /** `text` with a mark wherever it contains a special token, or could complete one with its neighbours. */
   guard(text: string, mark: string): string {
     const edges = [...new Set(this.#edges(text))].sort((a, b) => a - b);
     const parts = [0, ...edges].map((from, at) => text.slice(from, edges[at]));
     return parts.map((part) => part.replace(this.#starts, `$&${mark}`)).join(mark);
   }
 
-  /** A template may trim: both the text and what is left of it are guarded at their ends. */
+  /** A template may trim: the ends of both the text and its trimmed form are guarded. */
   #edges(text: string): number[] {
     if (text === '' || this.#all === '') return [];
     const start = text.length - text.trimStart().length;
@@ -77,7 +77,7 @@ export class LookAlikes {
     return [...ends, ...starts, ...(isInside ? [start] : [])];
   }
 
-  /** Words alone are let be, since templates compare them; no template may write `<|{{ name }}|>`. */
+  /** Plain words stay unmarked, since templates compare them; no template may write `<|{{ name }}|>`. */
   #isInside(text: string): boolean {
     return text.length < this.#lengthMax && /\W/.test(text) && this.#all.includes(text);
   }

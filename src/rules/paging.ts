@@ -1,5 +1,5 @@
 /**
- * Owns what a page of a list is: which part of an ordered index it covers, and in which direction.
+ * Owns the range of a page: which part of an ordered index it covers, and in which direction.
  * It must never read the index: it is given the places of the bounds.
  */
 import { invalid } from '../errors.js';
@@ -14,8 +14,8 @@ export interface PageRange<Place> {
 }
 
 /**
- * @param place where an item stands in the index, or null for none of that name.
- * @throws ApiError for a bound that names nothing.
+ * @param place the position of an item in the index, or null for an unknown one.
+ * @throws ApiError for a bound that names no item.
  */
 export function pageRange<Place>(
   query: PageQuery,

@@ -1,18 +1,18 @@
 /**
- * Owns the check that a template renders the first messages as the beginning of all: cached prefixes stand on it.
- * It must never be skipped for a model that is served, since a broken prefix is silently never reused.
+ * Owns the check that a template renders the first messages as the beginning of all; cached prefixes depend on it.
+ * It must never be skipped for a served model: a template that fails it would silently never reuse a prefix.
  */
 import type { ChatTemplate } from './chat-template.js';
 import type { PromptInput, PromptMessage, PromptSegment, PromptTool } from './prompt.js';
 
-/** @throws Error that shows where the renderings part. */
+/** @throws Error that shows where the renderings differ. */
 export function assertPrefixStable(template: ChatTemplate): void {
   const breakFound = prefixBreak(template);
   if (breakFound !== null)
     throw new Error(`the chat template does not keep prefixes: ${breakFound}`);
 }
 
-/** The first of the trial conversations whose beginning is rendered in another way than alone, or null. */
+/** The first trial conversation whose beginning is not rendered as it is alone, or null. */
 export function prefixBreak(template: ChatTemplate): string | null {
   for (const { name, messages, tools } of trials) {
     for (const generationPrompt of [true, false]) {

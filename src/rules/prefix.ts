@@ -23,7 +23,7 @@ export interface CanonicalPrefix {
 }
 
 /**
- * Key order makes no difference, nor does a null field of a message, a call or a tool; array order, text and its normal
+ * Key order makes no difference, nor does a null field of a message, a call or a tool. Array order, text and its normal
  * form do, and so does a null further in: `{"const": null}` is another schema than `{}`.
  */
 export function canonicalPrefix(
@@ -42,7 +42,7 @@ function plainMessage(message: JsonObject): JsonObject {
   return Array.isArray(calls) ? { ...plain, tool_calls: calls.map(plainCallee) } : plain;
 }
 
-/** A tool and a call alike: both wrap a `function`. */
+/** Works for a tool and a call: both wrap a `function`. */
 function plainCallee(wrapper: unknown): unknown {
   if (!isObject(wrapper)) return wrapper;
   const plain = withoutNulls(wrapper);
@@ -67,7 +67,7 @@ function hashOf(parent: string, text: string): PrefixHash {
   return createHash('sha256').update(parent).update(text).digest('hex') as PrefixHash;
 }
 
-/** Whether a request begins with a cached prefix. The bytes decide after the hash. */
+/** Whether a request begins with a cached prefix: equal hashes, then equal bytes. */
 export function beginsWith(
   chain: readonly PrefixHash[],
   request: CanonicalPrefix,
@@ -124,7 +124,7 @@ function differenceInTexts(name: string, request = 'null', cached = 'null'): str
   return difference(name, JSON.parse(request), JSON.parse(cached));
 }
 
-/** Names a reason may show; any other key is the client's own text, and the path ends above it. */
+/** Field names that a reason may show. Any other key is the client's text, so the path ends above it. */
 const SHOWN_KEYS = new Set(
   'role content name tool_calls tool_call_id id type function arguments description parameters text image_url url partial'.split(
     ' ',

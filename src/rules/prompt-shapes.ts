@@ -1,18 +1,18 @@
 /**
- * Owns the short way from a plain conversation to its prompt: what a template writes around the contents is remembered.
- * It must never be taken for a template that changes, compares or leaves out a content, nor for text that needs marks.
+ * Owns the remembered shapes of prompts: the text that a template writes around plain contents.
+ * It must never serve a template that changes, compares or leaves out a content, nor text that needs marks.
  */
 import { limits } from '../limits/index.js';
 import type { Marks } from './look-alikes.js';
 import type { PromptInput, PromptSegment } from './prompt.js';
 
-/** The long way: the template itself. */
+/** Renders with the template itself. */
 export type RenderPrompt = (prompt: PromptInput) => PromptSegment[];
 
 /** A special token, or texts of the template in turn with the numbers of the contents between them. */
 type ShapePart = { readonly special: number } | readonly (string | number)[];
 
-/** null: for these roles the template must be asked each time. */
+/** null: prompts with these roles must be rendered. */
 export type Shape = readonly ShapePart[] | null;
 
 export class PromptShapes {
@@ -23,18 +23,18 @@ export class PromptShapes {
     readonly marks: Marks,
   ) {}
 
-  /** `contents` are those of the messages, which hold nothing else but their roles. */
+  /** `contents` are those of the messages, which have only role and content. */
   segments(prompt: PromptInput, contents: readonly string[]): PromptSegment[] {
     const key = shapeKey(prompt);
     const shape = this.#shapes.get(key);
     if (shape === undefined) return this.#learn(key, prompt, contents);
-    // What was used last is dropped last.
+    // Moves the shape to the end: the least recently used is dropped first.
     this.#shapes.delete(key);
     this.#shapes.set(key, shape);
     return shape === null ? this.render(prompt) : filled(shape, contents);
   }
 
-  /** The first chat of a shape goes both ways, and the template's word counts. */
+  /** The first chat of a shape is made both ways; the template's result is taken. */
   #learn(key: string, prompt: PromptInput, contents: readonly string[]): PromptSegment[] {
     const segments = this.render(prompt);
     const shape = shapeOf(this.render, this.marks, prompt);
@@ -48,7 +48,7 @@ export class PromptShapes {
   }
 }
 
-/** What the template writes for these roles; null when it does more than write text around the contents. */
+/** The shape for these roles; null when the template does more than write text around the contents. */
 export function shapeOf(render: RenderPrompt, marks: Marks, prompt: PromptInput): Shape {
   const messages = prompt.messages.map((message, at) => ({ ...message, content: marks.image(at) }));
   const parts: ShapePart[] = [];
@@ -66,7 +66,7 @@ function textParts(text: string, marks: Marks): (string | number)[] {
 }
 
 /**
- * The contents of a prompt that is nothing but roles and contents, or null. A tool's message is not: it names its call.
+ * The contents of a prompt whose messages have only role and content, or null. A tool's message also names its call.
  */
 export function plainContents(prompt: PromptInput): readonly string[] | null {
   const { messages, tools, continueLast } = prompt;
@@ -97,7 +97,7 @@ function filled(shape: readonly ShapePart[], contents: readonly string[]): Promp
   });
 }
 
-/** The shape makes of the contents what the template made of them. */
+/** Whether the shape gives the template's own result for these contents. */
 export function fits(
   shape: Shape,
   contents: readonly string[],

@@ -1,5 +1,5 @@
 /**
- * Owns the plain types of a prompt: what a checked request hands to the template, and what the template makes of it.
+ * Owns the plain types of a prompt: the values for the template, and its result.
  * It must never hold behaviour, wire spelling or anything of a tokenizer but ids.
  */
 
@@ -7,7 +7,7 @@ export type PromptRole = 'system' | 'user' | 'assistant' | 'tool';
 
 export type PromptPart =
   | { readonly type: 'text'; readonly text: string }
-  /** Pixels, read from the header of the image; the image itself ends at the edge. */
+  /** Pixels, read from the header of the image; the image itself goes no further. */
   | { readonly type: 'image'; readonly width: number; readonly height: number };
 
 export interface PromptToolCall {

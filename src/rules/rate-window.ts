@@ -5,7 +5,7 @@
 
 export interface WindowSpan {
   readonly windowMs: number;
-  /** Uses this close together leave the window together, with the last of them. */
+  /** Uses closer than this leave the window together, with the last of them. */
   readonly bucketMs: number;
 }
 
@@ -24,7 +24,7 @@ export interface RateWindow {
 
 export const emptyWindow: RateWindow = { seenMs: 0, buckets: [], used: 0 };
 
-/** A clock that jumped back has stood still: everything keeps its age. */
+/** A clock that jumped back counts as one that stood still: every use keeps its age. */
 export function windowAt(window: RateWindow, span: WindowSpan, nowMs: number): RateWindow {
   if (nowMs < window.seenMs) return shifted(window, nowMs);
   const buckets = window.buckets.filter(({ toMs }) => nowMs - toMs < span.windowMs);
@@ -48,7 +48,7 @@ export function addedTo(
   return { seenMs: nowMs, buckets: [...older, bucket], used: used + amount };
 }
 
-/** Until `need` more fit under `max` if nothing else is used: 0 for now, null for never. */
+/** Milliseconds until `need` more fit under `max` if nothing else is used: 0 for now, null for never. */
 export function waitMs(
   window: RateWindow,
   span: WindowSpan,

@@ -8,7 +8,7 @@ import type { ChatMessage } from '../protocol/message.js';
 import type { ChatTool } from '../protocol/tool.js';
 import type { GeneratedCall } from './tool-calls.js';
 
-/** Messages of every role, whoever wrote them, calls and tools with all that is said in them. */
+/** Messages of every role, calls and tools, with every text in them. */
 export function inputTexts(
   messages: readonly ChatMessage[],
   tools: readonly ChatTool[],
@@ -16,7 +16,7 @@ export function inputTexts(
   return [...messages.flatMap(messageTexts), ...tools.flatMap(toolTexts)];
 }
 
-/** As written, and each string as whoever parses it will see it: an escape hides nothing. */
+/** The JSON as written, and each string in it unescaped: an escape hides nothing. */
 export function callTexts({ name, arguments: json }: GeneratedCall): FilterText[] {
   const texts = [name, json, ...parsedStrings(json)];
   return texts.map((text) => ({ role: 'assistant', text }));
@@ -32,7 +32,7 @@ function partText(part: Exclude<ChatMessage['content'], string>[number]): string
   return part.type === 'text' ? part.text : '';
 }
 
-/** A model reads them in its system message. */
+/** The model reads tools in its system message. */
 function toolTexts({ name, description, parameters }: ChatTool): FilterText[] {
   const texts = [name, description ?? '', ...strings(parameters)].filter((text) => text !== '');
   return texts.map((text) => ({ role: 'system', text }));

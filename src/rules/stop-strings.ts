@@ -1,6 +1,6 @@
 /**
- * Owns finding stop strings in text that comes in pieces, and what may be shown meanwhile.
- * It must never let a character out that may yet turn out to belong to a stop string.
+ * Owns the search for stop strings in text that comes in pieces, and the text that may be shown meanwhile.
+ * It must never release a character that may still belong to a stop string.
  */
 
 export interface StopStep {
@@ -8,7 +8,7 @@ export interface StopStep {
   readonly text: string;
   /** The stop string that was completed; nothing after it is read any more. */
   readonly matched: string | null;
-  /** What came after the match. */
+  /** Text after the match. */
   readonly rest: string;
 }
 
@@ -30,7 +30,7 @@ export class StopStrings {
     return { text: all.slice(0, safe), matched: null, rest: '' };
   }
 
-  /** What was held back and, now that nothing follows, is no stop string after all. */
+  /** The text that was held back; at the end it is no stop string. */
   end(): string {
     const held = this.#held;
     this.#held = '';
@@ -44,7 +44,7 @@ interface Match {
   readonly end: number;
 }
 
-/** By end, then by start, so that the cut does not depend on how the text was cut into pieces. */
+/** The earliest end, then the earliest start, so that the cut does not depend on the pieces. */
 function earliestEnd(text: string, stops: readonly string[]): Match | null {
   let best: Match | null = null;
   for (const stop of stops) {

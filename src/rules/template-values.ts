@@ -10,7 +10,7 @@ export interface TemplateValues {
   readonly tools: readonly unknown[] | null;
 }
 
-/** What becomes of the parts of a message on their way into the template. */
+/** How the parts of a message enter the template. */
 export interface TextPass {
   text(text: string): string;
   image(): string;
@@ -32,7 +32,7 @@ export function templateValues(input: PromptInput, pass: TextPass): TemplateValu
   };
 }
 
-/** Roles are ours, and templates compare them: they do not pass. */
+/** Roles are not a client's text, and templates compare them: they stay unmarked. */
 function messageValue(
   { role, content, name, toolCalls, toolCallId }: PromptMessage,
   pass: TextPass,

@@ -1,6 +1,6 @@
 /**
  * Owns the length rules of a chat: whether prompt and answer fit the window, and how long the answer may be.
- * It must never count: it is given counts.
+ * It must never count: callers pass the counts.
  */
 import { ApiError } from '../errors.js';
 import { limits } from '../limits/index.js';
@@ -30,7 +30,7 @@ export interface CountedWindow {
   readonly promptTokens: number;
 }
 
-/** The smallest window that holds prompt and answer; where none does, the largest, which says so. */
+/** The smallest window that holds prompt and answer; else the largest, whose check then fails. */
 export function smallestFit<Counted extends CountedWindow>(
   candidates: readonly Counted[],
   maxTokens: number | null,

@@ -1,13 +1,13 @@
 /**
- * Owns the fewest tokens that a text can have: what is too long even so need not be encoded to be refused.
- * It must never say more than encoding would: a vocabulary may lose bytes that it has no token for.
+ * Owns the lower bound on a text's tokens: a text that is too long even so is refused without encoding.
+ * It must never exceed the true count: a vocabulary may drop bytes that it has no token for.
  */
 import type { TokenBytes } from './detokenizer.js';
 import type { PromptSegment } from './prompt.js';
 
 export class TokenFloor {
   readonly #longest: number;
-  /** Bytes with a token of their own: none of them can get lost. */
+  /** Bytes with a token of their own, which encoding cannot drop. */
   readonly #kept = new Uint8Array(256);
 
   constructor({ bytes, offsets }: TokenBytes) {
@@ -21,11 +21,11 @@ export class TokenFloor {
     this.#longest = longest;
   }
 
-  /** Whether the segments have at least so many tokens, whatever they are. False where only encoding can say. */
+  /** Whether the segments certainly have at least so many tokens. False when only encoding can tell. */
   reaches(segments: readonly PromptSegment[], tokens: number): boolean {
     const sum = (of: (text: string) => number): number =>
       segments.reduce((total, part) => total + tokensOf(part, of), 0);
-    // A unit has three bytes at most: most prompts are far from it, and cost nothing more.
+    // A UTF-16 unit has three bytes at most: a quick check that settles most prompts.
     if (sum(({ length }) => Math.ceil((length * 3) / this.#longest)) < tokens) return false;
     return sum((text) => Math.ceil(this.#keptBytes(text) / this.#longest)) >= tokens;
   }

@@ -1,5 +1,5 @@
 /**
- * Owns how tools constrain an answer, and how a call is read back out of it.
+ * Owns how tools constrain an answer, and how a call is read out of it.
  * It must never run on text a user wrote: only on what the engine generated.
  */
 import type { Constraint } from '../plugin/contract.js';
@@ -48,7 +48,7 @@ function callSchema(tools: readonly PromptTool[]): object {
   return { ...(calls.length === 1 ? only : { anyOf: calls }), $defs };
 }
 
-/** A schema that moves into another one takes its own references along. */
+/** A schema that moves into another one needs its references rewritten. */
 function moved(schema: unknown, place: string): unknown {
   if (Array.isArray(schema)) return schema.map((item) => moved(item, place));
   if (typeof schema !== 'object' || schema === null) return schema;
@@ -80,7 +80,7 @@ export function readToolCall(text: string): GeneratedCall | null {
   return { name, arguments: argumentsText(text) ?? JSON.stringify(input) };
 }
 
-/** As generated, where the grammar's order of fields lets it be cut out: parsing would round large numbers. */
+/** The arguments as generated, cut out by the grammar's order of fields: parsing would round large numbers. */
 function argumentsText(text: string): string | null {
   const head = /^\s*\{\s*"name"\s*:\s*"(?:[^"\\]|\\.)*"\s*,\s*"arguments"\s*:/.exec(text);
   if (head === null) return null;

@@ -1,5 +1,5 @@
 /**
- * Owns how tools, calls and their results are told to a model whose template knows nothing of them: as text.
+ * Owns the text form of tools, calls and results, for a model whose template has none.
  * It must never be used where the template has its own form.
  */
 import { jsonInText } from '../protocol/json.js';
@@ -13,7 +13,7 @@ import type {
 import { TOOL_CALL_CLOSE, TOOL_CALL_OPEN } from './tool-calls.js';
 
 /**
- * The same prompt without tools: their declarations end the system message (one is made if there is none),
+ * Returns the prompt without tools: their declarations end the system message (a new one if there is none),
  * calls become text of the assistant, results become turns of the user.
  */
 export function withToolsAsText(input: PromptInput): PromptInput {
@@ -59,7 +59,7 @@ export function declaration({ name, description, parameters }: PromptTool): {
   };
 }
 
-/** Arguments as a value, since templates write them as JSON themselves; text that is no JSON stays text. */
+/** Arguments as a value, since templates write JSON themselves; text that is not JSON stays text. */
 export function argumentsValue(call: PromptToolCall): unknown {
   const json = jsonInText(call.arguments);
   return json === null ? call.arguments : json.value;

@@ -129,7 +129,7 @@ t.test('in a browser', { skip: path === null && 'no Chromium is installed' }, as
     await page.getByRole('button', { name: 'Save' }).click();
     await bob.getByText('7 requests').waitFor();
     await page.getByLabel('New user').fill('carol');
-    await page.getByRole('button', { name: 'Make a key', exact: true }).click();
+    await page.getByRole('button', { name: 'Create a key', exact: true }).click();
     const key = await page.locator('code.secret').textContent();
     t.match(key, /^sk-carol-/);
     await page.keyboard.press('Escape');

@@ -66,14 +66,22 @@ export class Overview {
       rateTile('Prompt tokens a second', tokens('preface_prompt_tokens_total')),
       rateTile('Tokens saved a second', tokens('preface_saved_tokens_total')),
       rateTile('Tokens out a second', tokens('preface_completion_tokens_total')),
-      tile('Time to first content', this.firstContent(), 'median and 95 % of two minutes'),
+      tile(
+        'Time to first content',
+        this.firstContent(),
+        'median and 95th percentile of two minutes',
+      ),
       tile('Chats', `${status.chats.running} running`, `${status.chats.waiting} waiting`),
       tile(
         'Extractions',
         `${status.extractions.reading} running`,
         `${status.extractions.waiting} waiting`,
       ),
-      tile('Up', format.duration(status.uptime_seconds), `${restarts(status)} workers replaced`),
+      tile(
+        'Uptime',
+        format.duration(status.uptime_seconds),
+        `${restarts(status)} workers replaced`,
+      ),
     ];
   }
 

@@ -84,13 +84,13 @@ export class OwnedView {
     const found = this.user === '' ? await this.ofAll(names) : await this.of(this.user, OF_ONE_MAX);
     const note =
       more && this.user === ''
-        ? element('p', {}, `The first ${USERS_MAX} users; name one to see its own.`)
+        ? element('p', {}, `The first ${USERS_MAX} users; name a user to see theirs.`)
         : null;
     byId(`${this.kind.name}-view`).replaceChildren(
       this.chooser(names),
       ...(note === null ? [] : [note]),
       table(
-        this.user === '' ? `The newest of each user` : `Of ${this.user}`,
+        this.user === '' ? `Newest of each user` : `Of ${this.user}`,
         [{ title: 'User' }, ...this.kind.columns],
         found.map(({ user, item }) => [user, ...this.kind.cells(item)]),
       ),
@@ -139,7 +139,7 @@ export class OwnedView {
       { class: 'controls' },
       element('label', { for: id }, 'User'),
       select,
-      element('button', { type: 'button', click: () => this.again() }, 'Look again'),
+      element('button', { type: 'button', click: () => this.again() }, 'Refresh'),
     );
   }
 

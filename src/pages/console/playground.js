@@ -64,7 +64,7 @@ export class Playground {
       element(
         'p',
         { class: 'controls' },
-        element('button', { type: 'submit', id: 'play-ask' }, 'Ask both'),
+        element('button', { type: 'submit', id: 'play-ask' }, 'Ask twice'),
       ),
     );
     byId('playground-view').replaceChildren(
@@ -129,7 +129,7 @@ async function compare({ api, model, family, text, question }) {
   clear('warm');
   await answer('cold', api, { model, messages: [unseen, asked] });
   const prefix = [{ role: 'system', content: text }];
-  say('warm', 'the cache is being made …');
+  say('warm', 'creating the cache …');
   const cache = await ready(
     api,
     await api.post('/v1/caching', { model: family, messages: prefix, ttl: TTL_S }),
@@ -161,7 +161,7 @@ async function ready(api, cache) {
  * @param {object} chat
  */
 async function answer(name, api, chat) {
-  say(name, 'waiting for the first word …');
+  say(name, 'waiting for the first token …');
   const output = byId(`${name}-text`);
   const { firstContentMs, usage, cacheStatus } = await streamChat(api, chat, (piece) =>
     output.append(piece),

@@ -97,7 +97,7 @@ export class UsersView {
       },
       element('label', { for: 'new-user' }, 'New user'),
       name,
-      element('button', { type: 'submit' }, 'Make a key'),
+      element('button', { type: 'submit' }, 'Create a key'),
     );
   }
 
@@ -114,13 +114,13 @@ export class UsersView {
         ? null
         : button(
             'Back',
-            'The users before',
+            'Previous users',
             turn(() => this.before.pop()),
           ),
       more
         ? button(
             'More',
-            'The next users',
+            'Next users',
             turn(() => this.before.push(last)),
           )
         : null,
@@ -167,7 +167,7 @@ export class UsersView {
         },
       },
       ...fields,
-      element('p', {}, element('small', {}, 'An empty field goes back to what the settings say.')),
+      element('p', {}, element('small', {}, 'An empty field takes the value of the settings.')),
       element('p', { id: 'dialog-fault', role: 'alert' }),
       element(
         'p',
@@ -195,7 +195,7 @@ export class UsersView {
       `Keys of ${user}`,
       table(
         'Stored keys',
-        [{ title: 'Key' }, { title: 'Made' }, { title: 'Change' }],
+        [{ title: 'Key' }, { title: 'Created' }, { title: 'Change' }],
         data.map((/** @type {Json} */ key) => [
           element('code', {}, key.shown),
           format.ago(key.created_at),
@@ -206,8 +206,8 @@ export class UsersView {
         'p',
         { class: 'controls' },
         button(
-          'Make a key',
-          `Make a key for ${user}`,
+          'Create a key',
+          `Create a key for ${user}`,
           () => void this.makeKey(user).catch(this.failed),
         ),
         button('Close', 'Close the keys', closeDialog),
@@ -220,13 +220,9 @@ export class UsersView {
     const { key } = await this.api.post(`${userPath(user)}/keys`);
     openDialog(
       `A key for ${user}`,
-      element('p', {}, 'It is shown this once:'),
+      element('p', {}, 'It is shown only now:'),
       element('p', {}, element('code', { class: 'secret' }, key)),
-      element(
-        'p',
-        { class: 'controls' },
-        button('Close', 'Close, and forget the key', closeDialog),
-      ),
+      element('p', { class: 'controls' }, button('Close', 'Close and hide the key', closeDialog)),
     );
     await this.show();
   }
@@ -239,7 +235,7 @@ function ratesLeft({ requests, tokens, day_tokens: day }) {
     tokens && `${format.count(tokens.remaining)} tokens`,
     day && `${format.count(day.remaining)} tokens today`,
   ].filter(Boolean);
-  return parts.length === 0 ? 'no bound' : parts.join(', ');
+  return parts.length === 0 ? 'no limit' : parts.join(', ');
 }
 
 /**
