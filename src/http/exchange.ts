@@ -10,7 +10,7 @@ import type { RequestNote, RequestReport, RouteName } from '../telemetry/report.
 import { Body, type BodyBudget, ClientGoneError } from './body.js';
 import { errorReply, type Headers, headText } from './head.js';
 import type { RequestHead } from './request.js';
-import { type ByteSink, ResponseSink } from './sink.js';
+import { type ByteSink, ResponseSink, utf8 } from './sink.js';
 
 export { ClientGoneError } from './body.js';
 export type { Headers } from './head.js';
@@ -242,7 +242,7 @@ export class Exchange {
     this.#cork(() => {
       if (body !== null && this.method !== 'HEAD') {
         res.writeStatus(head);
-        res.end(body, close);
+        res.end(utf8(body), close);
         return;
       }
       // The library takes a length without bytes for an answer that is not over, so the length is written here.
@@ -264,7 +264,8 @@ export class Exchange {
     const length = Buffer.byteLength(text) + 2;
     this.#state = 'streaming';
     this.#cork(() => {
-      res.writeStatus(`${head}\r\nconnection: close\r\ncontent-length: ${length}\r\n\r\n${text}`);
+      const lines = `${head}\r\nconnection: close\r\ncontent-length: ${length}`;
+      res.writeStatus(utf8(`${lines}\r\n\r\n${text}`));
     });
     const cancel = this.#edge.clock.after(limits.lingerMsMax, () => this.destroy());
     this.onGone(cancel);

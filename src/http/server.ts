@@ -16,6 +16,7 @@ import { type Edge, Exchange } from './exchange.js';
 import { errorReply, headText } from './head.js';
 import { copyRequest, type RequestHead } from './request.js';
 import { type Route, Router } from './router.js';
+import { utf8 } from './sink.js';
 
 // The library reads its bound on headers once, when its addon is loaded: so it is set first, and loaded here.
 process.env.UWS_HTTP_MAX_HEADERS_SIZE = String(limits.headerBytesMax);
@@ -260,7 +261,8 @@ function refuse(res: Uws.HttpResponse, head: RequestHead, error: ApiError): void
   const text = body.padEnd(CORK_BYTES, ' ');
   const lines = headText(status, head.requestId, '', { ...headers, connection: 'close' });
   res.onAborted(() => {});
-  res.writeStatus(`${lines}\r\ncontent-length: ${Buffer.byteLength(text) + 2}\r\n\r\n${text}`);
+  const length = Buffer.byteLength(text) + 2;
+  res.writeStatus(utf8(`${lines}\r\ncontent-length: ${length}\r\n\r\n${text}`));
   res.close();
 }
 

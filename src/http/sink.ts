@@ -12,11 +12,21 @@ export interface ByteSink {
   end(): void;
 }
 
+/**
+ * A text as bytes for the HTTP library. Its addon for Node 24 writes a string whose letters all fit into one byte as
+ * Latin-1, so that `é` alone would reach the client as no UTF-8.
+ */
+export function utf8(text: string | Uint8Array): Uint8Array {
+  return typeof text === 'string' ? Buffer.from(text) : text;
+}
+
+const NOTHING = new Uint8Array(0);
+
 /** The part of the HTTP library's response that a stream needs. */
 interface Wire {
   cork(task: () => void): unknown;
   writeStatus(text: string): unknown;
-  write(bytes: string | Uint8Array): boolean;
+  write(bytes: Uint8Array): boolean;
   end(): unknown;
   onWritable(handler: () => boolean): unknown;
 }
@@ -24,7 +34,7 @@ interface Wire {
 export class ResponseSink implements ByteSink {
   #head: string | null;
   #live: boolean;
-  #pending: string | Uint8Array = '';
+  #pending: Uint8Array = NOTHING;
   #backlogBytes = 0;
   #drained: { promise: Promise<void>; resolve(): void } | null = null;
 
@@ -42,7 +52,7 @@ export class ResponseSink implements ByteSink {
 
   write(bytes: string | Uint8Array): boolean {
     if (!this.#live || bytes.length === 0) return true;
-    this.#pending = bytes;
+    this.#pending = utf8(bytes);
     this.res.cork(this.#writePending);
     if (this.#backlogBytes > limits.streamBacklogBytesHardMax) this.exchange.cut();
     return this.#backlogBytes === 0;
@@ -55,7 +65,7 @@ export class ResponseSink implements ByteSink {
     }
     const fits = this.res.write(this.#pending);
     this.#backlogBytes = fits ? 0 : this.#backlogBytes + this.#pending.length;
-    this.#pending = '';
+    this.#pending = NOTHING;
   };
 
   drained(): Promise<void> {

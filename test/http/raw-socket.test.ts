@@ -117,9 +117,15 @@ t.test('chunked bodies: whole ones are read, broken ones never reach a handler',
   await until(() => edge.server.activeCount > 0);
   inPieces.send('llo\r\n0\r\n\r\n');
   t.match(await inPieces.answer('hello'), /hello$/);
-  for (const size of ['zz', 'g', '-5', 'fffffffffffffffff', '']) {
+  for (const size of ['zz', 'g', '-5', 'fffffffffffffffff']) {
     await refused(t, `chunk size ${size}`, chunked(`${size}\r\nhello\r\n0\r\n\r\n`));
   }
+  // The addon for Node 20 refuses a size of no digits, those for 22 and 24 take it for the end of the body. Either way
+  // what stands behind it is not read, and one answer is all there is.
+  const empty = client().send(chunked(`\r\nhello\r\n0\r\n\r\n`));
+  t.ok(await empty.untilClosed(), 'a size of no digits');
+  t.match(empty.text, /^HTTP\/1\.1 (505 |200 [\s\S]*x-body-bytes: 0\r\n)/);
+  t.equal(empty.text.split('HTTP/1.1 ').length, 2);
   await alive(t, 'after broken chunks');
 });
 
