@@ -44,17 +44,19 @@ find "$root/opt/preface" -mindepth 1 -maxdepth 1 ! -name node_modules -exec rm -
 git -C "$project" archive HEAD | tar -x -C "$root/opt/preface"
 (cd "$root/opt/preface" && npm install --no-save --prefer-offline)
 
-unmount() { for at in proc dev srv; do umount -l "$root/$at" 2>/dev/null || true; done; }
+models=root/.cache/preface/models
+unmount() { for at in proc dev "$models"; do umount -l "$root/$at" 2>/dev/null || true; done; }
 trap unmount EXIT
 unmount
 mount -t proc proc "$root/proc"
-mount --rbind /dev "$root/dev"
-[ -z "${MODELS:-}" ] || mount --bind -o ro "$MODELS" "$root/srv"
+mount --bind /dev "$root/dev"
+mkdir -p "$root/$models"
+[ -z "${MODELS:-}" ] || mount --bind "$MODELS" "$root/$models"
 cp /etc/resolv.conf "$root/etc/resolv.conf" 2>/dev/null || true
 
 inside() {
   chroot "$root" /usr/bin/env -i PATH=/usr/local/bin:/usr/bin:/bin HOME=/root LANG=C.UTF-8 \
-    ${MODELS:+PREFACE_MODELS_DIR=/srv} sh -ec "cd /opt/preface; $1"
+    sh -ec "cd /opt/preface; $1"
 }
 inside 'echo "Node $(node --version), glibc $(ldd --version | head -n 1 | sed "s/.* //")"'
 inside 'npm run --silent build'
