@@ -196,8 +196,8 @@ async function doctor(flags: Flags): Promise<void> {
 }
 
 async function pruneModules(flags: Flags): Promise<void> {
-  const { dependencyFolders, prune, thisMachine } = await import('./cli/prune.js');
-  const freed = await prune(dependencyFolders(), thisMachine);
+  const { dependencyFolders, prune, thisPlatform } = await import('./cli/prune.js');
+  const freed = await prune(dependencyFolders(), thisPlatform);
   if (flags.json) {
     print(JSON.stringify(freed, null, 2));
     return;

@@ -1,15 +1,15 @@
 /**
- * Owns taking away what packages bring for other machines: addons of other platforms and Node versions, code for browsers.
- * It must never remove anything that is not inside a folder `node_modules` and named by the table here.
+ * Owns the removal of files that packages hold for others: addons for other platforms and Node versions, code for browsers.
+ * It must never remove a file outside of a folder `node_modules`, or one that the table here does not name.
  */
 import { readdir, realpath, rm, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { basename, join, sep } from 'node:path';
 
-export interface Machine {
+export interface Platform {
   readonly platform: string;
   readonly arch: string;
-  /** Version of Node's binary interface: `process.versions.modules`. */
+  /** Version of Node's binary interface, `process.versions.modules`. */
   readonly abi: string;
 }
 
@@ -21,10 +21,10 @@ export interface Freed {
 
 const MODULES = 'node_modules';
 
-/** Says of a file, by its path inside the package, whether this machine can do without it. */
-type IsSpare = (path: string, machine: Machine) => boolean;
+/** Whether this machine does not need a file of a package. */
+type IsSpare = (path: string, target: Platform) => boolean;
 
-/** npm brings some of these to x64 too, for who emulates the other. */
+/** On x64, npm installs some packages for other architectures too, for emulators. */
 const engines = /^(linux|mac|win)-(x64|arm64|armv7l|riscv64)\b/;
 const enginePlatforms: Readonly<Record<string, string>> = { darwin: 'mac', win32: 'win' };
 
@@ -32,44 +32,44 @@ const spares: Readonly<Record<string, IsSpare>> = {
   'uWebSockets.js': (path, { platform, arch, abi }) =>
     /^uws_[a-z0-9]+_[a-z0-9]+_\d+\.node$/.test(path) &&
     path !== `uws_${platform}_${arch}_${abi}.node`,
-  // The same programs as text, for browsers; Node reads the `.wasm` files beside them.
+  // These are for browsers; Node reads the `.wasm` files beside them.
   'tesseract.js-core': (path) => /^tesseract-core[a-z-]*\.wasm\.js$/.test(path),
 };
 
-/** The folders in which this package's own dependencies are looked for, the nearest first. */
+/** The folders that Node searches for the dependencies of this package, the nearest first. */
 export function dependencyFolders(): string[] {
   const folders = createRequire(import.meta.url).resolve.paths('any-package') ?? [];
-  // Node's old folders of all users are no concern of this package.
+  // Without Node's legacy folders, which belong to the user.
   return folders.filter((folder) => basename(folder) === MODULES);
 }
 
-export const thisMachine: Machine = {
+export const thisPlatform: Platform = {
   platform: process.platform,
   arch: process.arch,
   abi: process.versions.modules,
 };
 
 /**
- * @param folders each a `node_modules`; of a package that is in several, the first one is meant.
+ * @param folders each a `node_modules`; a package that is in several of them is taken from the first.
  * @throws Error for a folder of another name, before anything is removed.
  */
-export async function prune(folders: readonly string[], machine: Machine): Promise<Freed[]> {
-  const stranger = folders.find((folder) => basename(folder) !== MODULES);
-  if (stranger !== undefined) throw new Error(`${stranger} is no node_modules: nothing is removed`);
+export async function prune(folders: readonly string[], target: Platform): Promise<Freed[]> {
+  const other = folders.find((folder) => basename(folder) !== MODULES);
+  if (other !== undefined) throw new Error(`${other} is no node_modules: nothing is removed`);
   const freed: Freed[] = [];
   for (const [name, isSpare] of Object.entries(spares)) {
     const place = await firstWith(folders, name);
     if (place !== null)
-      freed.push(await prunePackage(place, name, (path) => isSpare(path, machine)));
+      freed.push(await prunePackage(place, name, (path) => isSpare(path, target)));
   }
-  freed.push(...(await pruneEngines(folders, machine)));
+  freed.push(...(await pruneEngines(folders, target)));
   return freed.filter(({ files }) => files > 0);
 }
 
-async function pruneEngines(folders: readonly string[], machine: Machine): Promise<Freed[]> {
+async function pruneEngines(folders: readonly string[], target: Platform): Promise<Freed[]> {
   const scope = await firstWith(folders, '@node-llama-cpp');
   if (scope === null) return [];
-  const { platform, arch } = machine;
+  const { platform, arch } = target;
   const own = `${enginePlatforms[platform] ?? platform}-${arch}`;
   const others = (await readdir(scope)).filter((name) => engines.exec(name)?.[0] !== own);
   const isBinary = (path: string) => path.startsWith('bins');

@@ -11,7 +11,7 @@ import type { UserChange } from '../rules/account-change.js';
 import { grantNames } from '../settings/accounts.js';
 import type { Config } from '../settings/config.js';
 
-/** The command line does not open the records: a user there who has neither key nor grant is unknown to it. */
+/** The command line does not open the records, so it does not know users that have neither a key nor a grant. */
 const NO_RECORDS = { has: () => false, all: () => [] };
 
 type Row = Record<string, string>;

@@ -99,10 +99,10 @@ const modelFields = {
     help: 'plugin that counts the tokens',
   },
   weights: {
-    kind: name,
+    kind: pattern(/^/, 'the name of an entry of `weights`, or null'),
     default: null,
     defaultText: 'those of SmolLM2; none for echo and openai',
-    help: 'name of an entry of `weights`, or null',
+    help: 'weights that the engine and the tokenizer read',
   },
   template: {
     kind: template,

@@ -5,9 +5,9 @@
 import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import t, { type Test } from 'tap';
-import { dependencyFolders, type Machine, prune } from '../../src/cli/prune.js';
+import { dependencyFolders, type Platform, prune } from '../../src/cli/prune.js';
 
-const machine: Machine = { platform: 'linux', arch: 'x64', abi: '137' };
+const machine: Platform = { platform: 'linux', arch: 'x64', abi: '137' };
 
 const kept = [
   'uWebSockets.js/uws.js',

@@ -241,21 +241,23 @@ t.test('echo needs neither weights nor their vocabulary', async (t) => {
 t.test('the file says which models there are and what they are made of', async (t) => {
   const config = load({
     file: {
-      weights: { mine: { file: '/w/mine.gguf' } },
+      weights: { mine: { file: '/w/mine.gguf' }, 'any name, 2': { file: 'other.gguf' } },
       defaults: { weights: 'mine', family: 'own' },
       models: {
         small: { window: 2048 },
         other: { window: 512, engine: 'echo', weights: null, template: 'chat.jinja' },
         plain: { window: 512, weights: 'smollm2-135m-instruct-q4_1', template: '{% x %}' },
+        named: { window: 512, weights: 'any name, 2' },
       },
       limits: { accountConcurrency: 3, filesPerOwner: 7 },
     },
   });
   t.same(
     config.models.map((model) => model.id),
-    ['small', 'other', 'plain'],
+    ['small', 'other', 'plain', 'named'],
   );
-  const [small, other, plain] = config.models;
+  const [small, other, plain, named] = config.models;
+  t.match(named, { weights: 'any name, 2' });
   t.match(small, {
     weights: 'mine',
     family: 'own',
