@@ -21,8 +21,14 @@ const opened: OpenQuestion = {
   sides: [{ name: 'kills', roundsMax: 1, measure }],
   lines: [
     {
-      ...{ label: 'nothing lost', subject: 'kills', unit: 'kills', floors: [] },
-      ...{ judged: 'value', better: 'more', must: KILLS, goal: null },
+      label: 'nothing lost',
+      subject: 'kills',
+      unit: 'kills',
+      floors: [],
+      judged: 'value',
+      better: 'more',
+      must: KILLS,
+      goal: null,
     },
   ],
   notes: [
@@ -40,7 +46,9 @@ async function measure(): Promise<Sample> {
     },
   );
   return {
-    ...{ value: KILLS, errors: 0, check: '0 writes lost' },
+    value: KILLS,
+    errors: 0,
+    check: '0 writes lost',
     beside: {
       'acknowledged writes': run.acknowledged,
       'ms an engine outlived its service': run.orphanMsMax,

@@ -27,12 +27,24 @@ export const question: Question = {
       sides: [side('exact', exact, scale), side('not exact', fast, scale)],
       lines: [
         {
-          ...{ label: 'exact: true', subject: 'exact', unit: '% of chats differ', floors: [] },
-          ...{ judged: 'value', better: 'less', must: 0, goal: 0 },
+          label: 'exact: true',
+          subject: 'exact',
+          unit: '% of chats differ',
+          floors: [],
+          judged: 'value',
+          better: 'less',
+          must: 0,
+          goal: 0,
         },
         {
-          ...{ label: 'exact: false', subject: 'not exact', unit: '% of chats differ', floors: [] },
-          ...{ judged: 'value', better: 'less', must: null, goal: null },
+          label: 'exact: false',
+          subject: 'not exact',
+          unit: '% of chats differ',
+          floors: [],
+          judged: 'value',
+          better: 'less',
+          must: null,
+          goal: null,
         },
       ],
       notes: [
@@ -67,7 +79,9 @@ async function measure(server: Server, { tiny }: Scale): Promise<Sample> {
     hitMs += hit.ms / sample;
   }
   return {
-    ...{ value: (differ / sample) * 100, errors: missed, check: `${sample} pairs` },
+    value: (differ / sample) * 100,
+    errors: missed,
+    check: `${sample} pairs`,
     beside: {
       '% of an answer is the same, mean': same * 100,
       'ms cold': coldMs,

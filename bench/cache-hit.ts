@@ -102,8 +102,13 @@ function linesOf(lengths: readonly Length[], hasOther: boolean): Line[] {
   const of =
     (kind: string, floor: string, line: Pick<Line, 'must' | 'goal' | 'plus'>) =>
     ({ tokens }: Length): Line => ({
-      ...{ label: `${kind}, ${tokens}`, subject: `${kind}, ${tokens}`, unit: 'ms' },
-      ...{ floors: [`${floor}, ${tokens}`], judged: 'ratio', better: 'less', ...line },
+      label: `${kind}, ${tokens}`,
+      subject: `${kind}, ${tokens}`,
+      unit: 'ms',
+      floors: [`${floor}, ${tokens}`],
+      judged: 'ratio',
+      better: 'less',
+      ...line,
     });
   const plus = { must: 3, goal: 1 };
   return [

@@ -35,7 +35,10 @@ export const question: Question = {
     const { id } = await readyCache(service, MESSAGES);
     await createCaches(service, scale.tiny ? 20 : CACHES);
     const turns = new Turns({
-      ...{ service, client, scale, serialAt },
+      service,
+      client,
+      scale,
+      serialAt,
       requests: new Map([
         [OFF, request.replace(KEY, OTHER_KEY)],
         [NONE_NAMED, request],
@@ -62,8 +65,14 @@ const MESSAGES = [{ role: 'system', content: 'You are a helpful assistant. Answe
 
 function lineOf(subject: string): Line {
   return {
-    ...{ label: subject, subject, unit: 'requests / CPU s', floors: [OFF] },
-    ...{ judged: 'ratio', better: 'more', must: 0.99, goal: 0.997 },
+    label: subject,
+    subject,
+    unit: 'requests / CPU s',
+    floors: [OFF],
+    judged: 'ratio',
+    better: 'more',
+    must: 0.99,
+    goal: 0.997,
   };
 }
 
@@ -133,7 +142,9 @@ class Turns {
     const { service, client, scale, serialAt, requests } = this.parts;
     const request = requests.get(name) ?? '';
     return client.load(service, {
-      ...{ request, connections: scale.tiny ? 4 : CONNECTIONS, ms: scale.ms / TURNS },
+      request,
+      connections: scale.tiny ? 4 : CONNECTIONS,
+      ms: scale.ms / TURNS,
       requests: scale.tiny ? 64 : null,
       serialAt: serialAt + request.length - (requests.get(OFF)?.length ?? 0),
     });

@@ -32,7 +32,8 @@ export const question: Question = {
       sides: owners.flatMap((owner) => names.map((name) => sideOf(name, owner, client, scale))),
       lines: names.flatMap((name) => linesOf(name, owners)),
       curves: {
-        ...{ across: 'caches of the owner', unit: 'requests / CPU s' },
+        across: 'caches of the owner',
+        unit: 'requests / CPU s',
         series: names.map((name) => ({
           name,
           points: owners.map(({ caches }) => ({ x: caches, side: nameOf(name, caches) })),
@@ -69,8 +70,14 @@ function sideOf(name: 'get' | 'list', owner: Owner, client: LoadClient, scale: S
 function linesOf(name: string, [fewest, ...more]: readonly Owner[]): Line[] {
   const floors = [nameOf(name, fewest?.caches ?? 0)];
   return more.map(({ caches }) => ({
-    ...{ label: nameOf(name, caches), subject: nameOf(name, caches), unit: 'requests / CPU s' },
-    ...{ floors, judged: 'ratio', better: 'more', must: 0.8, goal: 0.95 },
+    label: nameOf(name, caches),
+    subject: nameOf(name, caches),
+    unit: 'requests / CPU s',
+    floors,
+    judged: 'ratio',
+    better: 'more',
+    must: 0.8,
+    goal: 0.95,
   }));
 }
 
@@ -100,5 +107,7 @@ async function createSome(client: LoadClient, service: Server, count: number): P
 const CREATE_MS_MAX = 60_000;
 const MESSAGES = [{ role: 'system', content: 'You are a helpful assistant. Answer at length.' }];
 const CREATE = requestText('POST', '/v1/caching', {
-  ...{ model: 'svc-v1', messages: MESSAGES, name: `cache ${SERIAL}` },
+  model: 'svc-v1',
+  messages: MESSAGES,
+  name: `cache ${SERIAL}`,
 });

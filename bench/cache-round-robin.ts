@@ -81,8 +81,13 @@ async function openQuestion(
 
 function line(subject: string, floor: string, bounds: Pick<Line, 'must' | 'goal'>): Line {
   return {
-    ...{ label: `time to the first text, ${subject}`, subject, unit: 'ms', floors: [floor] },
-    ...{ judged: 'ratio', better: 'less', ...bounds },
+    label: `time to the first text, ${subject}`,
+    subject,
+    unit: 'ms',
+    floors: [floor],
+    judged: 'ratio',
+    better: 'less',
+    ...bounds,
   };
 }
 

@@ -42,8 +42,14 @@ export const question: Question = {
 function line(streams: number, floors: readonly Side[]): Line {
   const names = floors.map(({ name }) => name).filter((name) => name.startsWith(`raw ${streams} `));
   return {
-    ...{ label: nameOf(streams), subject: nameOf(streams), unit: 'tokens/s', floors: names },
-    ...{ judged: 'ratio', better: 'more', must: 0.95, goal: 0.99 },
+    label: nameOf(streams),
+    subject: nameOf(streams),
+    unit: 'tokens/s',
+    floors: names,
+    judged: 'ratio',
+    better: 'more',
+    must: 0.95,
+    goal: 0.99,
   };
 }
 

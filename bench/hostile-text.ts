@@ -42,7 +42,11 @@ export const question: Question = {
 const RAW_PROSE = 'raw encoder, prose';
 const common = { unit: 'ms / MB', judged: 'ratio', better: 'less' } as const;
 const proseLine: Line = {
-  ...{ label: PROSE, subject: PROSE, floors: [RAW_PROSE], must: null, goal: null },
+  label: PROSE,
+  subject: PROSE,
+  floors: [RAW_PROSE],
+  must: null,
+  goal: null,
   ...common,
 };
 

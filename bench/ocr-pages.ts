@@ -38,8 +38,14 @@ export const question: Question = {
       ] satisfies Side[],
       lines: [
         {
-          ...{ label: 'OCR', subject: 'preface', unit: 'pages / CPU s', floors: ['tesseract'] },
-          ...{ judged: 'ratio', better: 'more', must: null, goal: 0.7 },
+          label: 'OCR',
+          subject: 'preface',
+          unit: 'pages / CPU s',
+          floors: ['tesseract'],
+          judged: 'ratio',
+          better: 'more',
+          must: null,
+          goal: 0.7,
         },
       ],
       notes: [
@@ -112,7 +118,9 @@ function measureProgram(folder: string, pages: readonly RenderedPage[]): Promise
   const ms = performance.now() - startedMs;
   const texts = pages.map((_, at) => readFileSync(join(folder, `${at}.bmp.txt`), 'utf8'));
   return Promise.resolve({
-    ...{ value: pages.length / cpuS, errors: 0, check: 'its pages' },
+    value: pages.length / cpuS,
+    errors: 0,
+    check: 'its pages',
     beside: {
       'pages/s by the clock': pages.length / (ms / 1000),
       '% of words found': 100 * foundIn(texts, pages),

@@ -59,9 +59,14 @@ function linesOf(document: Document, programs: readonly string[]): Line[] {
   const { name, pages } = document;
   const size = `${pages} pages, ${Math.round(statSync(documentPath(name)).size / 1000)} kB`;
   const line = (beside: string, must: number | null, goal: number | null): Line => ({
-    ...{ label: `${size}, beside ${beside}`, subject: sideName('preface', document) },
-    ...{ unit: 'pages / CPU s', floors: [sideName(beside, document)], judged: 'ratio' },
-    ...{ better: 'more', must, goal },
+    label: `${size}, beside ${beside}`,
+    subject: sideName('preface', document),
+    unit: 'pages / CPU s',
+    floors: [sideName(beside, document)],
+    judged: 'ratio',
+    better: 'more',
+    must,
+    goal,
   });
   return [line('pdf2json', 0.95, 2), ...programs.map((program) => line(program, null, null))];
 }

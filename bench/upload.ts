@@ -49,16 +49,28 @@ const speed = { subject: 'preface', unit: 'MB/s', judged: 'ratio', better: 'more
 
 const lines: readonly Line[] = [
   {
-    ...{ ...speed, label: 'beside a sink on disk', floors: ['raw sink on disk'] },
-    ...{ must: 0.6, goal: 0.85 },
+    ...speed,
+    label: 'beside a sink on disk',
+    floors: ['raw sink on disk'],
+    must: 0.6,
+    goal: 0.85,
   },
   {
-    ...{ ...speed, label: 'beside a sink to nowhere', floors: ['raw sink to nowhere'] },
-    ...{ must: null, goal: null },
+    ...speed,
+    label: 'beside a sink to nowhere',
+    floors: ['raw sink to nowhere'],
+    must: null,
+    goal: null,
   },
   {
-    ...{ label: 'more memory', subject: 'preface, memory', unit: 'MB', floors: [] },
-    ...{ judged: 'value', better: 'less', must: 32, goal: 16 },
+    label: 'more memory',
+    subject: 'preface, memory',
+    unit: 'MB',
+    floors: [],
+    judged: 'value',
+    better: 'less',
+    must: 32,
+    goal: 16,
   },
 ];
 

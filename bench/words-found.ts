@@ -19,33 +19,46 @@ interface Comparison {
 
 const comparisons: readonly Comparison[] = [
   {
-    ...{ format: 'pdf', documents: ['text.pdf', 'tagged.pdf', 'publication15.pdf'] },
-    ...{ program: 'pdftotext', args: (path) => [path, '-'] },
+    format: 'pdf',
+    documents: ['text.pdf', 'tagged.pdf', 'publication15.pdf'],
+    program: 'pdftotext',
+    args: (path) => [path, '-'],
   },
   {
-    ...{ format: 'doc', documents: ['office/testWORD.doc', 'office/testWORD_numbered_list.doc'] },
-    ...{ program: 'antiword', args: (path) => ['-m', 'UTF-8.txt', path] },
+    format: 'doc',
+    documents: ['office/testWORD.doc', 'office/testWORD_numbered_list.doc'],
+    program: 'antiword',
+    args: (path) => ['-m', 'UTF-8.txt', path],
   },
   {
-    ...{ format: 'doc', documents: ['office/testWORD.doc', 'office/testWORD_numbered_list.doc'] },
-    ...{ program: 'catdoc', args: (path) => ['-w', '-d', 'utf-8', path] },
+    format: 'doc',
+    documents: ['office/testWORD.doc', 'office/testWORD_numbered_list.doc'],
+    program: 'catdoc',
+    args: (path) => ['-w', '-d', 'utf-8', path],
   },
   {
-    ...{ format: 'xls', documents: ['office/testEXCEL.xls'] },
-    ...{ program: 'xls2csv', args: (path) => ['-d', 'utf-8', path] },
+    format: 'xls',
+    documents: ['office/testEXCEL.xls'],
+    program: 'xls2csv',
+    args: (path) => ['-d', 'utf-8', path],
   },
   {
-    ...{ format: 'xlsx', documents: ['office/testEXCEL.xlsx', 'office/testEXCEL-formats.xlsx'] },
-    ...{ program: 'xlsx2csv', args: (path) => ['-a', '-p', '', path] },
+    format: 'xlsx',
+    documents: ['office/testEXCEL.xlsx', 'office/testEXCEL-formats.xlsx'],
+    program: 'xlsx2csv',
+    args: (path) => ['-a', '-p', '', path],
   },
   {
-    ...{ format: 'ppt', documents: ['office/testPPT.ppt'] },
-    ...{ program: 'catppt', args: (path) => ['-d', 'utf-8', path] },
+    format: 'ppt',
+    documents: ['office/testPPT.ppt'],
+    program: 'catppt',
+    args: (path) => ['-d', 'utf-8', path],
   },
   {
     format: 'pictures',
     documents: ['pictures/testocr.png', 'pictures/simple.png', 'pictures/testOCR.jpg', 'crom.png'],
-    ...{ program: 'tesseract', args: (path) => [path, '-', '-l', 'eng'] },
+    program: 'tesseract',
+    args: (path) => [path, '-', '-l', 'eng'],
   },
 ];
 
@@ -83,8 +96,14 @@ function nameOf({ format, program }: Comparison): string {
 
 function lineOf(comparison: Comparison): Line {
   return {
-    ...{ label: nameOf(comparison), subject: nameOf(comparison), unit: '% found', floors: [] },
-    ...{ judged: 'value', better: 'more', must: null, goal: null },
+    label: nameOf(comparison),
+    subject: nameOf(comparison),
+    unit: '% found',
+    floors: [],
+    judged: 'value',
+    better: 'more',
+    must: null,
+    goal: null,
   };
 }
 

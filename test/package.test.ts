@@ -195,8 +195,14 @@ t.test(
     for (const path of copied) cpSync(join(root, path), join(user, path), { recursive: true });
     const config = {
       compilerOptions: {
-        ...{ target: 'ES2023', lib: ['ES2023'], module: 'NodeNext', strict: true },
-        ...{ rootDir: '.', outDir: 'out', types: ['node'], verbatimModuleSyntax: true },
+        target: 'ES2023',
+        lib: ['ES2023'],
+        module: 'NodeNext',
+        strict: true,
+        rootDir: '.',
+        outDir: 'out',
+        types: ['node'],
+        verbatimModuleSyntax: true,
         typeRoots: [join(root, 'node_modules/@types')],
       },
       include: ['plugins', 'test'],

@@ -70,7 +70,8 @@ export class HitSides {
 
   of(length: number, coldRounds: number): Side[] {
     const side = (name: string, measure: () => Promise<Sample>, roundsMax?: number): Side => ({
-      ...{ name: `${name}, ${length}`, measure },
+      name: `${name}, ${length}`,
+      measure,
       ...(roundsMax === undefined ? {} : { roundsMax }),
     });
     return [
@@ -92,7 +93,9 @@ export class HitSides {
     this.#told.add(length);
     const isCold = told.cachedTokens <= COLD_TOKENS_MAX;
     return {
-      ...{ value: told.ms, errors: isCold ? 0 : 1, check: `${told.promptTokens} tokens` },
+      value: told.ms,
+      errors: isCold ? 0 : 1,
+      check: `${told.promptTokens} tokens`,
       beside: { 'tokens found evaluated': told.cachedTokens },
     };
   }

@@ -51,7 +51,9 @@ export class BenchCounter {
   constructor({ path }: Vocabulary, threads: number) {
     this.#pool = new Pool({
       worker: new URL('../../workers/tokenize.js', import.meta.url),
-      ...{ threads, tasksPerThread: 1, queueMax: limits.tokenizeQueueMax },
+      threads,
+      tasksPerThread: 1,
+      queueMax: limits.tokenizeQueueMax,
       sleepsBetweenTasks: true,
       onThreadError: (error) => {
         throw error;

@@ -28,8 +28,12 @@ const plugin: EnginePlugin = {
     return {
       models: () =>
         models.map(({ id, window }) => ({
-          ...{ id, window, fingerprint: `paced-${window}`, slots: SLOTS },
-          ...{ logprobs: false, vision: false },
+          id,
+          window,
+          fingerprint: `paced-${window}`,
+          slots: SLOTS,
+          logprobs: false,
+          vision: false,
         })),
       generate: (_task, control) => generate(control),
       prefill: () => Promise.reject(new Error('the paced engine keeps nothing')),

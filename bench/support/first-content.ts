@@ -53,7 +53,9 @@ export async function firstContent({ port, body, cache }: Ask): Promise<FirstCon
   if (read.usage === null || read.text === '') throw new Error('a stream without text or usage');
   const { prompt_tokens, cached_tokens, prompt_tokens_details } = read.usage;
   return {
-    ...{ ms: read.ms, text: read.text, promptTokens: prompt_tokens },
+    ms: read.ms,
+    text: read.text,
+    promptTokens: prompt_tokens,
     cachedTokens: cached_tokens ?? prompt_tokens_details?.cached_tokens ?? 0,
     cache: cacheStatus(response),
   };

@@ -9,7 +9,9 @@ const CONTEXT_TOKENS = 1_024;
 const [, , weights = ''] = process.argv;
 
 const llama = await getLlama({
-  ...{ build: 'never', logLevel: LlamaLogLevel.error, progressLogs: false },
+  build: 'never',
+  logLevel: LlamaLogLevel.error,
+  progressLogs: false,
   maxThreads: 0,
 });
 const model = await llama.loadModel({ modelPath: weights });

@@ -9,7 +9,9 @@ import type { RawContinued, RawPrefixTask } from './raw-prefixes.js';
 const [, , weights = '', window = ''] = process.argv;
 
 const llama = await getLlama({
-  ...{ build: 'never', logLevel: LlamaLogLevel.error, progressLogs: false },
+  build: 'never',
+  logLevel: LlamaLogLevel.error,
+  progressLogs: false,
   maxThreads: 0,
 });
 const model = await llama.loadModel({ modelPath: weights });

@@ -29,7 +29,10 @@ const ANSWER_MS_MAX = 300_000;
 
 export async function runStreams(options: StreamOptions): Promise<StreamFigures> {
   const figures: StreamFigures = {
-    ...{ whole: 0, refused: 0, chunks: 0, seconds: 0 },
+    whole: 0,
+    refused: 0,
+    chunks: 0,
+    seconds: 0,
     firstMs: [],
     faults: [],
   };

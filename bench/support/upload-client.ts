@@ -30,7 +30,11 @@ export async function sendForm(
 ): Promise<Sent> {
   const startedMs = performance.now();
   const sending = request({
-    ...{ host: '127.0.0.1', port, method: 'POST', path: '/v1/files', agent: false },
+    host: '127.0.0.1',
+    port,
+    method: 'POST',
+    path: '/v1/files',
+    agent: false,
     headers: {
       ...headers,
       'content-type': `multipart/form-data; boundary=${BOUNDARY}`,

@@ -95,8 +95,12 @@ export class Quota {
   #begin(owner: string): Ledger {
     if (this.#ledgers.size >= limits.quotaOwnersMax) this.#makeRoom();
     const ledger: Ledger = {
-      ...{ count: 0, bytes: 0, open: 0 },
-      ...{ counting: true, disturbed: false, counted: Promise.resolve() },
+      count: 0,
+      bytes: 0,
+      open: 0,
+      counting: true,
+      disturbed: false,
+      counted: Promise.resolve(),
     };
     ledger.counted = this.#count(owner, ledger);
     ledger.counted.catch(() => {

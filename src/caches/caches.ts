@@ -83,7 +83,10 @@ export class Caches {
     });
     this.#registry = new Registry({ logic: cacheLogic(keepMs), store, clock, report, runEffect });
     this.#sweeper = new CacheSweeper({
-      ...{ store, clock, report, keepMs },
+      store,
+      clock,
+      report,
+      keepMs,
       touch: (id) => this.#ask(id, { type: 'read' }),
       forget: (hash) => this.#snapshots.forget(hash),
       busy: () => this.#snapshots.full(null),

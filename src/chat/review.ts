@@ -35,9 +35,9 @@ export interface ReviewParts {
 }
 
 /** The value itself where nothing has to be awaited. */
-export type Soon<Value> = Value | Promise<Value>;
+export type MaybePromise<Value> = Value | Promise<Value>;
 
-type Ask<Value> = (signal: AbortSignal) => Soon<Value>;
+type Ask<Value> = (signal: AbortSignal) => MaybePromise<Value>;
 
 export class Review {
   constructor(readonly parts: ReviewParts) {}
@@ -62,7 +62,10 @@ export class Review {
   }
 
   /** @returns null when the filter failed and a failure lets the text pass. */
-  ask<Value extends FilterStep | FilterVerdict>(name: string, ask: Ask<Value>): Soon<Value | null> {
+  ask<Value extends FilterStep | FilterVerdict>(
+    name: string,
+    ask: Ask<Value>,
+  ): MaybePromise<Value | null> {
     const abort = new AbortController();
     try {
       const answer = ask(abort.signal);
@@ -147,7 +150,7 @@ export class ReviewedText {
   }
 
   /** @returns what may be shown now. @throws ApiError, or rejects with it. */
-  push(text: string): Soon<string> {
+  push(text: string): MaybePromise<string> {
     if (text === '') return '';
     this.#held += text;
     this.#length += text.length;
@@ -160,7 +163,7 @@ export class ReviewedText {
   }
 
   /** @returns the rest, the first time. */
-  end(): Soon<string> {
+  end(): MaybePromise<string> {
     if (this.#ended) return '';
     this.#ended = true;
     return this.#all((reader) => {
@@ -171,7 +174,7 @@ export class ReviewedText {
     });
   }
 
-  #all(ask: (reader: Reader) => Soon<void>): Soon<string> {
+  #all(ask: (reader: Reader) => MaybePromise<void>): MaybePromise<string> {
     const waits: Promise<void>[] = [];
     for (const reader of this.#readers) {
       if (reader.failed) continue;

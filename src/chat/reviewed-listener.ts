@@ -9,7 +9,7 @@ import type { FinishReason } from '../protocol/completion.js';
 import type { AnswerDelta, AnswerLogprob } from '../rules/answer.js';
 import { callTexts } from '../rules/review-texts.js';
 import type { GenerationListener } from './generation.js';
-import type { Review, ReviewedText, Soon } from './review.js';
+import type { MaybePromise, Review, ReviewedText } from './review.js';
 
 export interface ReviewedListenerParts {
   readonly review: Review;
@@ -75,7 +75,7 @@ export class ReviewedListener implements GenerationListener {
 
   // ---------------------------------------------------------------- content
 
-  #content(choice: number, { text, logprobs }: Content): Soon<void> {
+  #content(choice: number, { text, logprobs }: Content): MaybePromise<void> {
     const reviewed = this.#texts[choice] as ReviewedText;
     if (logprobs === null) {
       return after(reviewed.push(text), (shown) => this.#show(choice, shown, false));
@@ -88,12 +88,12 @@ export class ReviewedListener implements GenerationListener {
     });
   }
 
-  #end(choice: number): Soon<void> {
+  #end(choice: number): MaybePromise<void> {
     const rest = (this.#texts[choice] as ReviewedText).end();
     return after(rest, (shown) => this.#show(choice, shown, true));
   }
 
-  #call(choice: number, delta: Exclude<AnswerDelta, Content>): Soon<void> {
+  #call(choice: number, delta: Exclude<AnswerDelta, Content>): MaybePromise<void> {
     return after(this.#end(choice), () =>
       this.#parts.review.check(callTexts(delta.call)).then(() => this.inner.delta(choice, delta)),
     );
@@ -114,7 +114,7 @@ export class ReviewedListener implements GenerationListener {
   }
 
   /** Alternatives are shown too: where one is rejected, these tokens are shown without them. */
-  #withoutRejected(logprobs: readonly AnswerLogprob[]): Soon<readonly AnswerLogprob[]> {
+  #withoutRejected(logprobs: readonly AnswerLogprob[]): MaybePromise<readonly AnswerLogprob[]> {
     const { review, alternatives } = this.#parts;
     const texts = logprobs
       .flatMap(alternatives)
@@ -132,7 +132,7 @@ export class ReviewedListener implements GenerationListener {
   // ------------------------------------------------------------------ order
 
   /** Runs at once where nothing waits, else after all earlier events. */
-  #run(task: () => Soon<void>): void {
+  #run(task: () => MaybePromise<void>): void {
     if (this.#queue !== null) {
       this.#wait(this.#queue.then(() => this.#attempt(task)));
       return;
@@ -148,7 +148,7 @@ export class ReviewedListener implements GenerationListener {
     });
   }
 
-  #attempt(task: () => Soon<void>): Soon<void> {
+  #attempt(task: () => MaybePromise<void>): MaybePromise<void> {
     if (this.#fault !== null) return;
     try {
       const wait = task();
@@ -164,6 +164,9 @@ export class ReviewedListener implements GenerationListener {
   }
 }
 
-function after<Value, Next>(value: Soon<Value>, next: (value: Value) => Soon<Next>): Soon<Next> {
+function after<Value, Next>(
+  value: MaybePromise<Value>,
+  next: (value: Value) => MaybePromise<Next>,
+): MaybePromise<Next> {
   return value instanceof Promise ? value.then(next) : next(value);
 }

@@ -16,7 +16,10 @@ export async function listedModels(config: Config): Promise<Record<string, strin
     states.set(name, await stateOf(spec, config, progress));
   }
   return config.models.map(({ id, family, window, engine, weights }) => ({
-    ...{ id, family, window: String(window), engine: engineName(engine) },
+    id,
+    family,
+    window: String(window),
+    engine: engineName(engine),
     weights: states.get(weights) ?? '',
   }));
 }

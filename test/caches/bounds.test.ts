@@ -23,7 +23,8 @@ t.test(
     const first = await caches.create('alice', creationOf('1'));
     await caches.create('alice', creationOf('2'));
     const refusal = {
-      ...{ row: 'invalidRequest', status: 400 },
+      row: 'invalidRequest',
+      status: 400,
       message: /at most 2 caches: delete some, or let them expire/,
     };
     await t.rejects(caches.create('alice', creationOf('3')), refusal);

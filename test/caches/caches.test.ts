@@ -150,7 +150,9 @@ t.test('what a chat reused is counted; a reset is on disk before it is told', as
   await world.caches.use(id, { ...NO_USE, reset: { requestMs, ttlS: 77 } });
   world.crash();
   t.match((await world.caches.get('alice', id)).record, {
-    ...{ hits: 1, tokensSaved: 4, lastMissReason: 'tools differs' },
+    hits: 1,
+    tokensSaved: 4,
+    lastMissReason: 'tools differs',
     expiredAtS: Math.floor(requestMs / 1000) + 77,
   });
 });

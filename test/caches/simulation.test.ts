@@ -169,9 +169,17 @@ class History {
     if (found && !record) this.broken.push('an acknowledged creation is not on disk');
     if (!id || !record) return;
     this.#models.set(id, {
-      ...{ id, owner, content, broken, hash: record.hash, createdS: Math.floor(nowMs / 1000) },
-      ...{ life: broken ? 'refused' : 'live', failuresBefore: 0 },
-      ...{ metadata: metadata.m ?? null, expiredAtS: 0, saidMs: 0 },
+      id,
+      owner,
+      content,
+      broken,
+      hash: record.hash,
+      createdS: Math.floor(nowMs / 1000),
+      life: broken ? 'refused' : 'live',
+      failuresBefore: 0,
+      metadata: metadata.m ?? null,
+      expiredAtS: 0,
+      saidMs: 0,
     });
     const model = this.#models.get(id);
     if (!model) return;

@@ -19,11 +19,27 @@ const id = 'cache-00000000000000000001';
 
 function recordOf(expiredMs: number): CacheRecord {
   return {
-    ...{ id, owner: 'alice', family: 'svc-v1', hash: 'a'.repeat(64) as PrefixHash },
-    ...{ name: '', description: '', metadata: [], tokens: 1, bytes: 2, status: 'inactive' },
-    ...{ generation: 1, error: null, contentFault: null, expiryFault: null },
-    ...{ createdS: 1, expiredAtS: expiredMs / 1000, expirySetMs: expiredMs - DAY_MS },
-    ...{ hits: 0, tokensSaved: 0, lastMissReason: null, remade: false },
+    id,
+    owner: 'alice',
+    family: 'svc-v1',
+    hash: 'a'.repeat(64) as PrefixHash,
+    name: '',
+    description: '',
+    metadata: [],
+    tokens: 1,
+    bytes: 2,
+    status: 'inactive',
+    generation: 1,
+    error: null,
+    contentFault: null,
+    expiryFault: null,
+    createdS: 1,
+    expiredAtS: expiredMs / 1000,
+    expirySetMs: expiredMs - DAY_MS,
+    hits: 0,
+    tokensSaved: 0,
+    lastMissReason: null,
+    remade: false,
   };
 }
 

@@ -33,7 +33,11 @@ t.test('the engine keeps the contract', async (t) => {
   const stateDir = await folder(t);
   const options = {
     models: [{ id: 'm', weights: null, window: 4_096 }],
-    ...{ exact: true, threads: null, slots: 2, memoryBytesMax: 1e9, snapshotBytesMax: 1e9 },
+    exact: true,
+    threads: null,
+    slots: 2,
+    memoryBytesMax: 1e9,
+    snapshotBytesMax: 1e9,
     stateDir,
   };
   const open = async () => ({

@@ -34,8 +34,11 @@ t.test('the content is JSON, whatever the names hold', async (t) => {
   const names = { fileType: 'text/plain', filename: '"\u0000\u202e\\😀', title: '"}' };
   const { head, tail } = contentFrame(names);
   t.same(JSON.parse(`${head}${JSON.stringify('te"xt')}${tail}`), {
-    ...{ content: 'te"xt', file_type: 'text/plain', type: 'file' },
-    ...{ filename: names.filename, title: names.title },
+    content: 'te"xt',
+    file_type: 'text/plain',
+    type: 'file',
+    filename: names.filename,
+    title: names.title,
   });
 });
 

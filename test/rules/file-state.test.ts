@@ -19,7 +19,10 @@ const refused: FileRecord = { ...extracting, progress: { status: 'error', reason
 t.test('a new file is extracted', async (t) => {
   const decision = fileTransition(null, { type: 'create', file: made }, nowMs);
   t.same(decision, {
-    ...{ next: extracting, reply: extracting, save: 'now', effects: [{ type: 'extract' }] },
+    next: extracting,
+    reply: extracting,
+    save: 'now',
+    effects: [{ type: 'extract' }],
   });
   t.throws(() => fileTransition(extracting, { type: 'create', file: made }, nowMs), /taken/);
 });

@@ -94,24 +94,30 @@ function rows(fileId: string): Readonly<Record<string, Row>> {
       message: plain('Your request exceeded model token limit : 8192'),
     },
     'another purpose': {
-      ...{ call: 'upload', bytes: 1, purpose: 'assistants' },
+      call: 'upload',
+      bytes: 1,
+      purpose: 'assistants',
       ...bad,
       message: plain("Invalid purpose: only 'file-extract' accepted"),
     },
     'a file that is too large': {
-      ...{ call: 'upload', bytes: 101 * 2 ** 20 },
+      call: 'upload',
+      bytes: 101 * 2 ** 20,
       ...bad,
       message: plain(
         'File size is too large, max file size is 100MB, please confirm and re-upload the file',
       ),
     },
     'an empty file': {
-      ...{ call: 'upload', bytes: 0 },
+      call: 'upload',
+      bytes: 0,
       ...bad,
       message: plain('File size is zero, please confirm and re-upload the file'),
     },
     'too many files': {
-      ...{ user: 'hoarder', call: 'upload', bytes: 1 },
+      user: 'hoarder',
+      call: 'upload',
+      bytes: 1,
       ...bad,
       message: plain(
         'The number of files you have uploaded exceeded the max file count 0, please delete previous uploaded files',
@@ -146,7 +152,8 @@ function rows(fileId: string): Readonly<Record<string, Row>> {
       message: plain('The API you are accessing is not open'),
     },
     "another user's balance": {
-      ...{ call: 'get', path: '/users/busy/balance' },
+      call: 'get',
+      path: '/users/busy/balance',
       ...denied,
       message: plain('You are not allowed to get other user info'),
     },
@@ -162,7 +169,9 @@ function rows(fileId: string): Readonly<Record<string, Row>> {
       message: plain('Not found the model or Permission denied'),
     },
     'a user that is not there': {
-      ...{ admin: true, call: 'get', path: '/users/nobody' },
+      admin: true,
+      call: 'get',
+      path: '/users/nobody',
       ...missing,
       message: plain('Users nobody not found'),
     },
@@ -189,7 +198,8 @@ function rows(fileId: string): Readonly<Record<string, Row>> {
     'requests a minute': {
       ...said('x'),
       ...many,
-      ...{ user: 'hasty', before: 2 },
+      user: 'hasty',
+      before: 2,
       message: `^${account('hasty')} request reached max request: 1, please try again after [1-9][0-9]? seconds$`,
     },
     'tokens a minute': {
@@ -207,8 +217,11 @@ function rows(fileId: string): Readonly<Record<string, Row>> {
       final: true,
     },
     'a file that cannot be read': {
-      ...{ call: 'content', id: fileId },
-      ...{ class: 'InternalServerError', status: 500, type: 'server_error' },
+      call: 'content',
+      id: fileId,
+      class: 'InternalServerError',
+      status: 500,
+      type: 'server_error',
       message: '^Failed to extract file: .+$',
       final: true,
     },

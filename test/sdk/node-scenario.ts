@@ -142,7 +142,11 @@ async function forcedCallAndItsResult() {
     { role: 'tool' as const, tool_call_id: call.id, content: '{"sky": "sunny"}' },
   ];
   const after = await real.chat.completions.create({
-    ...{ model, messages, max_tokens: 8, tools: [weather], tool_choice: 'none' as const },
+    model,
+    messages,
+    max_tokens: 8,
+    tools: [weather],
+    tool_choice: 'none' as const,
   });
   assert.ok(after.choices[0]?.message.content);
 }

@@ -28,7 +28,10 @@ t.test('an engine, its upstreams, and nothing else is enough for a known id', as
   t.match(read?.tokenizer, /tokenizers\/upstream/);
   t.same(read?.remote, {
     upstreams: [{ ...upstream, url: 'http://10.0.0.7:8000/v1' }],
-    ...{ connectMs: 5_000, firstByteMs: 300_000, silenceMs: 60_000, healthMs: 5_000 },
+    connectMs: 5_000,
+    firstByteMs: 300_000,
+    silenceMs: 60_000,
+    healthMs: 5_000,
   });
   const [own] = load({
     m: { engine: 'openai', window: 512, upstreams: [{ url: 'https://h/v1' }] },

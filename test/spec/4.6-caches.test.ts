@@ -64,7 +64,10 @@ t.test('create, get, update and delete', async (t) => {
   const before = nowS();
   const created = await client.call('POST', '/caching', {
     ...plain,
-    ...{ name: 'n', description: 'd', metadata: { a: 'b' }, ttl: 60 },
+    name: 'n',
+    description: 'd',
+    metadata: { a: 'b' },
+    ttl: 60,
   });
   t.equal(created.status, 200);
   t.ok(isCache(created.body), 'it has the shape that is described');
@@ -74,8 +77,14 @@ t.test('create, get, update and delete', async (t) => {
   t.equal(expired_at, created_at + 60);
   t.ok(tokens > 0, 'tokens are there at once');
   t.strictSame(rest, {
-    ...{ status: 'pending', object: 'context-cache', model: 'svc-v1', name: 'n', description: 'd' },
-    ...{ metadata: { a: 'b' }, messages: [message], tools: [] },
+    status: 'pending',
+    object: 'context-cache',
+    model: 'svc-v1',
+    name: 'n',
+    description: 'd',
+    metadata: { a: 'b' },
+    messages: [message],
+    tools: [],
   });
   const ready = await client.settled(id);
   t.match(ready, { status: 'ready', tokens });

@@ -72,7 +72,9 @@ const steps: readonly Step[] = [
   },
   { bearer: key('poor'), body: broken, headers: [cacheFault], answer: /400 [\s\S]*temperature/ },
   {
-    ...{ bearer: key('poor'), body: unknownModel, headers: [cacheFault] },
+    bearer: key('poor'),
+    body: unknownModel,
+    headers: [cacheFault],
     answer: /404 [\s\S]*Not found the model/,
   },
   { bearer: key('poor'), body: long, headers: [cacheFault], answer: /400 [\s\S]*DryRun/i },

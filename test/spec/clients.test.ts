@@ -48,9 +48,15 @@ t.test(
   'a benchmark: max_completion_tokens, text parts, ignore_eos, usage from the chunk without choices',
   async (t) => {
     const body = said([{ type: 'text', text: '/repeat ab ' }], {
-      ...{ stream: true, ignore_eos: true, max_completion_tokens: 30, temperature: 0.0 },
-      ...{ stream_options: { include_usage: true, continuous_usage_stats: true } },
-      ...{ repetition_penalty: 1.0, user: 'bench', seed: 0, logprobs: false },
+      stream: true,
+      ignore_eos: true,
+      max_completion_tokens: 30,
+      temperature: 0.0,
+      stream_options: { include_usage: true, continuous_usage_stats: true },
+      repetition_penalty: 1.0,
+      user: 'bench',
+      seed: 0,
+      logprobs: false,
     });
     const response = await service.call('POST', '/chat/completions', body, {
       'x-request-id': 'bench-1',

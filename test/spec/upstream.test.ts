@@ -134,7 +134,10 @@ t.test('a client that leaves ends the work on both', async (t) => {
   const body = JSON.stringify(said('/repeat a ', { stream: true, max_tokens: 8000 }));
   const headers = { authorization: `Bearer ${aliceKey}` };
   const response = await fetch(`${front.url}/chat/completions`, {
-    ...{ method: 'POST', body, headers, signal: abort.signal },
+    method: 'POST',
+    body,
+    headers,
+    signal: abort.signal,
   });
   await response.body?.getReader().read();
   t.equal(await running(), 1);

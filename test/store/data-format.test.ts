@@ -19,7 +19,9 @@ t.test('a newer form is refused and left as it is', async (t) => {
   await again.close();
   const path = join(folder, 'records.mdb');
   const raw = open<Buffer, Buffer>({
-    ...{ path, noSubdir: true, useVersions: true },
+    path,
+    noSubdir: true,
+    useVersions: true,
     encoding: 'binary',
     keyEncoding: 'binary',
   });

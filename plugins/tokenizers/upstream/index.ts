@@ -88,8 +88,11 @@ function encoder(servers: Servers): Encodes {
   return async (text, form, wholePrompt) => {
     if (text === '') return [];
     const answer = (await servers.ask('/tokenize', {
-      ...{ prompt: text, add_special_tokens: wholePrompt },
-      ...{ content: text, add_special: wholePrompt, parse_special: form === 'special' },
+      prompt: text,
+      add_special_tokens: wholePrompt,
+      content: text,
+      add_special: wholePrompt,
+      parse_special: form === 'special',
     })) as { tokens?: unknown } | null;
     const tokens = answer?.tokens;
     if (Array.isArray(tokens) && tokens.every((id) => Number.isInteger(id))) return tokens;
@@ -113,7 +116,12 @@ async function learn(servers: Servers, given: string | null) {
   const known = JSON.stringify([template, special, addBos]);
   const info: TokenizerInfo = {
     fingerprint: `upstream-${createHash('sha256').update(known).digest('hex')}`,
-    ...{ special, endIds: [], template, bosToken, eosToken, addBos },
+    special,
+    endIds: [],
+    template,
+    bosToken,
+    eosToken,
+    addBos,
     // Upstreams answer with text, so no id is ever turned back.
     vocabulary: { bytes: new Uint8Array(0), offsets: new Uint32Array(1) },
   };

@@ -303,8 +303,11 @@ t.test('a server is asked in its own way, an unknown one only in OpenAI’s', as
   );
   t.same(plain?.stop, ['1', '2', '3', '4']);
   t.match(bodies.get('vllm'), {
-    ...{ top_k: -1, min_p: 0, repetition_penalty: 1 },
-    ...{ continue_final_message: true, add_generation_prompt: false },
+    top_k: -1,
+    min_p: 0,
+    repetition_penalty: 1,
+    continue_final_message: true,
+    add_generation_prompt: false,
   });
   t.match(bodies.get('vllm')?.cache_salt, /^[0-9a-f]{32}$/);
   t.match(bodies.get('llamacpp'), { top_k: 0, min_p: 0 });
