@@ -202,6 +202,12 @@ export const limits = {
   runAheadTokens: 4,
   /** Tokens that a prefill evaluates at once. A cancel waits for them, and so do streams beside the prefill. */
   prefillChunkTokens: 64,
+  /** The same while nobody streams: fewer, larger chunks cost less for each token. */
+  prefillRowsMax: 256,
+  /** States of a sequence that cannot be cut, kept to come back to. */
+  checkpointsPerSequence: 4,
+  /** A checkpoint is kept so far before a prompt's end: about where its last message ends, so that the next turn finds it. */
+  checkpointTailTokens: 4,
   /** Share of the time that a prefill may take while others stream. */
   prefillShareMax: 0.3,
   /** Bytes of a snapshot that are hashed at once. */

@@ -65,6 +65,11 @@ function assertCacheRelations(limits: Limits): void {
   assert(limits.prefillsRunningMax > 1, 'one owner must not have all places');
   assert(limits.prefillsWaitingOwnerMax < limits.prefillsWaitingMax);
   assert(limits.prefillRetryMs <= limits.prefillRetryMsMax);
+  assert(limits.prefillChunkTokens <= limits.prefillRowsMax);
+  assert(
+    limits.checkpointTailTokens >= 2,
+    'a token that is evaluated alone differs in the last bits',
+  );
   assert(limits.prefillStopMsMax < limits.prefillMsMin);
   assert(limits.cachesPerOwnerMax >= limits.pageLengthMax);
   assert(limits.bodyBytesMax < limits.cacheBytesPerOwnerMax);

@@ -3,8 +3,8 @@
  * It must never see another choice's output.
  */
 import type { Constraint } from 'preface/plugin';
-import type { Grammar, GrammarState } from './addon.js';
 import type { Weights } from './native.js';
+import type { Grammar, GrammarState } from './sampler.js';
 import { schemaGrammar } from './schema/grammar.js';
 import { SchemaError } from './schema/rules.js';
 
@@ -38,7 +38,7 @@ function compiled(schema: string | null, triggered: boolean, weights: Weights): 
 async function compile(schema: string | null, triggered: boolean, weights: Weights) {
   const text = schemaGrammar(schema, triggered);
   try {
-    return await weights.grammar(text);
+    return weights.grammar(text);
   } catch {
     throw new SchemaError('the schema makes a grammar that the engine cannot read');
   }
@@ -66,6 +66,7 @@ export class ConstraintState {
 
   /** Takes a sampled id; returns the ids to put out for it. */
   take(id: number): number[] {
+    this.grammar?.accept(id);
     if (this.trigger === null || this.grammar) return [id];
     const piece = this.weights.piece(id);
     this.#tail += piece;
@@ -78,8 +79,14 @@ export class ConstraintState {
     this.grammar = this.rule.start();
     if (this.#follows(rest)) return [id];
     // One token brought the end of the trigger and what may not come after it: only the trigger is kept.
+    this.close();
     this.grammar = this.rule.start();
     return this.weights.tokenize(piece.slice(0, piece.length - rest.length));
+  }
+
+  close(): void {
+    this.grammar?.close();
+    this.grammar = null;
   }
 
   #follows(text: string): boolean {

@@ -9,18 +9,14 @@ import {
   limits,
   type TokenLogprob,
 } from 'preface/plugin';
-import type { Sampler } from './addon.js';
 import type { ConstraintState } from './constraint.js';
 import type { Job, Prompt } from './prompt.js';
-import { ChoiceSampling } from './sampling.js';
+import type { Sampler } from './sampler.js';
 import type { Slot } from './slots.js';
 
 export interface Choice {
   readonly index: number;
-  readonly sampling: ChoiceSampling;
   sampler: Sampler | null;
-  /** Reads raw logits; one a choice, since choices are sampled at the same time. */
-  plain: Sampler | null;
   constraint: ConstraintState | null;
   slot: Slot | null;
   /** Ids that are out but not evaluated yet. */
@@ -51,9 +47,7 @@ export class Generation implements Job {
     this.maxTokens = Math.min(task.maxTokens, window - task.prompt.length);
     this.choices = Array.from({ length: task.choices }, (_, index) => ({
       index,
-      sampling: new ChoiceSampling(task.sampling, index, this.maxTokens),
       sampler: null,
-      plain: null,
       constraint: null,
       slot: null,
       pending: [],
@@ -98,7 +92,7 @@ export class Generation implements Job {
 
   emit(choice: Choice, id: number, logprob: TokenLogprob | null): void {
     choice.produced++;
-    choice.sampling.take(id);
+    choice.sampler?.take(id);
     const index = this.#events.findLastIndex((e) => 'choice' in e && e.choice === choice.index);
     const last = this.#events[index];
     if (last?.type === 'piece') {
@@ -113,7 +107,7 @@ export class Generation implements Job {
   finish(choice: Choice, reason: 'stop' | 'length'): void {
     if (choice.finished) return;
     choice.finished = true;
-    closeSamplers(choice);
+    closeNative(choice);
     this.#push({ type: 'finished', choice: choice.index, reason });
   }
 
@@ -123,7 +117,7 @@ export class Generation implements Job {
     return piece?.type !== 'piece' || piece.ids.length < limits.runAheadTokens;
   }
 
-  /** Nobody reads on. Samplers stay until the scheduler releases them: one may be at work. */
+  /** Nobody reads on. Samplers stay until the scheduler releases them. */
   abandon(): void {
     this.#abandoned = true;
     this.wakeEngine();
@@ -139,7 +133,7 @@ export class Generation implements Job {
   end(): void {
     this.#over = true;
     this.control.signal.removeEventListener('abort', this.#onAbort);
-    for (const choice of this.choices) closeSamplers(choice);
+    for (const choice of this.choices) closeNative(choice);
     this.prompt.close();
     this.wakeReader();
   }
@@ -155,9 +149,9 @@ export class Generation implements Job {
   }
 }
 
-function closeSamplers(choice: Choice): void {
+/** Frees what the library holds for the choice. */
+function closeNative(choice: Choice): void {
   choice.sampler?.close();
-  choice.plain?.close();
+  choice.constraint?.close();
   choice.sampler = null;
-  choice.plain = null;
 }

@@ -4,6 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { stat } from 'node:fs/promises';
+import { cpus } from 'node:os';
 import { join } from 'node:path';
 import type {
   Engine,
@@ -12,6 +13,7 @@ import type {
   EnginePlugin,
   GenerateTask,
 } from 'preface/plugin';
+import { exactnessOf } from './certificate.js';
 import { Generation } from './generation.js';
 import { Keeper } from './keeper.js';
 import { Runtime, type Weights } from './native.js';
@@ -23,7 +25,7 @@ import { ThreadChoice, threadCounts } from './threads.js';
 const plugin: EnginePlugin = { kind: 'engine', name: 'engine-llama', contract: 1, prepare, open };
 export default plugin;
 
-/** Made ahead for the next `open`: the library tests its binary in a process of its own, for most of a second. */
+/** Made ahead for the next `open`: the library and its kernels are read from disk. */
 let prepared: Runtime | null = null;
 
 async function prepare(): Promise<void> {
@@ -33,12 +35,7 @@ async function prepare(): Promise<void> {
 async function open(options: EngineOptions): Promise<Engine> {
   const runtime = prepared ?? (await Runtime.open());
   prepared = null;
-  try {
-    return await openEngine(runtime, options);
-  } catch (cause) {
-    await runtime.close();
-    throw cause;
-  }
+  return await openEngine(runtime, options);
 }
 
 async function openEngine(runtime: Runtime, options: EngineOptions): Promise<Engine> {
@@ -47,12 +44,16 @@ async function openEngine(runtime: Runtime, options: EngineOptions): Promise<Eng
   if (!first) throw new Error('engine-llama: no model with weights is configured');
   const counts = options.threads ?? (await threadCounts(first, options));
   const threads = new ThreadChoice(counts, options.threads !== null);
-  const stations = new Stations(runtime, options, threads);
+  const stations = new Stations(options, threads);
   const models: EngineModel[] = [];
   for (const spec of options.models) {
     const path = spec.weights ?? '';
     const own = weights.get(path);
-    if (own && stations.add(spec, path, own)) {
+    const exactness =
+      own && options.exact
+        ? await exactnessOf(own, runtime.build, options.stateDir, counts.batch)
+        : null;
+    if (own && stations.add(spec, path, own, exactness)) {
       const slots = stations.plan(spec.id)?.sequences ?? 1;
       const { id, window } = spec;
       const settings = { window, slots, exact: options.exact };
@@ -62,14 +63,14 @@ async function openEngine(runtime: Runtime, options: EngineOptions): Promise<Eng
   }
   const folder = join(options.stateDir, 'snapshots');
   const snapshots = await Snapshots.open(folder, options.snapshotBytesMax);
-  return newEngine({ runtime, stations, snapshots, models, exact: options.exact });
+  return newEngine({ stations, snapshots, models });
 }
 
 async function loadAll(runtime: Runtime, options: EngineOptions): Promise<Map<string, Weights>> {
   const weights = new Map<string, Weights>();
   for (const { id, weights: path } of options.models) {
     if (path === null) throw new Error(`engine-llama: model ${id} names no weights file`);
-    if (!weights.has(path)) weights.set(path, await runtime.load(path, null));
+    if (!weights.has(path)) weights.set(path, await runtime.load(path));
   }
   return weights;
 }
@@ -90,21 +91,21 @@ async function modelFingerprint(
 ): Promise<string> {
   const { size, mtimeMs } = await stat(path);
   const scaled = window > weights.facts.trainedWindow ? window : 'trained';
-  const facts = [size, mtimeMs, weights.facts.description, scaled, slots, exact, runtime.build];
+  const processor = cpus()[0]?.model ?? '';
+  const { description } = weights.facts;
+  const facts = [size, mtimeMs, description, scaled, slots, exact, runtime.build, processor];
   return createHash('sha256').update(JSON.stringify(facts)).digest('hex').slice(0, 32);
 }
 
 interface Parts {
-  readonly runtime: Runtime;
   readonly stations: Stations;
   readonly snapshots: Snapshots;
   readonly models: readonly EngineModel[];
-  readonly exact: boolean;
 }
 
-function newEngine({ runtime, stations, snapshots, models, exact }: Parts): Engine {
+function newEngine({ stations, snapshots, models }: Parts): Engine {
   const scheduler = new Scheduler(stations);
-  const keeper = new Keeper({ scheduler, stations, snapshots, models, exact });
+  const keeper = new Keeper({ scheduler, stations, snapshots, models });
   let closing: Promise<void> | null = null;
   const checkOpen = () => {
     if (closing) throw new Error('the engine is closed');
@@ -135,10 +136,7 @@ function newEngine({ runtime, stations, snapshots, models, exact }: Parts): Engi
     forget: (snapshot) => keeper.forget(snapshot),
     warm: () => stations.reopen(),
     close() {
-      closing ??= scheduler
-        .close()
-        .then(() => snapshots.close())
-        .then(() => runtime.close());
+      closing ??= scheduler.close().then(() => snapshots.close());
       return closing;
     },
   };

@@ -3,6 +3,8 @@
  * It must never evaluate anything itself, and never promise a snapshot before it is on the disk.
  */
 import type { EngineModel, GenerateTask, PrefillTask, SnapshotInfo } from 'preface/plugin';
+import type { Exactness } from './certificate.js';
+import { savedLength } from './memory.js';
 import { Prefill, type Preparation, Prompt } from './prompt.js';
 import type { Scheduler } from './scheduler.js';
 import type { Prefix, Snapshots } from './snapshots.js';
@@ -13,10 +15,9 @@ export interface KeeperParts {
   readonly stations: Stations;
   readonly snapshots: Snapshots;
   readonly models: readonly EngineModel[];
-  readonly exact: boolean;
 }
 
-/** What the addon writes around keys and values. */
+/** What the library writes around keys and values. */
 const BYTES_AROUND_TOKEN = 32;
 const BYTES_AROUND_STATE = 64 * 1024;
 /** A lone token is never exact, and saves nothing. */
@@ -26,17 +27,19 @@ export class Keeper {
   constructor(private readonly parts: KeeperParts) {}
 
   /** The prompt of a generation, with the way to the snapshot it names. */
-  prompt({ model, owner, prompt: ids, snapshot }: GenerateTask): Prompt {
-    const { exact } = this.parts;
+  prompt({ model, owner, prompt: ids, snapshot, choices }: GenerateTask): Prompt {
+    const exactness = this.#exactness(model);
+    const parts = { owner, ids, exactness, answered: true, choices };
     if (snapshot === null || snapshot.tokens < TOKENS_MIN)
-      return new Prompt({ owner, ids, snapshot: null, exact, answered: true, prepare: null });
+      return new Prompt({ ...parts, snapshot: null, prepare: null });
     if (snapshot.tokens > ids.length)
       throw new Error(`the snapshot has ${snapshot.tokens} tokens, the prompt ${ids.length}`);
-    const prefix = this.#prefix(snapshot.name, model, owner, ids.subarray(0, snapshot.tokens));
+    const tokens = this.#saved(model, snapshot.tokens);
+    const prefix = this.#prefix(snapshot.name, model, owner, ids.subarray(0, tokens));
     // Also where a sequence in memory serves it, its file is what a restart will want.
     this.parts.snapshots.used(prefix);
     const prepare = () => this.#prepare(prefix, model);
-    return new Prompt({ owner, ids, snapshot, exact, answered: true, prepare });
+    return new Prompt({ ...parts, snapshot: { ...snapshot, tokens }, prepare });
   }
 
   async #prepare(prefix: Prefix, model: string): Promise<Preparation> {
@@ -47,17 +50,19 @@ export class Keeper {
   }
 
   async prefill(task: PrefillTask, signal: AbortSignal): Promise<SnapshotInfo> {
-    const { scheduler, snapshots, exact } = this.parts;
-    const { model, owner, prompt: ids, snapshot: name } = task;
-    const tokens = ids.length;
+    const { scheduler, snapshots } = this.parts;
+    const exactness = this.#exactness(task.model);
+    const { model, owner, snapshot: name } = task;
+    const tokens = task.prompt.length;
     if (tokens < TOKENS_MIN) throw new Error('the prefix of a snapshot has two tokens at least');
+    const ids = task.prompt.subarray(0, this.#saved(model, tokens));
     const prefix = this.#prefix(name, model, owner, ids);
     const there = await snapshots.size(prefix);
     if (there !== null) return { tokens, bytes: there, evaluatedTokens: 0 };
     const write = await snapshots.begin(prefix, this.#bytes(prefix, model));
-    const snapshot = { name, tokens };
+    const snapshot = { name, tokens: ids.length };
     const wake = () => scheduler.wake();
-    const job = new Prefill({ owner, ids, snapshot, exact }, write, signal, wake);
+    const job = new Prefill({ owner, ids, snapshot, exactness }, write, signal, wake);
     try {
       scheduler.submit(model, job);
     } catch (cause) {
@@ -66,7 +71,17 @@ export class Keeper {
     }
     await job.saved;
     const bytes = await write.commit();
-    return { tokens, bytes, evaluatedTokens: tokens - job.prompt.reused };
+    return { tokens, bytes, evaluatedTokens: ids.length - job.prompt.reused };
+  }
+
+  #saved(model: string, tokens: number): number {
+    const facts = this.parts.stations.weights(model)?.facts;
+    const grain = this.#exactness(model)?.grain ?? 1;
+    return facts ? savedLength(facts, tokens, grain) : tokens;
+  }
+
+  #exactness(model: string): Exactness | null {
+    return this.parts.stations.exactness(model);
   }
 
   #prefix(name: string, model: string, owner: string, ids: Uint32Array): Prefix {
@@ -76,8 +91,9 @@ export class Keeper {
   }
 
   #bytes({ ids }: Prefix, model: string): number {
-    const perToken = this.parts.stations.weights(model)?.facts.bytesPerToken ?? 0;
-    return ids.length * (perToken + BYTES_AROUND_TOKEN) + BYTES_AROUND_STATE;
+    const facts = this.parts.stations.weights(model)?.facts;
+    const { bytesPerToken, bytesPerState } = facts ?? { bytesPerToken: 0, bytesPerState: 0 };
+    return ids.length * (bytesPerToken + BYTES_AROUND_TOKEN) + bytesPerState + BYTES_AROUND_STATE;
   }
 
   /** Files first, so that nothing is read from them any more, then sequences. */

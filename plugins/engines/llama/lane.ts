@@ -2,13 +2,15 @@
  * Owns one context and what runs in it: who has which sequence, the prompts that are evaluated chunk by chunk,
  * and the batch of next tokens. It must never have two calls in its context at once; the scheduler calls it in turn.
  */
-import type { TokenLogprob } from 'preface/plugin';
-import type { BatchItem, Context } from './addon.js';
+import type { Exactness } from './certificate.js';
 import { openConstraint } from './constraint.js';
+import type { BatchItem, Context } from './context.js';
 import { type Choice, Generation } from './generation.js';
+import { logprobOf } from './logprobs.js';
 import type { Weights } from './native.js';
 import { type Job, Prefill, type Prompt } from './prompt.js';
 import { Prompts } from './prompts.js';
+import { choiceSettings } from './sampling.js';
 import { Sequences } from './sequences.js';
 import type { ThreadChoice, Work } from './threads.js';
 
@@ -22,7 +24,7 @@ export interface LaneParts {
   readonly context: Context;
   readonly sequences: number;
   readonly window: number;
-  readonly exact: boolean;
+  readonly exactness: Exactness | null;
   readonly threads: ThreadChoice;
 }
 
@@ -32,7 +34,8 @@ export class Lane {
   readonly #prompts: Prompts;
 
   constructor(private readonly parts: LaneParts) {
-    const { context, sequences, window, exact } = parts;
+    const { context, sequences, window } = parts;
+    const exact = parts.exactness !== null;
     this.#sequences = new Sequences(context, sequences, window, exact);
     this.#prompts = new Prompts(this.#sequences, exact, (items, tokens) =>
       this.#evaluate('prompt', items, tokens),
@@ -69,16 +72,14 @@ export class Lane {
     for (const choice of generation.choices) choice.constraint = open();
   }
 
-  /** One step of one prompt. */
-  async prefill(): Promise<void> {
-    const step = await this.#prompts.step();
+  /** One step of one prompt, of so many rows at most. */
+  async prefill(rowsMax: number): Promise<void> {
+    const step = await this.#prompts.step(rowsMax);
     if (!(step?.job instanceof Generation) || step.logit === null) return;
     const { job: generation, logit } = step;
     generation.prefilled = true;
     // The prompt's last logits serve all choices, also those that wait for a sequence.
-    await Promise.all(
-      generation.choices.map((choice) => this.#sample({ generation, choice }, logit)),
-    );
+    for (const choice of generation.choices) this.#sample({ generation, choice }, logit);
   }
 
   /** Sees to those that nobody wants, frees what is done, and gives waiting choices their sequences. */
@@ -124,6 +125,7 @@ export class Lane {
       if (done) done.slot = null;
       else if ((await sequences.share(from.slot, slot, length)) < length) return;
       sequences.keep(slot, generation.task.owner, length);
+      if (slot.tokens.length < length) throw new Error('the prompt of a choice was lost');
       slot.busy = true;
       choice.slot = slot;
     }
@@ -163,16 +165,20 @@ export class Lane {
       items.push({ sequence, position: tokens.length, ids: pending, logits: true });
       batch.push(next);
     }
+    const most = this.parts.exactness?.decodeRows ?? items.length;
+    for (let at = 0; at < items.length; at += most)
+      await this.#decode(items.slice(at, at + most), batch.slice(at, at + most));
+  }
+
+  async #decode(items: readonly BatchItem[], batch: readonly Next[]): Promise<void> {
     const work = items.length > 1 ? 'batch' : 'single';
     const logits = await this.#evaluate(work, items, items.length);
-    await Promise.all(
-      batch.map((next, i) => {
-        const { slot, pending } = next.choice;
-        slot?.tokens.push(...pending);
-        next.choice.pending = [];
-        return this.#sample(next, logits[i] ?? 0);
-      }),
-    );
+    for (const [i, next] of batch.entries()) {
+      const { slot, pending } = next.choice;
+      slot?.tokens.push(...pending);
+      next.choice.pending = [];
+      this.#sample(next, logits[i] ?? 0);
+    }
   }
 
   async #evaluate(work: Work, items: readonly BatchItem[], tokens: number): Promise<number[]> {
@@ -183,50 +189,36 @@ export class Lane {
     return logits;
   }
 
-  async #sample(next: Next, logit: number): Promise<void> {
+  #sample(next: Next, row: number): void {
     const { generation, choice } = next;
     if (choice.finished || generation.unwanted) return;
     try {
-      await this.#take(next, logit);
+      this.#take(next, row);
     } catch (cause) {
       // A grammar that fails costs its own task alone.
       generation.fail(cause);
     }
   }
 
-  async #take({ generation, choice }: Next, logit: number): Promise<void> {
+  #take({ generation, choice }: Next, row: number): void {
     const { task } = generation;
-    choice.sampler ??= this.parts.weights.sampler();
-    const config = choice.sampling.next(choice.constraint?.grammar ?? null);
-    const id = await this.parts.context.sample(logit, choice.sampler, config);
-    if (id < 0) throw new Error('no token could be sampled');
-    if (task.endIds.includes(id) || this.parts.weights.isEnd(id)) {
+    const { weights, context } = this.parts;
+    choice.sampler ??= weights.sampler(choiceSettings(task.sampling, choice.index));
+    const logits = context.logits(row);
+    const id = choice.sampler.next(logits, choice.constraint?.grammar ?? null);
+    if (task.endIds.includes(id) || weights.isEnd(id)) {
       generation.finish(choice, 'stop');
       return;
     }
     const ids = choice.constraint?.take(id) ?? [id];
     for (const taken of ids) {
-      const logprob =
-        task.logprobs === null ? null : await this.#logprob(choice, logit, taken, task.logprobs);
+      const logprob = task.logprobs === null ? null : logprobOf(logits, taken, task.logprobs);
       generation.emit(choice, taken, logprob);
       choice.pending.push(taken);
       if (choice.produced >= generation.maxTokens) break;
     }
     if (choice.constraint?.closed) generation.finish(choice, 'stop');
     else if (choice.produced >= generation.maxTokens) generation.finish(choice, 'length');
-  }
-
-  async #logprob(choice: Choice, logit: number, id: number, top: number): Promise<TokenLogprob> {
-    choice.plain ??= this.parts.weights.sampler();
-    const { pairs, weight, best } = await this.parts.context.logits(logit, choice.plain, id, top);
-    const highest = Math.max(...pairs.map((pair) => pair.logit));
-    const logprob = (value: number) => value - highest - Math.log(weight);
-    const own = pairs.find((pair) => pair.id === id)?.logit ?? Number.NEGATIVE_INFINITY;
-    return {
-      id,
-      logprob: logprob(own),
-      top: best.map((pair) => ({ id: pair.id, logprob: logprob(pair.logit) })),
-    };
   }
 
   async close(failure: Error): Promise<void> {

@@ -4,15 +4,43 @@
  */
 import { limits } from 'preface/plugin';
 
+/**
+ * What a model remembers of earlier tokens. `dense`: keys and values of each. `window`: some layers see the last tokens
+ * only. `recurrent`: one state that every token changes, so that none can be taken out again. `hybrid`: some layers of each.
+ */
+export type MemoryKind = 'dense' | 'window' | 'recurrent' | 'hybrid';
+
 export interface ModelFacts {
   readonly architecture: string;
+  readonly memory: MemoryKind;
+  /** Tokens that a sliding window sees; 0 without one. */
+  readonly slidingWindow: number;
   readonly trainedWindow: number;
   readonly heads: number;
   readonly vocabularySize: number;
   /** Keys and values of one token in all layers. */
   readonly bytesPerToken: number;
+  /** Recurrent states of one sequence in all layers. */
+  readonly bytesPerState: number;
   readonly weightsBytes: number;
   readonly description: string;
+}
+
+/** Cells that are summed up together: a state that comes back shifted by whole groups of them has the same sums. */
+const CELL_GROUP = 64;
+
+/**
+ * Leading tokens of a prefix that a saved state may hold. The library saves a sliding window's layers without the cells
+ * that later tokens cannot see, and puts the others to the front: by whole groups, or the sums would differ.
+ */
+export function savedLength(
+  { slidingWindow }: Pick<ModelFacts, 'slidingWindow'>,
+  length: number,
+  grain = 1,
+): number {
+  const whole = length - (length % grain);
+  if (slidingWindow === 0 || length <= slidingWindow) return whole;
+  return length - ((length - slidingWindow) % CELL_GROUP);
 }
 
 export interface ContextPlan {
@@ -43,8 +71,7 @@ export function contextBytes(facts: ModelFacts, window: number, sequences: numbe
   const cells = Math.ceil(window / CELLS_STEP) * CELLS_STEP;
   const keysAndValues = cells * sequences * facts.bytesPerToken;
   // Without flash attention every head's scores over the window are held for a whole batch, as 32-bit floats.
-  const scores = facts.heads * cells * limits.prefillChunkTokens * 4;
-  // A window beyond the trained one needs its own mapping, whose repacked part is not shared.
-  const mapping = window > facts.trainedWindow ? facts.weightsBytes : 0;
-  return Math.ceil(keysAndValues + scores * 1.15 + FIXED_BYTES + mapping);
+  const scores = facts.heads * cells * limits.prefillRowsMax * 4;
+  const states = sequences * facts.bytesPerState * (1 + limits.checkpointsPerSequence);
+  return Math.ceil(keysAndValues + scores * 1.15 + states + FIXED_BYTES);
 }

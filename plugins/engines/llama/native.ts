@@ -1,76 +1,39 @@
 /**
- * Owns the door to node-llama-cpp: the library itself, weights, and what is made from them.
+ * Owns loaded weights and what is made from them: contexts, samplers, grammars, text of tokens and back.
  * It must never evaluate anything, nor decide what fits into memory.
  */
 import { open } from 'node:fs/promises';
-import {
-  getLlama,
-  type Llama,
-  LlamaGrammarEvaluationState,
-  LlamaLogLevel,
-  type LlamaModel,
-  type LlamaModelOptions,
-} from 'node-llama-cpp';
-import { type AddonSamplerClass, Context, Grammar, Sampler } from './addon.js';
+import { Context, type ContextSettings } from './context.js';
+import { type Library, later, library, type Pointer, withLog } from './libllama.js';
 import type { ModelFacts } from './memory.js';
-
-type Overrides = NonNullable<LlamaModelOptions['metadataOverrides']>;
-
-export interface Yarn {
-  readonly architecture: string;
-  readonly factor: number;
-  readonly trainedWindow: number;
-}
+import { readModelFacts, refusalOf } from './model-facts.js';
+import { Candidates, Grammar, Sampler, type SamplerSettings } from './sampler.js';
 
 export class Runtime {
-  readonly build: string;
-  #lastError = '';
+  private constructor(private readonly functions: Library) {}
 
-  private constructor(private readonly llama: Llama) {
-    this.build = `${llama.llamaCppRelease.release} ${llama.gpu === false ? 'cpu' : llama.gpu}`;
-    llama.logger = (_level, message) => {
-      this.#lastError = message.trim();
-    };
+  /** Release and kind of the library that evaluates. */
+  get build(): string {
+    return this.functions.build;
   }
 
   static async open(): Promise<Runtime> {
-    return new Runtime(
-      await getLlama({
-        build: 'never',
-        logLevel: LlamaLogLevel.error,
-        progressLogs: false,
-        // Threads are set for each batch; the library's own sharing of threads would undo that.
-        maxThreads: 0,
-      }),
-    );
+    return new Runtime(library());
   }
 
-  async load(path: string, yarn: Yarn | null): Promise<Weights> {
-    this.#lastError = '';
+  async load(path: string): Promise<Weights> {
+    let said = '';
     try {
       await checkHeader(path);
-      const model = await this.llama.loadModel({
-        modelPath: path,
-        useMmap: true,
-        ignoreMemorySafetyChecks: true,
-        ...(yarn === null ? {} : { metadataOverrides: yarnOverrides(yarn) }),
-      });
-      return new Weights(this.llama, model);
+      const params = this.functions.modelDefaults();
+      const { result, log } = await withLog(() => later(this.functions.modelLoad, path, params));
+      said = log;
+      if (result === null) throw new Error('the library refuses it');
+      return new Weights(result, await readModelFacts(path, result));
     } catch (cause) {
-      throw weightsError(path, cause, this.#lastError);
+      throw weightsError(path, cause, said);
     }
   }
-
-  async close(): Promise<void> {
-    await this.llama.dispose();
-  }
-}
-
-function yarnOverrides({ architecture, factor, trainedWindow }: Yarn): Overrides {
-  // An integer is sent as an integer and refused as "expected float"; as a 32-bit float this is the factor itself.
-  const float = Number.isInteger(factor) ? factor * (1 + 1e-9) : factor;
-  const scaling = { type: 'yarn', factor: float, original_context_length: trainedWindow };
-  return { [architecture]: { rope: { scaling } } } as Overrides;
 }
 
 /** The library's own reader takes any count it finds and reads on, for minutes, past the end of the file. */
@@ -99,93 +62,82 @@ function weightsError(path: string, cause: unknown, log: string): Error {
   );
 }
 
+const PIECE_BYTES = 64;
+
 export class Weights {
-  /** As many as were ever at work at the same time. */
-  readonly #idleSamplers: Sampler[] = [];
-  readonly facts: ModelFacts;
+  readonly #functions = library();
+  readonly #vocabulary: Pointer;
+  readonly #candidates: Candidates;
   readonly endId: number;
+  #closed = false;
 
   constructor(
-    private readonly llama: Llama,
-    private readonly model: LlamaModel,
+    private readonly model: Pointer,
+    readonly facts: ModelFacts,
   ) {
-    this.facts = modelFacts(model);
-    this.endId = Number(model.tokens.eos ?? model.tokens.eot ?? -1);
+    const { modelVocab, vocabEndOfText, vocabEndOfTurn } = this.#functions;
+    this.#vocabulary = modelVocab(model);
+    this.#candidates = new Candidates(this.#functions, facts.vocabularySize);
+    const endOfText = vocabEndOfText(this.#vocabulary);
+    this.endId = endOfText >= 0 ? endOfText : vocabEndOfTurn(this.#vocabulary);
+  }
+
+  /** Why no answer can be made with it, or null. */
+  get refusal(): string | null {
+    return refusalOf(this.model, this.facts);
   }
 
   isEnd(id: number): boolean {
-    return this.model.isEogToken(id as never);
+    return this.#isId(id) && this.#functions.vocabIsEnd(this.#vocabulary, id);
   }
 
   tokenize(text: string): number[] {
-    return [...this.model.tokenize(text, false)];
+    const bytes = Buffer.from(text, 'utf8');
+    // No token is made of less than a byte; a vocabulary may put a space before the text.
+    const ids = new Int32Array(bytes.length + 8);
+    const { tokenize } = this.#functions;
+    const count = tokenize(this.#vocabulary, bytes, bytes.length, ids, ids.length, false, false);
+    if (count < 0) throw new Error('the text has more tokens than bytes');
+    return [...ids.subarray(0, count)];
   }
 
   /** Text of one id, special ones too; a part of a character comes out as U+FFFD. */
   piece(id: number): string {
-    return this.model.detokenize([id as never], true);
+    if (!this.#isId(id)) throw new Error(`the vocabulary has no token ${id}`);
+    const { pieceOf } = this.#functions;
+    const read = (bytes: Buffer) => pieceOf(this.#vocabulary, id, bytes, bytes.length, 0, true);
+    const short = Buffer.alloc(PIECE_BYTES);
+    const length = read(short);
+    if (length >= 0) return short.toString('utf8', 0, length);
+    const long = Buffer.alloc(-length);
+    return long.toString('utf8', 0, Math.max(0, read(long)));
   }
 
-  async context(window: number, sequences: number, flashAttention: boolean, batch: number) {
-    const context = await this.model.createContext({
-      contextSize: window,
-      sequences,
-      batchSize: batch,
-      flashAttention,
-      ignoreMemorySafetyChecks: true,
-      failedCreationRemedy: false,
-    });
-    return new Context(context);
+  #isId(id: number): boolean {
+    return Number.isInteger(id) && id >= 0 && id < this.facts.vocabularySize;
   }
 
-  /** One that was closed before, where there is one: what a disposed one holds is freed when V8 sees fit, which is late. */
-  sampler(): Sampler {
-    const keep = (sampler: Sampler) => void this.#idleSamplers.push(sampler);
-    return (
-      this.#idleSamplers.pop() ??
-      new Sampler(addonSampler(this.llama), addonModel(this.model), keep)
-    );
+  context(settings: Omit<ContextSettings, 'yarn'>): Promise<Context> {
+    const { memory, slidingWindow, vocabularySize, trainedWindow } = this.facts;
+    const factor = settings.window / trainedWindow;
+    const yarn = factor > 1 ? { factor, trainedWindow } : null;
+    const of = { model: this.model, memory, slidingWindow, vocabularySize };
+    return Context.open(of, { ...settings, yarn });
+  }
+
+  sampler(settings: SamplerSettings): Sampler {
+    return new Sampler(this.#candidates, settings);
   }
 
   /** @throws Error when the grammar does not parse. */
-  async grammar(text: string): Promise<Grammar> {
-    const grammar = await this.llama.createGrammar({ grammar: text });
-    // Parsed once; every choice starts from a clone.
-    const fresh = new LlamaGrammarEvaluationState({ model: this.model, grammar });
-    return new Grammar(addonSampler(this.llama), fresh);
+  grammar(text: string): Grammar {
+    return Grammar.parse(text, this.#vocabulary, this.#candidates);
   }
 
   async close(): Promise<void> {
-    for (const sampler of this.#idleSamplers.splice(0)) sampler.dispose();
-    await this.model.dispose();
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#candidates.free();
+    await later(this.#functions.modelFree, this.model);
   }
-}
-
-function modelFacts(model: LlamaModel): ModelFacts {
-  const llm = model.fileInfo.architectureMetadata;
-  const layers = Number(llm.block_count);
-  const heads = Number(llm.attention?.head_count ?? 1);
-  const keyValueHeads = Number(llm.attention?.head_count_kv ?? heads);
-  const headSize = Number(llm.embedding_length ?? 0) / heads;
-  const keySize = Number(llm.attention?.key_length ?? headSize);
-  const valueSize = Number(llm.attention?.value_length ?? headSize);
-  return {
-    architecture: String(model.fileInfo.metadata.general.architecture),
-    trainedWindow: model.trainContextSize,
-    heads,
-    vocabularySize: model.fileInfo.metadata.tokenizer.ggml.tokens.length,
-    // Keys and values are 16-bit floats.
-    bytesPerToken: layers * keyValueHeads * (keySize + valueSize) * 2,
-    weightsBytes: model.size,
-    description: model.typeDescription,
-  };
-}
-
-function addonModel(model: LlamaModel): object {
-  return (model as unknown as { _model: object })._model;
-}
-
-function addonSampler(llama: Llama): AddonSamplerClass {
-  return (llama as unknown as { _bindings: { AddonSampler: AddonSamplerClass } })._bindings
-    .AddonSampler;
 }

@@ -2,7 +2,8 @@
  * Owns one prompt on its way through a context, and the job that only keeps one as a snapshot.
  * It must never touch a context; the lane moves it on.
  */
-import type { SnapshotRef } from 'preface/plugin';
+import { limits, type SnapshotRef } from 'preface/plugin';
+import type { Exactness } from './certificate.js';
 import type { Slot } from './slots.js';
 import type { SnapshotWrite } from './snapshot-write.js';
 import type { IntactSnapshot } from './snapshots.js';
@@ -27,9 +28,11 @@ export interface PromptParts {
   readonly owner: string;
   readonly ids: Uint32Array;
   readonly snapshot: SnapshotRef | null;
-  readonly exact: boolean;
+  readonly exactness: Exactness | null;
   /** Whether it is answered; else it is kept and no more. */
   readonly answered: boolean;
+  /** Answers that go on from its very end. */
+  readonly choices: number;
   /** Null where there is nothing to look for. */
   readonly prepare: (() => Promise<Preparation>) | null;
 }
@@ -63,10 +66,29 @@ export class Prompt {
     return this.ids.subarray(0, this.parts.snapshot?.tokens ?? 0);
   }
 
-  /** Where the next chunk has to stop: a state is saved at exactly its prefix. */
-  get stop(): number {
-    const { length } = this.prefix;
-    return this.write && this.evaluated < length ? length : this.ids.length;
+  /** Where the next chunk has to stop: a state is saved at exactly its prefix, and a checkpoint where it is wanted. */
+  stop(checkpoints: boolean): number {
+    const saved = this.write ? [this.prefix.length] : [];
+    const wanted = checkpoints ? this.checkpoints : [];
+    const at = [...saved, ...wanted, this.ids.length].filter((stop) => stop > this.evaluated);
+    return Math.min(...at);
+  }
+
+  /** Where later prompts may go on from: after the kept prefix, about the last message, and for more choices the end. */
+  get checkpoints(): number[] {
+    const { length } = this.ids;
+    const prefix = this.prefix.length;
+    const tail = this.#floor(length - limits.checkpointTailTokens);
+    // A stop beside another would leave a token to be evaluated alone.
+    const alone = Math.abs(tail - prefix) < 2 || tail - this.reused < 2;
+    const places = alone ? [prefix] : [prefix, tail];
+    if (this.parts.choices > 1) places.push(length);
+    return places.filter((place) => place > 0 && this.#leavesTwo(place));
+  }
+
+  #leavesTwo(place: number): boolean {
+    const { length } = this.ids;
+    return place === length || length - place >= 2;
   }
 
   get atSnapshot(): boolean {
@@ -75,15 +97,20 @@ export class Prompt {
 
   /** Most that may be taken over when an answer follows: its first logits come from an evaluation. */
   get most(): number {
-    const { answered, exact } = this.parts;
+    const { answered, exactness } = this.parts;
     // A token that is evaluated alone differs in the last bits.
-    return this.ids.length - (answered ? (exact ? 2 : 1) : 0);
+    return this.#floor(this.ids.length - (answered ? (exactness ? 2 : 1) : 0));
+  }
+
+  /** The last place up to `length` where a chunk may begin. */
+  #floor(length: number): number {
+    return length - (Math.max(0, length) % (this.parts.exactness?.grain ?? 1));
   }
 
   usable(tokens: number): number {
-    const most = Math.max(0, Math.min(tokens, this.most));
+    const most = this.#floor(Math.max(0, Math.min(tokens, this.most)));
     const oneBefore = this.write !== null && most === this.prefix.length - 1;
-    return this.parts.exact && oneBefore ? most - 1 : most;
+    return this.parts.exactness && oneBefore ? most - 1 : most;
   }
 
   get unprepared(): boolean {
@@ -127,12 +154,12 @@ export class Prefill implements Job {
   #reject: (cause: unknown) => void = () => {};
 
   constructor(
-    parts: Omit<PromptParts, 'answered' | 'prepare'>,
+    parts: Omit<PromptParts, 'answered' | 'choices' | 'prepare'>,
     write: SnapshotWrite,
     private readonly signal: AbortSignal,
     private readonly wakeEngine: () => void,
   ) {
-    this.prompt = new Prompt({ ...parts, answered: false, prepare: null });
+    this.prompt = new Prompt({ ...parts, answered: false, choices: 0, prepare: null });
     this.prompt.write = write;
     this.saved = new Promise((resolve, reject) => {
       this.#resolve = resolve;

@@ -2,8 +2,7 @@
  * Owns the prompts that are evaluated in a context, chunk by chunk in turn: where each begins, and what is saved of it.
  * It must never evaluate a token alone where exactness counts, nor load what was not just checked.
  */
-import { limits } from 'preface/plugin';
-import type { BatchItem } from './addon.js';
+import type { BatchItem } from './context.js';
 import { type Job, Prefill, type Prompt } from './prompt.js';
 import type { Sequences } from './sequences.js';
 import { chunkLength, holdsPrefix, leastWorth, placePrompt, type Slot } from './slots.js';
@@ -87,12 +86,14 @@ export class Prompts {
   /** A sequence that holds as much always wins; else loading must be quicker than evaluating the difference. */
   #loadPays(prompt: Prompt, { bytes, tokens }: IntactSnapshot): boolean {
     const resident = placePrompt(this.sequences.slots, prompt, this.exact)?.reused ?? 0;
-    const gained = prompt.usable(tokens) - resident;
+    const usable = prompt.usable(tokens);
+    if (usable < tokens && !this.sequences.cuttable) return false;
+    const gained = usable - resident;
     return gained > 0 && bytes / this.#loadBytesPerMs < gained * this.#evaluateMsPerToken;
   }
 
   /** One chunk or one save of one prompt; prompts take turns, so that a short one is not behind a long one. */
-  async step(): Promise<PromptStep | null> {
+  async step(rowsMax: number): Promise<PromptStep | null> {
     const job = this.#next();
     const slot = job?.prompt.slot;
     if (!job || !slot) return null;
@@ -101,7 +102,7 @@ export class Prompts {
       await this.#save(job, slot);
       if (job instanceof Prefill) return { job, logit: null };
     }
-    const logit = await this.#chunk(prompt, slot);
+    const logit = await this.#chunk(prompt, slot, rowsMax);
     if (logit === null) this.#jobs.push(job);
     return { job, logit };
   }
@@ -112,9 +113,10 @@ export class Prompts {
     return this.#jobs.splice(Math.max(0, index), 1)[0];
   }
 
-  async #chunk(prompt: Prompt, slot: Slot): Promise<number | null> {
-    const { ids, evaluated: position, stop } = prompt;
-    const length = chunkLength(stop - position, limits.prefillChunkTokens);
+  async #chunk(prompt: Prompt, slot: Slot, rowsMax: number): Promise<number | null> {
+    const { ids, evaluated: position } = prompt;
+    const stop = prompt.stop(!this.sequences.cuttable);
+    const length = chunkLength(stop - position, rowsMax, prompt.parts.exactness?.grain);
     const chunk = ids.subarray(position, position + length);
     // A snapshot that ends where the prompt ends is saved first.
     const last = prompt.write === null && position + length === ids.length;
@@ -127,6 +129,8 @@ export class Prompts {
     prompt.evaluated += length;
     for (const id of chunk) slot.tokens.push(id);
     if (length > 1) slot.exactLength = slot.tokens.length;
+    if (!slot.cuttable && prompt.checkpoints.includes(prompt.evaluated))
+      await this.sequences.checkpoint(slot);
     return logits && logit !== undefined ? logit : null;
   }
 
@@ -148,7 +152,7 @@ export class Prompts {
     }
     if (prompt.evaluated > prompt.most) {
       this.sequences.keep(slot, prompt.owner, prompt.most);
-      prompt.evaluated = prompt.most;
+      prompt.evaluated = slot.tokens.length;
     }
   }
 

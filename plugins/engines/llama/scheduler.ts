@@ -61,7 +61,8 @@ export class Scheduler {
     const startedAt = this.nowMs();
     if (prompts.length > 0 && this.#owedMs <= 0) {
       const lane = prompts[this.#prefillTurn++ % prompts.length];
-      if (lane) await this.stations.guard(lane, () => lane.prefill());
+      const rows = streaming.length > 0 ? limits.prefillChunkTokens : limits.prefillRowsMax;
+      if (lane) await this.stations.guard(lane, () => lane.prefill(rows));
       const share = limits.prefillShareMax;
       this.#owedMs = ((this.nowMs() - startedAt) * (1 - share)) / share;
       return true;

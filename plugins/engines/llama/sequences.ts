@@ -2,8 +2,9 @@
  * Owns the sequences of one context: what each holds follows what is done to it here, and nowhere else.
  * It must never be called while the context evaluates.
  */
-import type { Context } from './addon.js';
-import { leastWorth, newSlots, type Slot } from './slots.js';
+import { limits } from 'preface/plugin';
+import type { Context } from './context.js';
+import { leastWorth, newSlots, reachableLength, type Slot } from './slots.js';
 import type { IntactSnapshot } from './snapshots.js';
 
 export class Sequences {
@@ -17,7 +18,11 @@ export class Sequences {
     private readonly window: number,
     private readonly exact: boolean,
   ) {
-    this.slots = newSlots(count);
+    this.slots = newSlots(count, context.cuttable);
+  }
+
+  get cuttable(): boolean {
+    return this.context.cuttable;
   }
 
   get hasFree(): boolean {
@@ -29,13 +34,35 @@ export class Sequences {
     return this.#canCopy ? leastWorth(this.slots) : null;
   }
 
-  /** Leaves the first `length` tokens in the sequence and nothing else. */
+  /** Leaves the first `length` tokens in the sequence and nothing else, or fewer where it cannot be cut there. */
   keep(slot: Slot, owner: string | null, length: number): void {
-    const kept = this.context.truncate(slot.sequence, length) ? length : 0;
+    const kept = this.#cut(slot, Math.min(length, slot.tokens.length));
     slot.owner = owner;
     slot.tokens.length = kept;
     slot.exactLength = Math.min(slot.exactLength, kept);
+    slot.checkpoints = slot.checkpoints.filter((checkpoint) => checkpoint.length <= kept);
     if (kept === 0) slot.snapshots.clear();
+  }
+
+  #cut(slot: Slot, length: number): number {
+    const { sequence } = slot;
+    if (slot.cuttable) return this.context.truncate(sequence, length) ? length : 0;
+    const reachable = reachableLength(slot, length);
+    if (reachable === slot.tokens.length) return reachable;
+    const checkpoint = slot.checkpoints.find((other) => other.length === reachable);
+    if (checkpoint && this.context.restore(sequence, checkpoint)) return reachable;
+    this.context.clear(sequence);
+    return 0;
+  }
+
+  /** Remembers the state of a sequence that cannot be cut, to come back to it; the oldest makes room. */
+  async checkpoint(slot: Slot): Promise<void> {
+    const { length } = slot.tokens;
+    if (slot.cuttable || length === 0) return;
+    const others = slot.checkpoints.filter((checkpoint) => checkpoint.length !== length);
+    const room = limits.checkpointsPerSequence - 1;
+    const checkpoint = await this.context.checkpoint(slot.sequence, length);
+    slot.checkpoints = [...others.slice(Math.max(0, others.length - room)), checkpoint];
   }
 
   /** Copies a prefix; 0 when it cannot be, and then choices run one after another and prompts cold. */
@@ -46,6 +73,7 @@ export class Sequences {
     target.owner = source.owner;
     target.tokens = copied ? source.tokens.slice() : [];
     target.exactLength = copied ? source.exactLength : 0;
+    target.checkpoints = copied ? source.checkpoints : [];
     target.snapshots = new Set(copied ? source.snapshots : []);
     return copied ? length : 0;
   }
@@ -62,6 +90,8 @@ export class Sequences {
     slot.owner = owner;
     slot.tokens = [...prefix];
     slot.exactLength = prefix.length;
+    slot.checkpoints = [];
+    await this.checkpoint(slot);
     return true;
   }
 

@@ -3,6 +3,7 @@
  * It must never let one owner's tokens be reused by another, and never evaluates anything.
  */
 import { limits } from 'preface/plugin';
+import type { Checkpoint } from './context.js';
 
 export interface Slot {
   readonly sequence: number;
@@ -11,6 +12,10 @@ export interface Slot {
   tokens: number[];
   /** Leading tokens whose values are those of a cold run. A token evaluated alone differs in the last bits. */
   exactLength: number;
+  /** Whether any of its leading tokens can be kept alone; else only all of them, or those of a checkpoint. */
+  readonly cuttable: boolean;
+  /** Shortest first. */
+  checkpoints: readonly Checkpoint[];
   /** Names of the snapshots that its tokens begin with. */
   snapshots: Set<string>;
   /** One of them was forgotten: it is to be emptied once it is free. */
@@ -27,12 +32,14 @@ export interface Placement {
   readonly reused: number;
 }
 
-export function newSlots(count: number): Slot[] {
+export function newSlots(count: number, cuttable: boolean): Slot[] {
   return Array.from({ length: count }, (_, sequence) => ({
     sequence,
     owner: null,
     tokens: [],
     exactLength: 0,
+    cuttable,
+    checkpoints: [],
     snapshots: new Set(),
     forgotten: false,
     busy: false,
@@ -88,7 +95,7 @@ function longestPrefix(
   let reused = 0;
   for (const slot of slots) {
     if (slot.owner !== prompt.owner) continue;
-    const length = prompt.usable(heldLength(slot, prompt.ids, exact));
+    const length = reusableLength(slot, prompt, exact);
     if (length > reused || (length === reused && length > 0 && source?.busy && !slot.busy)) {
       source = slot;
       reused = length;
@@ -104,7 +111,28 @@ export function holdsPrefix(
   ids: Uint32Array,
   exact: boolean,
 ): boolean {
-  return slots.some((slot) => slot.owner === owner && heldLength(slot, ids, exact) === ids.length);
+  return slots.some((slot) => {
+    const held = slot.owner === owner ? heldLength(slot, ids, exact) : 0;
+    return held === ids.length && reachableLength(slot, held) === held;
+  });
+}
+
+/** Leading tokens of the prompt that the slot can be brought to and the prompt may take over. */
+function reusableLength(slot: Slot, prompt: Placed, exact: boolean): number {
+  let length = heldLength(slot, prompt.ids, exact);
+  for (;;) {
+    const usable = prompt.usable(length);
+    const reachable = reachableLength(slot, usable);
+    // A checkpoint may be where the prompt must not begin.
+    if (reachable === 0 || prompt.usable(reachable) === reachable) return reachable;
+    length = reachable - 1;
+  }
+}
+
+/** The most tokens, but no more than `length`, that the slot can be brought to hold. */
+export function reachableLength(slot: Slot, length: number): number {
+  if (slot.cuttable || length === slot.tokens.length) return length;
+  return slot.checkpoints.findLast((checkpoint) => checkpoint.length <= length)?.length ?? 0;
 }
 
 function heldLength(slot: Slot, ids: Uint32Array, exact: boolean): number {
@@ -119,8 +147,8 @@ function commonLength(tokens: readonly number[], prompt: Uint32Array): number {
   return i;
 }
 
-/** Length of the next chunk of `left` tokens, such that none is ever evaluated alone. */
-export function chunkLength(left: number, most: number): number {
+/** Length of the next chunk of `left` tokens: a multiple of the grain but the last, and none is ever evaluated alone. */
+export function chunkLength(left: number, most: number, grain = 1): number {
   if (left <= most) return left;
-  return left === most + 1 ? most - 1 : most;
+  return left === most + 1 ? most - Math.max(1, grain) : most;
 }

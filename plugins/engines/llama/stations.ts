@@ -3,10 +3,11 @@
  * It must never drop a context that is at work, nor make one that nobody has used, in this run or the last.
  */
 import { type EngineModelSpec, type EngineOptions, limits } from 'preface/plugin';
+import type { Exactness } from './certificate.js';
 import { Lane } from './lane.js';
 import { LastOpened } from './last-opened.js';
 import { type ContextPlan, contextPlan } from './memory.js';
-import type { Runtime, Weights } from './native.js';
+import type { Weights } from './native.js';
 import type { Job } from './prompt.js';
 import type { ThreadChoice } from './threads.js';
 
@@ -21,12 +22,11 @@ interface Station {
   /** One of its models. */
   readonly model: string;
   readonly weights: Weights;
-  readonly path: string;
+  /** Null where no equality is wanted. */
+  readonly exactness: Exactness | null;
   readonly plan: ContextPlan;
   readonly queue: Waiting[];
   lane: Lane | null;
-  /** The station's own mapping, when its window is scaled. */
-  mapping: Weights | null;
   opening: boolean;
   usedAt: number;
 }
@@ -41,7 +41,6 @@ export class Stations {
   readonly #lastOpened: LastOpened;
 
   constructor(
-    private readonly runtime: Runtime,
     private readonly options: EngineOptions,
     private readonly threads: ThreadChoice,
   ) {
@@ -60,7 +59,7 @@ export class Stations {
   }
 
   /** False when its context could never fit. */
-  add(spec: EngineModelSpec, path: string, weights: Weights): boolean {
+  add(spec: EngineModelSpec, path: string, weights: Weights, exactness: Exactness | null): boolean {
     const { slots, memoryBytesMax } = this.options;
     const plan = contextPlan(weights.facts, spec.window, slots, memoryBytesMax);
     if (!plan) return false;
@@ -68,11 +67,10 @@ export class Stations {
     const station = this.#stations.get(key) ?? {
       model: spec.id,
       weights,
-      path,
+      exactness,
       plan,
       queue: [],
       lane: null,
-      mapping: null,
       opening: false,
       usedAt: 0,
     };
@@ -87,6 +85,10 @@ export class Stations {
 
   weights(model: string): Weights | null {
     return this.#byModel.get(model)?.weights ?? null;
+  }
+
+  exactness(model: string): Exactness | null {
+    return this.#byModel.get(model)?.exactness ?? null;
   }
 
   enqueue(model: string, job: Job): void {
@@ -192,20 +194,14 @@ export class Stations {
   }
 
   async #openLane(station: Station): Promise<void> {
-    const { weights, path, plan } = station;
-    const { architecture, trainedWindow } = weights.facts;
-    if (plan.window > trainedWindow) {
-      const yarn = { architecture, factor: plan.window / trainedWindow, trainedWindow };
-      station.mapping ??= await this.runtime.load(path, yarn);
-    }
+    const { weights, plan, exactness } = station;
     if (this.#closed) return;
-    const own = station.mapping ?? weights;
-    const { exact } = this.options;
-    const batch = Math.max(limits.prefillChunkTokens, 4 * plan.sequences);
+    const flashAttention = exactness === null;
+    const rows = Math.max(limits.prefillRowsMax, 4 * plan.sequences);
     const { window, sequences } = plan;
-    const context = await own.context(window, sequences, !exact, batch);
+    const context = await weights.context({ window, sequences, flashAttention, rows });
     const { threads } = this;
-    station.lane = new Lane({ weights: own, context, sequences, window, exact, threads });
+    station.lane = new Lane({ weights, context, sequences, window, exactness, threads });
     await this.#lastOpened.note(station.model);
   }
 
@@ -221,11 +217,9 @@ export class Stations {
   }
 
   async #drop(station: Station, failure: Error): Promise<void> {
-    const { lane, mapping } = station;
+    const { lane } = station;
     station.lane = null;
-    station.mapping = null;
     await lane?.close(failure);
-    await mapping?.close();
   }
 
   async close(): Promise<void> {

@@ -6,7 +6,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { availableParallelism, cpus } from 'node:os';
 import { join } from 'node:path';
 import type { EngineOptions } from 'preface/plugin';
-import type { Context } from './addon.js';
+import type { Context } from './context.js';
 import type { Weights } from './native.js';
 
 export interface ThreadCounts {
@@ -115,7 +115,8 @@ async function remembered(file: string, key: string): Promise<ThreadCounts | nul
 }
 
 async function measure(weights: Weights, exact: boolean, cores: number): Promise<ThreadCounts> {
-  const context = await weights.context(512, BATCH, !exact, BATCH);
+  const settings = { window: 512, sequences: BATCH, flashAttention: !exact, rows: BATCH };
+  const context = await weights.context(settings);
   try {
     const candidates = threadCandidates(cores);
     return {

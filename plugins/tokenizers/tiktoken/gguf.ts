@@ -1,12 +1,10 @@
 /**
- * Owns the reading of a vocabulary from the metadata of a GGUF file; the only file that knows that format.
+ * Owns the reading of a vocabulary from the metadata of a GGUF file.
  * It must never read tensors, and never guess: what it does not know it names in an error.
  */
-import { gguf } from '@huggingface/gguf';
+import { type GgufMetadata, readGgufMetadata } from '../../gguf.js';
 import { patternOfPre } from './patterns.js';
 import { NO_ID, packTokens, type VocabularySource } from './source.js';
-
-type Metadata = Readonly<Record<string, unknown>>;
 
 /** Kinds of `tokenizer.ggml.token_type`. */
 const UNKNOWN = 2;
@@ -29,8 +27,7 @@ const END_NAMES = new Set([
 ]);
 
 export async function readGgufVocabulary(path: string): Promise<VocabularySource> {
-  const { metadata } = await gguf(path, { allowLocalFile: true });
-  const fields = metadata as unknown as Metadata;
+  const fields = await readGgufMetadata(path);
   const model = textAt(fields, 'tokenizer.ggml.model');
   if (model !== 'gpt2') {
     throw new Error(
@@ -40,7 +37,7 @@ export async function readGgufVocabulary(path: string): Promise<VocabularySource
   return sourceOf(fields);
 }
 
-function sourceOf(fields: Metadata): VocabularySource {
+function sourceOf(fields: GgufMetadata): VocabularySource {
   const texts = listAt<string>(fields, 'tokenizer.ggml.tokens');
   const kinds = listAt<number>(fields, 'tokenizer.ggml.token_type');
   const special: Record<string, number> = {};
@@ -72,7 +69,7 @@ function sourceOf(fields: Metadata): VocabularySource {
  * and those the vocabulary lacks get a rank without an id, since the encoder must know all 256.
  */
 function rankTokens(
-  fields: Metadata,
+  fields: GgufMetadata,
   texts: readonly string[],
   kinds: readonly number[],
   tokens: readonly Uint8Array[],
@@ -99,7 +96,7 @@ function rankTokens(
   return { ranks: packTokens(ranks), idOfRank: Uint32Array.from(ids) };
 }
 
-function endIdsOf(fields: Metadata, special: Readonly<Record<string, number>>): number[] {
+function endIdsOf(fields: GgufMetadata, special: Readonly<Record<string, number>>): number[] {
   const stated = ['eos', 'eot', 'eom'].map((name) =>
     idAt(fields, `tokenizer.ggml.${name}_token_id`),
   );
@@ -134,19 +131,19 @@ function bytesOfText(text: string): Uint8Array {
   return bytes;
 }
 
-function textAt(fields: Metadata, key: string): string {
+function textAt(fields: GgufMetadata, key: string): string {
   const value = fields[key];
   if (typeof value !== 'string') throw new Error(`the GGUF file has no text in ${key}`);
   return value;
 }
 
-function listAt<Item>(fields: Metadata, key: string): readonly Item[] {
+function listAt<Item>(fields: GgufMetadata, key: string): readonly Item[] {
   const value = fields[key];
   if (!Array.isArray(value)) throw new Error(`the GGUF file has no list in ${key}`);
   return value as Item[];
 }
 
-function idAt(fields: Metadata, key: string): number | null {
+function idAt(fields: GgufMetadata, key: string): number | null {
   const value = fields[key];
   return typeof value === 'number' ? value : null;
 }

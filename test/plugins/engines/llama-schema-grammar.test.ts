@@ -154,10 +154,9 @@ for (const [name, schema, message] of refused) {
 
 if (existsSync(WEIGHTS)) {
   const runtime = await Runtime.open();
-  const weights = await runtime.load(WEIGHTS, null);
+  const weights = await runtime.load(WEIGHTS);
   t.teardown(async () => {
     await weights.close();
-    await runtime.close();
   });
   const taker = async (schema: unknown) => {
     const grammar = await weights.grammar(schemaGrammar(JSON.stringify(schema), false));

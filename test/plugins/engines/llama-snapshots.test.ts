@@ -7,7 +7,7 @@ import { mkdtemp, open, readdir, rm, truncate } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { Context } from '../../../plugins/engines/llama/addon.js';
+import { Context } from '../../../plugins/engines/llama/context.js';
 import plugin from '../../../plugins/engines/llama/index.js';
 import { Runtime, type Weights } from '../../../plugins/engines/llama/native.js';
 import { limits } from '../../../src/limits/index.js';
@@ -31,10 +31,9 @@ if (!existsSync(WEIGHTS)) {
 }
 
 const runtime = await Runtime.open();
-const vocabulary: Weights = await runtime.load(WEIGHTS, null);
+const vocabulary: Weights = await runtime.load(WEIGHTS);
 t.teardown(async () => {
   await vocabulary.close();
-  await runtime.close();
 });
 
 async function newFolder(t: Test): Promise<string> {

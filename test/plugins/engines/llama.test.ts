@@ -34,10 +34,9 @@ if (!existsSync(WEIGHTS)) {
 
 const stateDir = await mkdtemp(join(tmpdir(), 'preface-engine-'));
 const runtime = await Runtime.open();
-const vocabulary: Weights = await runtime.load(WEIGHTS, null);
+const vocabulary: Weights = await runtime.load(WEIGHTS);
 t.teardown(async () => {
   await vocabulary.close();
-  await runtime.close();
   await rm(stateDir, { recursive: true });
 });
 

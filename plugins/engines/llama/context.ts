@@ -1,0 +1,321 @@
+/**
+ * Owns one context of the library: its sequences, their states, and the batches it evaluates.
+ * It must never have two calls in flight, and never hand the library a number outside its range: nothing there checks it.
+ */
+import { stat } from 'node:fs/promises';
+import {
+  type Batch,
+  bytesAt,
+  type ContextParams,
+  floatsAt,
+  intsAt,
+  type Library,
+  later,
+  library,
+  type Pointer,
+  pointersAt,
+} from './libllama.js';
+import type { MemoryKind } from './memory.js';
+
+export interface BatchItem {
+  readonly sequence: number;
+  readonly position: number;
+  readonly ids: ArrayLike<number>;
+  /** Ask for the logits after the last id. */
+  readonly logits: boolean;
+}
+
+export interface ContextSettings {
+  readonly window: number;
+  readonly sequences: number;
+  readonly flashAttention: boolean;
+  /** Rows of the largest batch. */
+  readonly rows: number;
+  /** For a window beyond the trained one. */
+  readonly yarn: { readonly factor: number; readonly trainedWindow: number } | null;
+}
+
+/** What a context has to know of its model. */
+export interface ContextModel {
+  readonly model: Pointer;
+  readonly memory: MemoryKind;
+  /** Tokens that a sliding window sees; 0 without one. */
+  readonly slidingWindow: number;
+  readonly vocabularySize: number;
+}
+
+/** What cannot be cut out of a sequence again, as it was after so many tokens. */
+export interface Checkpoint {
+  readonly length: number;
+  readonly state: Uint8Array;
+}
+
+const ALL_STATE = 0;
+/** Recurrent layers alone: the keys and values of attention layers stay where they are and can be cut. */
+const RECURRENT_STATE = 1;
+const YARN = 2;
+
+/** One preallocated memory of keys, values and recurrent states, cut into sequences of the same length. */
+export class Context {
+  readonly #library: Library;
+  readonly #memory: Pointer;
+  readonly #batch: NativeBatch;
+  #closed = false;
+
+  private constructor(
+    private readonly address: Pointer,
+    private readonly of: ContextModel,
+    private readonly settings: ContextSettings,
+  ) {
+    this.#library = library();
+    this.#memory = this.#library.contextMemory(address);
+    this.#batch = new NativeBatch(this.#library, settings.rows);
+  }
+
+  static async open(of: ContextModel, settings: ContextSettings): Promise<Context> {
+    const functions = library();
+    const params = contextParams(functions.contextDefaults(), settings);
+    const address = await later(functions.contextOpen, of.model, params);
+    if (address === null) throw new Error('the context could not be opened: too little memory?');
+    return new Context(address, of, settings);
+  }
+
+  /** Whether a sequence can be cut at any token. */
+  get cuttable(): boolean {
+    return this.of.memory === 'dense' || this.of.memory === 'window';
+  }
+
+  /** Evaluates the batch; returns the row of the logits of each item that asked for them, in order. */
+  async evaluate(items: readonly BatchItem[], threads: number): Promise<number[]> {
+    for (const item of items) this.#checkItem(item);
+    const rows = this.#batch.fill(items);
+    this.#library.setThreads(this.address, threads, threads);
+    const status = await later(this.#library.decode, this.address, this.#batch.filled);
+    if (status !== 0) throw new Error(`the library could not evaluate the batch (${status})`);
+    return rows;
+  }
+
+  #checkItem({ sequence, position, ids }: BatchItem): void {
+    this.#checkSequence(sequence);
+    const inWindow = position >= 0 && position + ids.length <= this.settings.window;
+    if (!Number.isInteger(position) || !inWindow) throw new Error(`no position ${position}`);
+    for (let i = 0; i < ids.length; i++) {
+      const id = ids[i] ?? -1;
+      if (!(id >= 0 && id < this.of.vocabularySize)) throw new Error(`no token ${id}`);
+    }
+  }
+
+  #checkSequence(sequence: number): void {
+    const { sequences } = this.settings;
+    if (!Number.isInteger(sequence) || sequence < 0 || sequence >= sequences)
+      throw new Error(`no sequence ${sequence} of ${sequences}`);
+  }
+
+  /** Raw logits after a row of the last batch, before penalties and temperature; good until the next batch. */
+  logits(row: number): Float32Array {
+    const address = this.#library.logitsAt(this.address, row);
+    if (address === null) throw new Error(`no logits were asked of row ${row}`);
+    return floatsAt(address, this.of.vocabularySize);
+  }
+
+  clear(sequence: number): void {
+    this.#checkSequence(sequence);
+    this.#library.sequenceRemove(this.#memory, sequence, 0, -1);
+  }
+
+  /**
+   * Drops everything from `position` on; false when the rest would not be whole, and the sequence is then empty. A sliding
+   * window's cells are used again by later tokens, and the library says nothing of that.
+   */
+  truncate(sequence: number, position: number): boolean {
+    this.#checkSequence(sequence);
+    const removed =
+      position > 0 && this.#library.sequenceRemove(this.#memory, sequence, position, -1);
+    if (removed && this.#holds(sequence, position)) return true;
+    this.clear(sequence);
+    return position === 0;
+  }
+
+  /** Whether the sequence has all that the token after its first `length` looks at. */
+  #holds(sequence: number, length: number): boolean {
+    const { first, last } = this.held(sequence);
+    if (last !== length - 1) return false;
+    if (!this.cuttable) return true;
+    const { slidingWindow } = this.of;
+    return first >= 0 && first <= (slidingWindow > 0 ? Math.max(0, length - slidingWindow) : 0);
+  }
+
+  /** Copies the whole of `source` over `target`; false when it did not arrive, and `target` is then empty. */
+  async copy(target: number, source: number, length: number): Promise<boolean> {
+    this.clear(target);
+    if (this.of.slidingWindow > 0 && this.cuttable)
+      return await this.#copyCells(target, source, length);
+    const state = await this.#get(source, ALL_STATE);
+    const { stateSet } = this.#library;
+    const bytes = await later(stateSet, this.address, state, state.length, target, ALL_STATE);
+    if (Number(bytes) === state.length && this.#holds(target, length)) return true;
+    this.clear(target);
+    return false;
+  }
+
+  /** With every cell at its place: a state would leave those out that later tokens of the source do not see. */
+  async #copyCells(target: number, source: number, length: number): Promise<boolean> {
+    if (length >= this.settings.window) return false;
+    this.#library.sequenceCopy(this.#memory, source, target, -1, -1);
+    // The library copies at the beginning of its next evaluation, whatever was done to the source meanwhile.
+    await this.evaluate([{ sequence: target, position: length, ids: [0], logits: false }], 1);
+    return this.truncate(target, length);
+  }
+
+  async #get(sequence: number, flags: number): Promise<Uint8Array> {
+    const size = Number(this.#library.stateBytes(this.address, sequence, flags));
+    const state = Buffer.allocUnsafeSlow(size);
+    const { stateGet } = this.#library;
+    const bytes = await later(stateGet, this.address, state, size, sequence, flags);
+    if (Number(bytes) !== size) throw new Error(`${bytes} of ${size} bytes of a state were read`);
+    return state;
+  }
+
+  /** Remembers what cannot be cut out of the sequence again; it holds `length` tokens now. */
+  async checkpoint(sequence: number, length: number): Promise<Checkpoint> {
+    this.#checkSequence(sequence);
+    return { length, state: await this.#get(sequence, RECURRENT_STATE) };
+  }
+
+  /** Brings a sequence that went on from the checkpoint back to it; false when it cannot, and it is then empty. */
+  restore(sequence: number, { length, state }: Checkpoint): boolean {
+    this.#checkSequence(sequence);
+    const { stateSet } = this.#library;
+    const bytes = stateSet(this.address, state, state.length, sequence, RECURRENT_STATE);
+    const set = Number(bytes) === state.length;
+    if (set && this.#library.sequenceRemove(this.#memory, sequence, length, -1))
+      if (this.#holds(sequence, length)) return true;
+    this.clear(sequence);
+    return false;
+  }
+
+  /** Writes the sequence's whole state. @throws Error also when less than the whole came to the file. */
+  async save(sequence: number, path: string, ids: Uint32Array): Promise<void> {
+    this.#checkSequence(sequence);
+    const { stateSave } = this.#library;
+    const tokens = Int32Array.from(ids);
+    const written = await later(stateSave, this.address, path, sequence, tokens, tokens.length);
+    const bytes = Number(written);
+    const { size } = await stat(path);
+    if (bytes === 0 || size !== bytes) throw new Error(`${size} of ${bytes} bytes were written`);
+  }
+
+  /** Fills the sequence from a file; null when the file's state did not become the sequence's, which is then empty. */
+  async load(sequence: number, path: string, idsMax: number): Promise<Uint32Array | null> {
+    this.clear(sequence);
+    const ids = new Int32Array(idsMax);
+    const count = new BigUint64Array(1);
+    const { stateLoad } = this.#library;
+    const bytes = await later(stateLoad, this.address, path, sequence, ids, idsMax, count);
+    const length = Number(count[0]);
+    // What the library says it restored has once not been there.
+    if (Number(bytes) > 0 && length > 0 && this.#holds(sequence, length))
+      return Uint32Array.from(ids.subarray(0, length));
+    this.clear(sequence);
+    return null;
+  }
+
+  /** First and last position that has keys and values or a state; −1 when none has. */
+  held(sequence: number): { first: number; last: number } {
+    const first = this.#library.sequenceFirst(this.#memory, sequence);
+    return { first, last: this.#library.sequenceLast(this.#memory, sequence) };
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await later(this.#library.contextFree, this.address);
+    this.#batch.free();
+  }
+}
+
+function contextParams(defaults: ContextParams, settings: ContextSettings): ContextParams {
+  const { window, sequences, rows, flashAttention, yarn } = settings;
+  return {
+    ...defaults,
+    n_ctx: window * sequences,
+    n_batch: rows,
+    n_ubatch: rows,
+    n_seq_max: sequences,
+    // Room for more logits would be reserved for every row, with a place for every word of the vocabulary.
+    n_outputs_max: sequences,
+    flash_attn_type: flashAttention ? 1 : 0,
+    no_perf: true,
+    // A sliding window's layers keep all cells: a prefix can then be cut anywhere, as a dense model's.
+    swa_full: true,
+    kv_unified: false,
+    ...(yarn === null
+      ? {}
+      : {
+          rope_scaling_type: YARN,
+          rope_freq_scale: 1 / yarn.factor,
+          yarn_orig_ctx: yarn.trainedWindow,
+        }),
+  };
+}
+
+/** The library's batch, written through views of its memory. */
+class NativeBatch {
+  readonly #batch: Batch;
+  readonly #ids: Int32Array;
+  readonly #positions: Int32Array;
+  readonly #logits: Uint8Array;
+  readonly #sequences: Int32Array[];
+  #rows = 0;
+
+  constructor(
+    private readonly library: Library,
+    private readonly rowsMax: number,
+  ) {
+    this.#batch = library.batchInit(rowsMax, 0, 1);
+    const { token, pos, n_seq_id, seq_id, logits } = this.#batch;
+    if (!token || !pos || !n_seq_id || !seq_id || !logits) throw new Error('no memory for a batch');
+    this.#ids = intsAt(token, rowsMax);
+    this.#positions = intsAt(pos, rowsMax);
+    this.#logits = bytesAt(logits, rowsMax);
+    intsAt(n_seq_id, rowsMax).fill(1);
+    const addresses = pointersAt(seq_id, rowsMax);
+    this.#sequences = Array.from(addresses, (address) => intsAt(address, 1));
+  }
+
+  /**
+   * Items go in by the order of their sequences: the library evaluates neighbours together, and all others one after the
+   * other, each time with all of the weights. @returns the rows whose logits were asked for, in the order of the items.
+   */
+  fill(items: readonly BatchItem[]): number[] {
+    const rowOf = new Map<BatchItem, number>();
+    this.#rows = 0;
+    for (const item of [...items].sort((a, b) => a.sequence - b.sequence)) {
+      const { sequence, position, ids, logits } = item;
+      if (this.#rows + ids.length > this.rowsMax)
+        throw new Error(`a batch has no more than ${this.rowsMax} rows`);
+      for (let i = 0; i < ids.length; i++) this.#add(ids[i] ?? 0, position + i, sequence);
+      if (!logits) continue;
+      this.#logits[this.#rows - 1] = 1;
+      rowOf.set(item, this.#rows - 1);
+    }
+    return items.flatMap((item) => rowOf.get(item) ?? []);
+  }
+
+  #add(id: number, position: number, sequence: number): void {
+    const row = this.#rows++;
+    this.#ids[row] = id;
+    this.#positions[row] = position;
+    this.#logits[row] = 0;
+    const own = this.#sequences[row];
+    if (own) own[0] = sequence;
+  }
+
+  get filled(): Batch {
+    return { ...this.#batch, n_tokens: this.#rows };
+  }
+
+  free(): void {
+    this.library.batchFree(this.#batch);
+  }
+}
