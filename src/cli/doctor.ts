@@ -51,7 +51,7 @@ export async function examine(load: () => Config): Promise<Finding[]> {
   return [
     ...machine,
     ok('settings', `${config.models.length} models`),
-    ...(usesLlama(config) ? [await engineFinding()] : []),
+    ...(usesLlama(config) ? [await engineFinding(config)] : []),
     ...(await weightsFindings(config)),
     await portFinding(config),
     await dataFinding(config),
@@ -174,18 +174,17 @@ function usesLlama({ models }: Config): boolean {
   return models.some(({ engine }) => pluginName(engine) === 'engine-llama');
 }
 
-/** The library tests its binary in a forked process, which would inherit `-e` and run this script again. */
+/** Loads the library and its kernels, and no weights. */
 const LOAD_ENGINE = `
-process.execArgv.splice(0);
-const { getLlama } = await import(process.argv[1]);
-const llama = await getLlama({ build: 'never', logLevel: 'error', progressLogs: false });
-await llama.dispose();`;
+const { default: engine } = await import(process.argv[1]);
+await engine.prepare();`;
 
-async function engineFinding(): Promise<Finding> {
-  const failure = await probe(LOAD_ENGINE, 'node-llama-cpp');
+async function engineFinding({ models }: Config): Promise<Finding> {
+  const local = models.find(({ engine }) => pluginName(engine) === 'engine-llama');
+  const failure = await probe(LOAD_ENGINE, local?.engine ?? '');
   return failure === null
-    ? ok('engine', 'the binary of node-llama-cpp loads')
-    : bad('engine', `the binary of node-llama-cpp does not load: ${failure}`, reinstall);
+    ? ok('engine', 'the llama.cpp library loads')
+    : bad('engine', `the llama.cpp library does not load: ${failure}`, reinstall);
 }
 
 // ------------------------------------------------------------------ weights

@@ -2,8 +2,9 @@
  * Owns models of a megabyte with random weights, one for each kind of memory that llama.cpp has.
  * Their answers are noise: it must never serve a test that asks more than whether two runs give the same noise.
  */
-import { type GgufTensor, type GgufValue, writeGguf } from './gguf-writer.js';
+
 import { seededRandom } from '../../src/plugin/test/random-text.js';
+import { type GgufTensor, type GgufValue, writeGguf } from './gguf-writer.js';
 
 /**
  * `llama`: attention in every layer. `gemma3`: a sliding window in five layers of six. `qwen35`: a gated delta net, with
