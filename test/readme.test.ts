@@ -226,3 +226,14 @@ t.test('a document speaks of a user as they', async (t) => {
   }
   t.ok(pages.length >= 8);
 });
+
+t.test('each promise of security names its test', async (t) => {
+  const { text } = pageOf('.github/SECURITY.md');
+  const promises = sectionOf(text, '## What is protected').split(/^- /m).slice(1);
+  const rows = sectionOf(text, '## What is tested').split('\n').slice(1);
+  const faults = rows.filter((line) => line.startsWith('| ')).slice(1);
+  t.ok(promises.length > 4 && faults.length > 4);
+  for (const promise of [...promises, ...faults]) {
+    t.match(promise, /\]\(\.\.\/test\/[\w./-]+\.test\.ts\)/, promise.slice(0, 60));
+  }
+});

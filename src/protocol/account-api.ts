@@ -14,7 +14,7 @@ const user = pathParameter('user', '`me`, or the own name.');
 export const usageDays: Parameter = {
   name: 'days',
   in: 'query',
-  description: 'The newest so many.',
+  description: 'How many days, the newest first.',
   schema: Type.Integer({ minimum: 1, maximum: limits.usageDaysMax, default: limits.usageDaysMax }),
 };
 

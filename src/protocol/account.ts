@@ -22,7 +22,9 @@ export const balanceSchema = Type.Object({
     cash_balance: tokens,
     granted_tokens: tokens,
     spent_tokens: tokens,
-    reserved_tokens: Type.Union([amount, Type.Null()], { description: 'By chats that run.' }),
+    reserved_tokens: Type.Union([amount, Type.Null()], {
+      description: 'Tokens that running chats may use.',
+    }),
   }),
   scode: Type.Literal('0x0'),
   status: Type.Literal(true),

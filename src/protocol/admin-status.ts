@@ -21,7 +21,7 @@ export const serviceStatusSchema = Type.Object({
   chats: Type.Object({
     running: amount,
     waiting: amount,
-    waiting_max: Type.Integer({ minimum: 0, description: 'Of one model; one more is refused.' }),
+    waiting_max: Type.Integer({ minimum: 0, description: 'Chats that may wait for one model.' }),
   }),
   extractions: Type.Object({
     reading: amount,
@@ -46,8 +46,11 @@ export const serviceStatusSchema = Type.Object({
       family: Type.String(),
       window: amount,
       slots: Type.Integer({ minimum: 0, description: 'Chats at the same time.' }),
-      waiting: Type.Integer({ minimum: 0, description: 'Chats that wait for their turn.' }),
-      waiting_tokens: Type.Integer({ minimum: 0, description: 'What they may take at most.' }),
+      waiting: Type.Integer({ minimum: 0, description: 'Chats that wait for a slot.' }),
+      waiting_tokens: Type.Integer({
+        minimum: 0,
+        description: 'Tokens that the waiting chats may use.',
+      }),
     }),
   ),
   disk_bytes: bytesBy('By what they are for: `records`, `snapshots`.'),

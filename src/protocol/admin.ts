@@ -80,7 +80,7 @@ export const userSchema = Type.Object({
     ),
   ),
   rates: Type.Object({ requests: rate, tokens: rate, day_tokens: rate }),
-  keys: Type.Integer({ minimum: 0, description: 'Stored ones and those of the settings.' }),
+  keys: Type.Integer({ minimum: 0, description: 'Number of keys, stored or from the settings.' }),
   running: Type.Integer({ minimum: 0, description: 'Requests under way.' }),
   today: dayUsageSchema,
 });
@@ -116,10 +116,12 @@ export const ownedCacheSchema = Type.Object({
   created_at: unixTime,
   expired_at: unixTime,
   tokens: amount,
-  bytes: Type.Integer({ minimum: 0, description: 'Of messages and tools, as stored.' }),
+  bytes: Type.Integer({ minimum: 0, description: 'Bytes of messages and tools, as stored.' }),
   model: Type.String(),
   name: Type.String(),
-  tags: Type.Array(Type.String(), { description: 'Of the newest tags of the user.' }),
+  tags: Type.Array(Type.String(), {
+    description: 'Tags of the cache, among the newest tags of the user.',
+  }),
   hits: amount,
   tokens_saved: amount,
   last_miss_reason: orNull(Type.String()),
@@ -131,7 +133,7 @@ export const ownedFileSchema = Type.Object({
   id: Type.String(),
   bytes: amount,
   created_at: unixTime,
-  filename: Type.String({ description: 'Whatever the uploader sent: data, never markup.' }),
+  filename: Type.String({ description: 'As the uploader sent it: data, never markup.' }),
   status: Type.Enum(['extracting', 'ok', 'error']),
   status_details: Type.String(),
 });

@@ -110,7 +110,7 @@ const cacheRows: readonly Row[] = [
     path: '/v1/caching/{id}',
     id: 'deleteCache',
     summary: 'Delete a cache',
-    description: 'Its tags stay, and lead nowhere until they are moved.',
+    description: 'Its tags stay; their content is a 404 until they are moved.',
     parameters: [cacheId],
     answer: ['It is deleted.', 'CacheDeleted'],
     errors: ['otherUser', 'notFound'],
@@ -125,7 +125,7 @@ const tagRows: readonly Row[] = [
     path: TAGS,
     id: 'bindTag',
     summary: 'Bind a tag to a cache',
-    description: 'A tag that exists moves.',
+    description: 'An existing tag moves to this cache.',
     request: request('TagBind', { tag: 'handbook', cache_id: 'cache-0123456789abcdefghij' }),
     answer: ['The tag.', 'Tag'],
     errors: ['otherUser', 'notFound', 'bodyTooLarge'],
@@ -171,7 +171,7 @@ const tagRows: readonly Row[] = [
 export function cacheResource(families: readonly string[]): Resource {
   return {
     tag: 'Caches',
-    description: 'Messages and tools whose prefill later chats skip.',
+    description: 'Messages and tools that later chats need not prefill.',
     schemas: {
       CacheCreate: withModels(cacheCreateSchema, families, 'A model family.'),
       CacheUpdate: cacheUpdateSchema,
@@ -185,7 +185,7 @@ export function cacheResource(families: readonly string[]): Resource {
 
 export const tagResource: Resource = {
   tag: 'Tags',
-  description: 'Names that lead to caches, and can move from one to another.',
+  description: 'Names for caches; a name can move from one cache to another.',
   schemas: {
     TagBind: tagBindSchema,
     Tag: tagSchema,

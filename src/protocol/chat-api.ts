@@ -79,7 +79,7 @@ export function chatResource(modelIds: readonly string[]): Resource {
 
 export const modelResource: Resource = {
   tag: 'Models',
-  description: 'What `model` of a request can be.',
+  description: 'The ids that `model` of a request accepts.',
   schemas: { Model: modelSchema, ModelList: modelListSchema },
   operations: [
     {
@@ -108,7 +108,7 @@ export const modelResource: Resource = {
 
 export const estimateResource: Resource = {
   tag: 'Tokens',
-  description: 'Counts before a request is paid for.',
+  description: 'The tokens of a request, without a run.',
   schemas: {
     EstimateRequest: withModels(estimateRequestSchema, estimateModelIds, MODEL),
     Estimate: estimateSchema,
@@ -141,7 +141,7 @@ export const estimateResource: Resource = {
 
 export const serverResource: Resource = {
   tag: 'Server',
-  description: 'Answered without a key.',
+  description: 'Needs no key.',
   schemas: {
     Health: Type.Object({ status: Type.String() }),
     Document: Type.Object({ openapi: Type.String() }),
@@ -154,7 +154,10 @@ export const serverResource: Resource = {
       tag: 'Server',
       summary: 'Tell whether the server can answer',
       secured: false,
-      response: { description: 'It can.', media: [{ type: JSON_TYPE, schema: 'Health' }] },
+      response: {
+        description: 'The service answers.',
+        media: [{ type: JSON_TYPE, schema: 'Health' }],
+      },
       errors: ['unavailable'],
     },
     {

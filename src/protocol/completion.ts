@@ -133,7 +133,7 @@ export const chunkSchema = Type.Object({
 /** One event of a stream, as a reader of event streams hands it over. */
 export const eventSchema = Type.Object({
   data: Type.Union([
-    Type.Literal('[DONE]', { description: 'The last one.' }),
+    Type.Literal('[DONE]', { description: 'The end of the stream.' }),
     Type.String({
       contentMediaType: 'application/json',
       contentSchema: {

@@ -42,7 +42,9 @@ const userContent = Type.Union([
   }),
 ]);
 
-const name = absent(Type.String({ description: 'Who speaks, where several share a role.' }));
+const name = absent(
+  Type.String({ description: 'Name of the speaker, where several share a role.' }),
+);
 const partial = absent(
   Type.Boolean({
     description:

@@ -5,7 +5,7 @@
 import { type Static, Type } from './schema.js';
 
 export const modelSchema = Type.Object({
-  id: Type.String({ description: 'What `model` of a request may be.' }),
+  id: Type.String({ description: 'An id that `model` of a request accepts.' }),
   object: Type.Literal('model'),
   created: Type.Integer({ description: 'Unix seconds.' }),
   owned_by: Type.String(),

@@ -91,7 +91,7 @@ export function pageParameters(
     {
       name: 'order',
       in: 'query',
-      description: `By ${by}.`,
+      description: `Order by ${by}.`,
       schema: Type.Enum(['asc', 'desc'], { default: usual }),
     },
     {

@@ -37,7 +37,7 @@ export interface CacheRecord {
   readonly hits: number;
   readonly tokensSaved: number;
   readonly lastMissReason: string | null;
-  /** Prefilled again for a chat that found nothing to reuse, and not reused since. Another such chat then starts no prefill. */
+  /** Prefilled again for a chat that found nothing to reuse, and not reused since: no further prefill is tried. */
   readonly remade: boolean;
 }
 
