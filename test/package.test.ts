@@ -14,7 +14,8 @@ import t, { type Test } from 'tap';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const run = promisify(execFile);
-const FILES_MAX = 400;
+/** One for each module that runs: beyond this it is time to bundle them. */
+const FILES_MAX = 450;
 const PACKED_BYTES_MAX = 6e6;
 const INSTALLED_BYTES_MAX = 350e6;
 const INSTALL_MS_MAX = 5 * 60_000;
@@ -31,7 +32,6 @@ interface Packed {
 interface Manifest {
   readonly exports: Readonly<Record<string, string | { types: string; default: string }>>;
   readonly bin: Readonly<Record<string, string>>;
-  readonly overrides?: object;
 }
 
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Manifest;
@@ -59,9 +59,7 @@ const paths = new Set(packed.files.map(({ path }) => path));
 /** @returns why it could not be installed here, null where it is. */
 async function install(into: string): Promise<string | null> {
   mkdirSync(into, { recursive: true });
-  // An override counts in the root project alone, and a folder that installs the package is one.
-  const { overrides = {} } = manifest;
-  const own = { name: 'user', version: '1.0.0', private: true, type: 'module', overrides };
+  const own = { name: 'user', version: '1.0.0', private: true, type: 'module' };
   writeFileSync(join(into, 'package.json'), JSON.stringify(own));
   const flags = ['--prefer-offline', '--ignore-scripts', '--no-audit', '--no-fund', '--no-save'];
   const args = ['install', ...flags, join(folder, packed.filename)];
