@@ -1,6 +1,6 @@
 /**
- * Owns the copy of a data folder while the service runs, and the way back from it.
- * It must never change what it copies, nor leave half a copy that could be taken for a whole one.
+ * Owns the backup of a data folder while the service runs, and its restoration.
+ * It must never change the data folder, nor leave an incomplete copy that looks complete.
  */
 import { existsSync } from 'node:fs';
 import { chmod, link, mkdir, open, readdir, readFile, rename, rm, rmdir } from 'node:fs/promises';
@@ -13,15 +13,15 @@ import { copyDurably, synced, writeDurably } from '../store/durable.js';
 import { copyDatabase, RESTORING } from '../store/lmdb-open.js';
 import { LmdbStore } from '../store/lmdb-store.js';
 
-/** Written last: what has none is no whole backup. */
+/** Written last: a folder without it is no complete backup. */
 const MANIFEST = 'backup.json';
-/** There as long as a backup is being made. */
+/** Exists while a backup is being made. */
 const UNFINISHED = 'unfinished';
 const FILES = 'files';
 /** Keys before records, so that every account in the records has its keys. */
 const databases = ['keys.mdb', 'records.mdb'] as const;
 const PRIVATE = { folder: 0o700, file: 0o600 };
-/** What a fresh disk has of its own. */
+/** A new file system has these entries. */
 const ALLOWED_IN_EMPTY = ['lost+found'];
 
 export interface BackupNote {
@@ -29,7 +29,7 @@ export interface BackupNote {
   readonly bytes: number;
 }
 
-/** @throws Error that says why there is no backup; then nothing of it is left. */
+/** @throws Error that says why no backup was made; then it leaves nothing behind. */
 export async function backUp({ dataDir }: Config, target: string): Promise<BackupNote> {
   const folder = resolve(target);
   if (!existsSync(join(dataDir, 'records.mdb'))) {
@@ -58,7 +58,7 @@ export async function restore({ dataDir }: Config, source: string): Promise<Back
   const folder = resolve(source);
   const note = await readManifest(folder);
   await mkdir(dataDir, { recursive: true, mode: PRIVATE.folder });
-  // The service does not start beside this name.
+  // The service does not start while this folder exists.
   const part = join(dataDir, RESTORING);
   await claimEmpty(dataDir, RESTORING);
   try {
@@ -81,8 +81,8 @@ export async function restore({ dataDir }: Config, source: string): Promise<Back
 // ------------------------------------------------------------------- copies
 
 /**
- * Files are on the disk before a record names them, and go after it: those that were there before the records were
- * copied, with those that are there after it, are all that the copy names, but what was deleted in between.
+ * A file is written before its record and removed after it. So the files before the copy of the records, together
+ * with those after it, are all files that the copied records name, except for those deleted meanwhile.
  */
 async function copyAll(dataDir: string, folder: string): Promise<BackupNote> {
   const from = join(dataDir, FILES);
@@ -97,7 +97,7 @@ async function copyAll(dataDir: string, folder: string): Promise<BackupNote> {
     if (tries === limits.backupAttemptsMax) {
       throw new Error(`files are missing, ${missing[0]} among them: the data folder is damaged`);
     }
-    // Deleted while the records were copied: in newer records they are not named any more.
+    // They were deleted while the records were copied: a new copy of the records does not name them.
     for (const name of databases) await rm(join(folder, name));
   }
   await synced(to);
@@ -119,14 +119,14 @@ async function takeBlobs(from: string, to: string): Promise<void> {
   }
 }
 
-/** A second name for the same bytes, which nobody ever changes; on another disk a copy. */
+/** A hard link, as blobs never change. On another file system a copy. */
 async function takeBlob(from: string, to: string): Promise<void> {
   try {
     await link(from, to);
   } catch (cause) {
     const code = codeOf(cause);
     if (code === 'EEXIST') return;
-    // Deleted since it was listed.
+    // It was deleted after it was listed.
     if (code === 'ENOENT' && !existsSync(from)) return;
     if (!NO_LINKS.includes(code)) throw cause;
     await copyDurably(from, to);
@@ -135,7 +135,7 @@ async function takeBlob(from: string, to: string): Promise<void> {
 
 const NO_LINKS: readonly unknown[] = ['EXDEV', 'EPERM', 'EMLINK', 'ENOTSUP', 'EOPNOTSUPP'];
 
-/** Of the files that the copied records name. */
+/** Files that the copied records name and the copy lacks. */
 async function missingBlobs(folder: string): Promise<string[]> {
   const store = LmdbStore.open({ folder, exclusive: false });
   const missing: string[] = [];
@@ -153,7 +153,7 @@ async function missingBlobs(folder: string): Promise<string[]> {
 
 // ------------------------------------------------------------------ folders
 
-/** The first of two who want the same folder has it. */
+/** Of two processes that want the same folder, the first gets it. */
 async function claimEmpty(folder: string, mark: string): Promise<void> {
   try {
     await mkdir(join(folder, mark), { mode: PRIVATE.folder });
@@ -177,13 +177,13 @@ async function readManifest(folder: string): Promise<BackupNote> {
     text = await readFile(join(folder, MANIFEST), 'utf8');
   } catch (cause) {
     const reason = codeOf(cause) === 'ENOENT' ? `it has no ${MANIFEST}` : (cause as Error).message;
-    throw new Error(`${folder} is no whole backup: ${reason}`, { cause });
+    throw new Error(`${folder} is no complete backup: ${reason}`, { cause });
   }
   const { format, files, bytes } = JSON.parse(text) as BackupNote & { readonly format: number };
   assertReadable(folder, Buffer.from(String(format)));
   const found = await readdir(join(folder, FILES));
   if (found.length !== files || (await bytesOf(folder, found)) !== bytes) {
-    throw new Error(`${folder} is no whole backup: it is not as it was when it was made`);
+    throw new Error(`${folder} is no complete backup: its files have changed since it was made`);
   }
   return { files, bytes };
 }
@@ -201,7 +201,7 @@ async function bytesOf(folder: string, files: readonly string[]): Promise<number
   return bytes;
 }
 
-/** What was made here, and nothing else. */
+/** Removes only what this process made. */
 async function clear(folder: string, names: readonly string[]): Promise<void> {
   for (const name of names) await rm(join(folder, name), { recursive: true, force: true });
 }

@@ -1,5 +1,5 @@
 /**
- * Owns the opening of the file that the command line and the server share: keys, and what accounts are granted.
+ * Owns the opening of the file that the command line and the server share: keys and grants.
  * It must never open the records, which only one process may have.
  */
 import { systemClock, systemRandom } from '../clock.js';

@@ -1,6 +1,6 @@
 /**
- * Owns the look at the running service for its operator: workers, queues, slots, disk and memory.
- * It must never look at what a user keeps.
+ * Owns the status of the running service for its operator: workers, queues, slots, disk and memory.
+ * It must never read a user's data.
  */
 import type { Catalog } from '../chat/catalog.js';
 import type { ChatService } from '../chat/service.js';

@@ -1,6 +1,6 @@
 /**
- * Owns what the effects of a cache's state machine do: prefill, refuse, forget, release.
- * It must never decide what becomes of a cache: results go back to its actor as messages.
+ * Owns the effects of a cache's state machine: prefill, refuse, forget, release.
+ * It must never change the state of a cache: results go back to its actor as messages.
  */
 
 import type { EffectRunner } from '../actors/actor.js';
@@ -46,7 +46,7 @@ async function prefill(
   generation: number,
 ): Promise<CacheActorMessage | null> {
   const record = read(id);
-  // Deleted meanwhile, or begun anew: then another effect is on its way.
+  // The cache was deleted, or has begun a newer attempt with an effect of its own.
   if (record?.generation !== generation) return null;
   try {
     const outcome = await snapshots.prefill(record.owner, record.hash);

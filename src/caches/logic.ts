@@ -27,7 +27,7 @@ export type CacheLogic = Logic<CacheState, CacheRecord, CacheActorMessage, Cache
 export function cacheLogic(keepMs: number): CacheLogic {
   return {
     key: cacheKeys.record,
-    // After a failed write the counts in memory are the newer ones.
+    // After a failed write, the counts in memory are newer than those in the record.
     restore: (saved, _id, before) => {
       if (saved === null || before === null) return saved;
       const { hits, tokensSaved, lastMissReason, remade } = before;

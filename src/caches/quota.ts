@@ -1,5 +1,5 @@
 /**
- * Owns the bound on what one owner's caches take of the store: how it is counted, and what is said when it is reached.
+ * Owns the bound on number and bytes of one owner's caches: how they are counted, and the refusal beyond it.
  * It must never read a cache's messages to know their size.
  */
 import { type Held, Quota } from '../actors/quota.js';

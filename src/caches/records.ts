@@ -1,6 +1,6 @@
 /**
- * Owns how caches lie in the store: record, body, and every index key that a record implies.
- * It must never write by itself: it says what a commit has to change.
+ * Owns how caches are stored: the record, the body, and every index key that a record implies.
+ * It must never write: it returns the changes of a commit.
  */
 import { createHash } from 'node:crypto';
 import { decodeRecord, encodeRecord } from '../codec.js';
@@ -14,7 +14,7 @@ export const cacheKeys = {
   body: (id: string): StoreKey => ['cache-body', id],
   /** Lists are ordered by what follows these. */
   owned: (owner: string): StoreKey => ['cache-by-owner', owner],
-  /** A pair may be longer than a key may be: its hash leads to candidates, the record decides. */
+  /** A pair may be longer than a store key. So the key holds its hash, and the record decides. */
   metadata: (owner: string, key: string, value: string): StoreKey => [
     'cache-by-metadata',
     owner,
@@ -24,15 +24,15 @@ export const cacheKeys = {
   ],
   due: ['cache-due'],
   pending: ['cache-pending'],
-  /** Who wants a snapshot. */
+  /** Caches that want a snapshot. */
   snapshot: (hash: PrefixHash): StoreKey => ['cache-snapshot', hash],
-  /** Snapshots that somebody stopped wanting: their bytes may have to be freed. */
+  /** Snapshots that a cache has stopped wanting: their bytes may have to be freed. */
   forget: ['cache-forget'],
 } as const;
 
 export const EMPTY = new Uint8Array(0);
 
-/** Where a cache stands among those of its owner. */
+/** The position of a cache in its owner's list. */
 export function listPlace({ createdS, id }: Pick<CacheRecord, 'createdS' | 'id'>): StoreKey {
   return [createdS, id];
 }
@@ -80,7 +80,7 @@ export function constantChanges(
   ];
 }
 
-/** What changes beside the record itself. */
+/** The changes that a change of state implies, without the record itself. */
 export function indexChanges(
   before: CacheState,
   next: CacheState,
@@ -97,7 +97,7 @@ export function indexChanges(
   return drops ? [...changes, put([...cacheKeys.forget, before.hash])] : changes;
 }
 
-/** Those that may change; where it stands among its owner's never does. */
+/** Index keys that may change. The position in the owner's list never does. */
 function indexKeys(record: CacheRecord, keepMs: number): readonly StoreKey[] {
   const { id, owner, metadata, status, hash } = record;
   const place = listPlace(record);
@@ -117,7 +117,7 @@ export function dueKey(record: CacheRecord, keepMs: number): StoreKey {
   return [...cacheKeys.due, dueMs(record, keepMs), record.id];
 }
 
-/** Null for an entry that was written without it. */
+/** Null for an entry of an earlier version, which has no size. */
 export function bytesOf({ record }: StoreEntry): number | null {
   return record.value.length === 0 ? null : decodeRecord<number>(record.value);
 }

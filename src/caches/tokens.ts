@@ -1,6 +1,6 @@
 /**
- * Owns the bound on the tokens of one owner's live caches: how they are counted, and what is said when it is reached.
- * It must never count a cache that has expired or failed: what nobody can reuse takes nothing.
+ * Owns the bound on the tokens of one owner's live caches: how they are counted, and the refusal beyond it.
+ * It must never count a cache that has expired or failed: nobody can reuse it.
  */
 import { type Held, Quota, type Reservation } from '../actors/quota.js';
 import { decodeRecord } from '../codec.js';
@@ -38,8 +38,8 @@ export class CacheTokens {
   }
 
   /**
-   * Carries out what may bring a cache back to life; where there is no room for it, what is to be done `instead`.
-   * @throws ApiError as `reserve` without that, before anything is done.
+   * Calls `act`, which may make an expired cache live again. Without room for its tokens it calls `instead`.
+   * @throws ApiError as `reserve`, where there is no `instead`; then nothing was called.
    */
   async reviving(
     before: CacheRecord,
@@ -59,7 +59,7 @@ export class CacheTokens {
       after = await act();
       return after;
     } finally {
-      // Another may have revived it first: then it is counted already.
+      // Another request may have made it live first: then its tokens are counted already.
       const revived = after !== null && holdsSnapshot(after);
       if (revived && after?.generation === before.generation + 1) place.kept();
       else place.giveBack();

@@ -1,6 +1,6 @@
 /**
- * Owns who waits for news of something, by its id.
- * It must never know what the news are, nor let anybody wait without an end.
+ * Owns the callers that wait for a change of something, by its id.
+ * It must never know what has changed, nor let a caller wait without a bound.
  */
 import type { Clock } from '../clock.js';
 

@@ -37,7 +37,7 @@ export interface Match {
 }
 
 /** All routes of one path. */
-interface Place {
+interface RoutedPath {
   /** `null` stands for any one segment. */
   readonly segments: readonly (string | null)[];
   readonly names: readonly { readonly name: string; readonly index: number }[];
@@ -54,8 +54,8 @@ const RAW = /[^\x21-\x7e]/;
 const SHOWN_LENGTH_MAX = 200;
 
 export class Router {
-  readonly #fixed = new Map<string, Place>();
-  readonly #variable: Place[] = [];
+  readonly #fixed = new Map<string, RoutedPath>();
+  readonly #variable: RoutedPath[] = [];
 
   constructor(routes: readonly Route[]) {
     for (const [path, rows] of group(routes)) this.#add(path, rows);
@@ -65,22 +65,22 @@ export class Router {
   match(method: string, path: string): Match {
     const fixed = this.#fixed.get(path);
     const parts = fixed ? NO_PARTS : path.split('/');
-    const place = fixed ?? this.#variablePlace(parts);
-    if (!place) throw new ApiError('notFound', { kind: 'route', id: shown(path) });
-    const found = place.byMethod.get(method === 'HEAD' ? 'GET' : method);
+    const entry = fixed ?? this.#variablePath(parts);
+    if (!entry) throw new ApiError('notFound', { kind: 'route', id: shown(path) });
+    const found = entry.byMethod.get(method === 'HEAD' ? 'GET' : method);
     if (!found) {
       throw new ApiError('methodNotAllowed', { method: shown(method), path: shown(path) });
     }
-    return { route: found, params: fixed ? NO_PARAMS : params(place, parts) };
+    return { route: found, params: fixed ? NO_PARAMS : params(entry, parts) };
   }
 
   /** Methods of a path, as the `allow` header wants them. */
   allow(path: string): string | undefined {
-    return (this.#fixed.get(path) ?? this.#variablePlace(path.split('/')))?.allow;
+    return (this.#fixed.get(path) ?? this.#variablePath(path.split('/')))?.allow;
   }
 
-  #variablePlace(parts: readonly string[]): Place | undefined {
-    for (const place of this.#variable) if (matches(place.segments, parts)) return place;
+  #variablePath(parts: readonly string[]): RoutedPath | undefined {
+    for (const entry of this.#variable) if (matches(entry.segments, parts)) return entry;
     return undefined;
   }
 
@@ -91,14 +91,14 @@ export class Router {
     const names = segments.flatMap((segment, index) =>
       segment.startsWith(':') ? [{ name: segment.slice(1), index }] : [],
     );
-    const place: Place = {
+    const entry: RoutedPath = {
       segments: segments.map((segment) => (segment.startsWith(':') ? null : segment)),
       names,
       byMethod,
       allow: methods.join(', '),
     };
-    if (path.includes(':')) this.#variable.push(place);
-    else this.#fixed.set(path, place);
+    if (path.includes(':')) this.#variable.push(entry);
+    else this.#fixed.set(path, entry);
   }
 }
 
@@ -117,9 +117,9 @@ function matches(segments: readonly (string | null)[], parts: readonly string[])
   return true;
 }
 
-function params(place: Place, parts: readonly string[]): Readonly<Record<string, string>> {
+function params(entry: RoutedPath, parts: readonly string[]): Readonly<Record<string, string>> {
   const values: Record<string, string> = {};
-  for (const { name, index } of place.names) values[name] = decoded(parts[index] ?? '', name);
+  for (const { name, index } of entry.names) values[name] = decoded(parts[index] ?? '', name);
   return values;
 }
 

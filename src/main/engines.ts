@@ -90,7 +90,7 @@ function vocabularyOf(config: Config, model: ModelConfig): Omit<TokenizerRef, 'm
   if (remote === null || model.tokenizer !== askingTokenizer) {
     return { path: weightsOf(config, model) };
   }
-  // A name for whom is asked, without their keys.
+  // The name of the vocabulary tells which upstreams are asked, without their keys.
   const path = JSON.stringify([
     template,
     ...remote.upstreams.map(({ url, model }) => [url, model]),
@@ -98,7 +98,7 @@ function vocabularyOf(config: Config, model: ModelConfig): Omit<TokenizerRef, 'm
   return { path, remote: { ...remote, template } };
 }
 
-/** Models whose engine does not offer them, for want of memory say, are left out. */
+/** Leaves out models that their engine does not offer, for example for lack of memory. */
 export async function openCatalog(
   { config }: Context,
   engines: ReadonlyMap<string, Host>,

@@ -1,6 +1,6 @@
 /**
  * Owns the opening of the filters that the settings name, and of the review they make together.
- * It must never open anything where no filter is named: then there is no review, and it costs nothing.
+ * It must never open a review without a filter: then there is none, and it costs nothing.
  */
 import { Review } from '../chat/review.js';
 import type { Filter } from '../plugin/contract.js';

@@ -1,5 +1,5 @@
 /**
- * Owns what has been opened and the order in which it is closed: the last opened first.
+ * Owns the open parts and the order in which they are closed: the last opened first.
  * It must never know what any part is.
  */
 

@@ -1,20 +1,20 @@
 /**
- * Owns what tells contents apart without reading all of each: a hash of parts of the bytes, and a comparison of all of them.
- * It must never take contents for the same because their hashes are.
+ * Owns the two ways to tell files apart: a hash of some of their bytes, and the comparison of all of them.
+ * It must never call two files equal because their hashes are equal.
  */
 import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 
 const KIB = 1024;
-/** Up to here every byte is hashed: most documents are no longer, and those of one program begin alike. */
+/** Every byte up to here is hashed: most documents are shorter, and documents of one program begin alike. */
 const HEAD_BYTES = 128 * KIB;
-/** After it the beginning of each stretch, so that a large file costs a hundredth of its hash. */
+/** Beyond it only the beginning of each stretch is hashed: a large file costs a hundredth of a full hash. */
 const STRETCH_BYTES = 64 * KIB;
 const SAMPLE_BYTES = KIB;
 const COMPARED_BYTES = 256 * KIB;
 
-/** Equal contents have equal samples, however they are cut into pieces; other contents seldom have. */
+/** Equal bytes have equal samples, in whatever pieces they come. Other bytes seldom have the same sample. */
 export class ContentSample {
   readonly #hash = createHash('sha256');
   #bytes = 0;
@@ -40,7 +40,7 @@ export class ContentSample {
   }
 }
 
-/** Byte by byte, with two buffers of memory. False where one of the two is not there (any more). @throws the signal's reason. */
+/** Compares byte by byte, in two buffers. False where one of the files does not exist. @throws the signal's reason. */
 export async function sameContent(
   one: string,
   other: string,
@@ -76,7 +76,7 @@ async function sameBytes(
   }
 }
 
-/** Shorter than the buffer only at the end of the file: a read may give less than there is. */
+/** Fills the buffer unless the file ends: a single read may return less than there is. */
 async function filled(handle: FileHandle, buffer: Buffer, at: number): Promise<Buffer> {
   let bytes = 0;
   while (bytes < buffer.length) {

@@ -1,19 +1,19 @@
 /**
- * Owns the number of the form in which the records are written, and the refusal of data of a newer form.
- * It must never write: whoever opens a file of the right form notes the number.
+ * Owns the number of the data format, and the refusal of data in a newer format.
+ * It must never write: the store writes the number when it opens a file.
  */
 
-/** Grows when an older program could not read the records any more. */
+/** Grows with each change after which an older program cannot read the records. */
 export const DATA_FORMAT = 1;
 
-/** Byte 0 is below every key of ours. */
+/** Byte 0 sorts below every store key. */
 export const FORMAT_RECORD = Buffer.of(0x00, 0x02);
 
 export function formatValue(): Buffer {
   return Buffer.from(String(DATA_FORMAT));
 }
 
-/** @throws Error that says what to do. Data without a number is of the first form. */
+/** @throws Error that says what to do. Data without a number has the first format. */
 export function assertReadable(folder: string, value: Uint8Array | undefined): void {
   if (value === undefined) return;
   const format = Number(Buffer.from(value).toString('utf8'));

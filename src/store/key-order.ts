@@ -1,22 +1,22 @@
 /**
- * Owns the bytes of a store key, whose plain byte order is the order the contract promises.
- * It must never lose a difference between two keys; both stores stand on it, so they cannot disagree.
+ * Owns the bytes of a store key: their byte order is the order that the contract promises.
+ * It must never map two keys to the same bytes. Both stores use it, so they cannot disagree.
  */
 import { limits } from '../limits/index.js';
 import type { StoreKey, StoreRange } from './store.js';
 
 const NUMBER = 0x10;
 const STRING = 0x20;
-/** Ends a text and sorts before whatever may follow in a longer one. */
+/** Ends a text. It sorts before every byte that a longer text may have there. */
 const TERMINATOR = 0x00;
-/** Follows a zero byte that belongs to the text; above every element's first byte. */
+/** Follows a zero byte inside a text. It is above the first byte of every element. */
 const ESCAPED = 0xff;
 const ABOVE_ELEMENTS = 0xff;
 
 const LONE_SURROGATE = /\p{Surrogate}/u;
 const NUMBER_BYTES = 9;
 
-/** @throws Error for an empty or too long key, a number without an order, and text that UTF-8 cannot carry. */
+/** @throws Error for a key that is empty or too long, NaN, an infinite number, and a lone surrogate. */
 export function keyBytes(key: StoreKey): Buffer {
   if (key.length === 0) throw new Error('a store key must not be empty');
   return elementBytes(key);
@@ -94,12 +94,12 @@ function sizedElement(element: string | number): SizedElement {
   if (LONE_SURROGATE.test(element)) {
     throw new Error('a store key cannot carry a lone surrogate');
   }
-  // Tag, text with its zero bytes doubled, terminator.
+  // Tag, text with an extra byte after each zero byte, terminator.
   const zeros = element.includes('\0') ? element.split('\0').length - 1 : 0;
   return { element, size: Buffer.byteLength(element) + zeros + 2 };
 }
 
-/** IEEE 754 in byte order: the sign bit set for positives, all bits turned for negatives. */
+/** IEEE 754, so changed that byte order is number order: positives get the sign bit, negatives all bits inverted. */
 function writeNumber(bytes: Buffer, value: number, at: number): void {
   bytes[at] = NUMBER;
   bytes.writeDoubleBE(value === 0 ? 0 : value, at + 1);

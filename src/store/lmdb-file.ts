@@ -1,6 +1,6 @@
 /**
- * Owns the look at an LMDB file before LMDB maps it: LMDB trusts its file, and a foreign or cut one ends the process.
- * It must never write, and never call a file damaged that LMDB could use.
+ * Owns the check of an LMDB file before LMDB maps it. LMDB trusts the file: a foreign or truncated one ends the process.
+ * It must never write, nor refuse a file that LMDB could use.
  */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 
@@ -17,7 +17,7 @@ const AT = {
 const NO_PAGE = 0xffff_ffff_ffff_ffffn;
 const PAGE_BYTES_MIN = 512;
 const PAGE_BYTES_MAX = 65_536;
-/** Pages taken and given back within one transaction at the file's end are counted but never written. */
+/** LMDB counts pages that one transaction took and freed at the end of the file, but never writes them. */
 const UNWRITTEN_PAGES_MAX = 64n;
 
 /** @throws Error naming the folder and the cure. A file that does not exist or is empty is a new one. */
@@ -34,7 +34,7 @@ function fileDamage(path: string): string | null {
   try {
     file = openSync(path, 'r');
   } catch {
-    // Absent, or not readable: opening it says so better.
+    // The file is absent or not readable: opening it gives a better error.
     return null;
   }
   try {

@@ -1,6 +1,6 @@
 /**
  * Owns the one door to LMDB: how its files are opened, claimed and copied.
- * It must never write a record, nor open a file before it has looked at it.
+ * It must never write a record, nor open a file before it has checked it.
  */
 import { accessSync, constants, existsSync, mkdirSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
@@ -32,17 +32,17 @@ interface Untyped {
 /** Files this process has claimed: LMDB hands a second opener in one process the same environment. */
 const claimedPaths = new Set<string>();
 
-/** In a data folder while a backup is copied into it. */
+/** A folder of this name is in the data folder while a backup is being restored into it. */
 export const RESTORING = '.restoring';
 
 /**
- * Copies what is committed now to a file that must not exist, also while other processes write; they never wait for it.
- * @throws Error; then a part of the copy may be there.
+ * Copies the committed state to a file that must not exist. Other processes may write meanwhile, and do not wait.
+ * @throws Error; then a part of the copy may exist.
  */
 export async function copyDatabase(folder: string, file: string, target: string): Promise<void> {
   const db = openReadable(folder, file, true);
   try {
-    // Compacted: no page in it holds what was deleted.
+    // Compacted: no page of the copy holds deleted records.
     await db.backup(target, true);
   } finally {
     await db.close();
@@ -70,7 +70,7 @@ function assertWhole(folder: string): void {
   );
 }
 
-/** Of the pages that hold records now; those that were freed are used again before the file grows. */
+/** Bytes of the pages that hold records. Freed pages are used again before the file grows. */
 export function usedBytes(db: Database): number {
   const stats = db.getStats() as Readonly<Record<string, number>>;
   const pages = ['treeBranchPageCount', 'treeLeafPageCount', 'overflowPages'];
@@ -78,9 +78,10 @@ export function usedBytes(db: Database): number {
   return pages.reduce((sum, name) => sum + (stats[name] ?? 0), 0) * pageSize;
 }
 
-/** Nothing is written before the form of what is there is known. */
+/** Checks the data format before anything is written. */
 export function openReadable(folder: string, file: string, readOnly = false): Database {
-  // Addresses cost nothing. Growing the map does: old ones stay, and where addresses end the process would too.
+  // Address space costs nothing, so the map is large from the start. Each growth would keep the old map too, and a
+  // process that runs out of addresses ends.
   const mapSize = readOnly ? undefined : limits.storeMapBytes;
   const db = openFile(folder, file, readOnly, mapSize);
   try {
@@ -103,9 +104,9 @@ function openFile(folder: string, file: string, readOnly = false, mapSize?: numb
       keyEncoding: 'binary',
       useVersions: true,
       separateFlushed: true,
-      // Off: with it a failed commit also rejects a promise that nobody can reach, and that ends the process.
+      // Off: with it a failed commit also rejects a promise that nobody can catch, which ends the process.
       eventTurnBatching: false,
-      // Never: a writer that is woken in the middle of a turn takes the core from who still has to fill its transaction.
+      // Never reached: a writer that starts in the middle of a turn takes the core from the code that fills its transaction.
       txnStartThreshold: 100_000,
       readOnly,
       ...(mapSize === undefined ? {} : { mapSize }),
@@ -120,9 +121,9 @@ function openFile(folder: string, file: string, readOnly = false, mapSize?: numb
 }
 
 /**
- * Makes this process the only one that may open `name`. The claim is a read transaction held open in an LMDB file of
- * its own: LMDB lists its readers, and the kernel frees the place of a dead one, so that `kill -9`, a reused pid or
- * two starts at once need no rule of ours. Nothing is ever written there, so nothing is kept from being reused.
+ * Makes this process the only one that may open `name`. The claim is an open read transaction in a separate LMDB file.
+ * LMDB lists its readers, and the kernel frees the slot of a dead process. So `kill -9`, a reused pid and two starts
+ * at once are all handled. Nothing is written to that file, so the open transaction keeps no page from being reused.
  */
 export function claim(folder: string, name: string): Release {
   const path = join(realpathSync(folder), name);
@@ -152,7 +153,7 @@ function soleReader(db: Database): ReturnType<Database['useReadTransaction']> | 
     db.get(FORMAT_RECORD, { transaction: reader });
     return reader;
   } catch {
-    // Another process with the same pid (in another container) holds the place.
+    // Another process with the same pid, in another container, holds the slot.
     return null;
   }
 }

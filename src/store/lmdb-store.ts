@@ -1,6 +1,6 @@
 /**
  * Owns the records on disk: one LMDB file in the data folder, and the claim that only one process has it open.
- * It must never resolve a commit that a reader could not see, nor hand out memory that LMDB will reuse.
+ * It must never resolve a commit that readers do not see yet, nor return memory that LMDB will reuse.
  */
 import { ApiError } from '../errors.js';
 import { limits } from '../limits/index.js';
@@ -26,10 +26,10 @@ import {
   type StoreRange,
 } from './store.js';
 
-/** With `separateFlushed` the promise of a commit carries the one of its flush. */
+/** With `separateFlushed`, the promise of a commit has the promise of its flush as a property. */
 type CommitPromise = Promise<boolean> & { readonly flushed?: Promise<unknown> };
 
-/** A change with its bytes made; `value` is null where it removes. */
+/** A change and its bytes; `value` is null for a removal. */
 interface Step {
   readonly change: StoreChange;
   readonly key: Buffer;
@@ -45,16 +45,16 @@ export interface LmdbStoreOptions {
    * several processes write by turns: then versions grow within a process, but not across them.
    */
   readonly exclusive?: boolean;
-  /** What the records may take; more is refused with `unavailable` until some are removed. Absent: what the disk has. */
+  /** Bound of the records. A write beyond it is refused with `unavailable`. Absent: the size of the disk. */
   readonly bytesMax?: number;
 }
 
-/** Byte 0 is below every key of ours: no range reaches the store's own records. */
+/** Byte 0 sorts below every store key: no range reaches the store's own records. */
 const VERSION_RECORD = Buffer.of(0x00, 0x01);
-/** Versions are reserved on disk in blocks, so that none comes twice, not even after a crash. */
+/** Versions are reserved on disk in blocks, so that none is used twice, not even after a crash. */
 const VERSION_BLOCK = 1_000_000;
 const READER_CHECK_VERSIONS = 1_000;
-/** A record begins a page of its own at worst, and pages are half full at worst. */
+/** In the worst case a record needs a page of its own, and pages are half full. */
 const RECORD_BYTES_MIN = 4_096;
 const FILL_MIN = 0.5;
 
@@ -62,7 +62,7 @@ export class LmdbStore implements Store {
   readonly #db: Database;
   readonly #release: Release;
   readonly #bytesMax: number;
-  /** What may be written before the next look at what is used: each look costs a few reads. */
+  /** Bytes that may be written before the used bytes are read again, which costs a few reads. */
   #roomBytes = 0;
   #version: number;
   #versionEnd: number;
@@ -106,7 +106,7 @@ export class LmdbStore implements Store {
       ? { start: end, end: start, exclusiveStart: true, reverse: true }
       : { start, end };
     const entries: StoreEntry[] = [];
-    // `end` is excluded by LMDB, which is wrong at the low end of a reversed range: ask for it and look.
+    // LMDB excludes `end`. In a reversed range that is the low end, which belongs to the range: include it, then check.
     const rows = this.#db.getRange({
       ...bounds,
       inclusiveEnd: range.reverse === true,
@@ -123,7 +123,7 @@ export class LmdbStore implements Store {
   async commit(changes: readonly StoreChange[]): Promise<boolean> {
     this.#assertOpen();
     assertCommitSize(changes);
-    // Keys and values are made before the first write: an error between two writes would leave half a commit.
+    // All bytes are made before the first write: an error between two writes would leave half a commit.
     const steps = changes.map((change) => ({
       change,
       key: keyBytes(change.key),
@@ -133,7 +133,7 @@ export class LmdbStore implements Store {
     return await this.#groups.run(() => this.#write(steps));
   }
 
-  /** All of one turn of the event loop become one transaction. */
+  /** The writes of one turn of the event loop become one transaction. */
   #write(steps: readonly Step[]): Promise<boolean> {
     const version = this.#nextVersion();
     const conditions: CommitPromise[] = [];
@@ -162,8 +162,8 @@ export class LmdbStore implements Store {
   }
 
   /**
-   * LMDB's map has no end of its own that it reports: it grows with the file until the addresses or the disk do not
-   * suffice, and the first of them would end the process. A commit that removes is let through, as it makes room.
+   * LMDB reports no bound of its map: the map grows with the file until the address space or the disk is used up, and
+   * without address space the process ends. A commit that removes something is let through, as it makes room.
    */
   #takeRoom(steps: readonly Step[]): void {
     let bytes = 0;
@@ -171,13 +171,13 @@ export class LmdbStore implements Store {
       if (value === null) return;
       bytes += Math.max(RECORD_BYTES_MIN, (key.length + value.length) / FILL_MIN);
     }
-    // Commits under way are not seen: the bound is exceeded by those at most, and only once.
+    // Running commits are not counted yet: the bound may be exceeded by them, once.
     if (this.#roomBytes < bytes) this.#roomBytes = this.#bytesMax - usedBytes(this.#db);
     if (this.#roomBytes < bytes) throw full(this.#bytesMax);
     this.#roomBytes -= bytes;
   }
 
-  /** Nests one condition block a change; the writes stand in the innermost. */
+  /** Nests one condition block for each change; the innermost block holds the writes. */
   #guarded(
     steps: readonly Step[],
     conditions: CommitPromise[],
@@ -186,7 +186,7 @@ export class LmdbStore implements Store {
   ): void {
     const [step, ...rest] = steps;
     if (!step) {
-      // Writes inside a condition are one block already; a second one halved the rate.
+      // Writes inside a condition are one block already; a second block halved the rate.
       if (conditional) write();
       else conditions.push(this.#db.batch(write));
       return;
@@ -211,7 +211,7 @@ export class LmdbStore implements Store {
     }
   }
 
-  /** LMDB itself does not look: reading a closed file ends the process. */
+  /** LMDB does not check it: reading a closed file ends the process. */
   #assertOpen(): void {
     if (this.#closing) throw new Error('the store is closed');
   }
@@ -222,12 +222,12 @@ export class LmdbStore implements Store {
       this.#versionEnd = this.#version + VERSION_BLOCK;
     }
     this.#version += 1;
-    // A process that was killed while it read would keep what it saw on the disk for ever.
+    // A process that was killed during a read would keep the pages it read on the disk for ever.
     if (this.#version % READER_CHECK_VERSIONS === 0) this.#db.readerCheck();
     return this.#version;
   }
 
-  /** Flushed before it returns: a version given out twice would let a stale writer win. */
+  /** Flushed before it returns: a version that is used twice would let a stale writer win. */
   #reserveVersions(): number {
     return this.#db.transactionSync(() => {
       const last = this.#db.getEntry(VERSION_RECORD)?.version ?? 0;
@@ -249,7 +249,7 @@ function full(bytesMax: number): ApiError {
   return new ApiError('unavailable', { error }, { retryAfterMs: limits.storeRetryMs });
 }
 
-/** LMDB hides the reason in a second promise, which must be taken: left alone it would end the process. */
+/** LMDB puts the reason into a second promise. It must be handled: an unhandled one ends the process. */
 async function unavailable(cause: unknown): Promise<unknown> {
   if (!(cause instanceof Error && 'commitError' in cause)) return cause;
   const reason: unknown = await Promise.resolve(cause.commitError).catch((error: unknown) => error);

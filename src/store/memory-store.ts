@@ -1,6 +1,6 @@
 /**
- * Owns a store that lives and dies with its process, for tests and for runs without a disk.
- * It must never be kinder than the store on disk: same order, same bounds, same answers.
+ * Owns a store in memory, for tests and for runs without a disk.
+ * It must never differ from the store on disk in order, bounds or answers.
  */
 import { bytesKey, keyBytes, rangeBounds } from './key-order.js';
 import {

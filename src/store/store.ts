@@ -1,6 +1,6 @@
 /**
  * Owns the contract of the store: ordered keys, versioned records, conditional commits.
- * It must know nothing of what the records mean.
+ * It must never depend on what the records mean.
  */
 
 import assert from 'node:assert';
@@ -60,7 +60,7 @@ export interface Store {
   close(): Promise<void>;
 }
 
-/** What both stores refuse before they look at a key. */
+/** Both stores check it before they read a key. */
 export function assertCommitSize(changes: readonly StoreChange[]): void {
   assert(
     changes.length <= limits.storeChangesMax,

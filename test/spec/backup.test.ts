@@ -159,9 +159,9 @@ t.test('what is in the way, or no backup, is refused, and nothing changes', asyn
   t.equal(both[0].code + both[1].code, 1, 'two at once: one has the folder');
   await refused(service.dataDir, ['restore', twice], /is not empty/);
   const fresh = join(root, 'fresh');
-  await refused(fresh, ['restore', used], /no whole backup/);
+  await refused(fresh, ['restore', used], /no complete backup/);
   writeFileSync(join(twice, 'files', 'more'), 'x');
-  await refused(fresh, ['restore', twice], /not as it was/);
+  await refused(fresh, ['restore', twice], /files have changed/);
   t.same(
     readdirSync(root).filter((name) => name === 'fresh'),
     [],

@@ -14,13 +14,8 @@ import type { ApiKeySetting } from '../../src/settings/config.js';
 import { ApiKeys, isOwner, keyOwner } from '../../src/store/keys.js';
 import { LmdbStore } from '../../src/store/lmdb-store.js';
 import { MemoryStore } from '../../src/store/memory-store.js';
-import type {
-  Store,
-  StoredRecord,
-  StoreEntry,
-  StoreKey,
-  StoreRange,
-} from '../../src/store/store.js';
+import type { Store } from '../../src/store/store.js';
+import { CountingStore } from '../support/counting-store.js';
 
 function openKeys(store: Store = new MemoryStore(), settings: ApiKeySetting[] = []): ApiKeys {
   return new ApiKeys({ store, clock: systemClock, newBytes: randomBytes, settings });
@@ -186,22 +181,6 @@ async function elsewhere(folder: string, call: string): Promise<string> {
   child.stderr.on('data', (chunk: Buffer) => process.stderr.write(chunk));
   await once(child, 'close');
   return output;
-}
-
-/** Counts the records that it hands out. */
-class CountingStore extends MemoryStore {
-  reads = 0;
-
-  override get(key: StoreKey): StoredRecord | null {
-    this.reads += 1;
-    return super.get(key);
-  }
-
-  override page(range: StoreRange): StoreEntry[] {
-    const entries = super.page(range);
-    this.reads += entries.length;
-    return entries;
-  }
 }
 
 t.test('the keys of one user cost no look at those of others', async (t) => {
