@@ -49,7 +49,7 @@ async function open(context: Context): Promise<string> {
   const catalog = await openCatalog(context, engines, prompts);
   const review = await openReview(context);
   const caches = await openCaches(context, { records, gate, catalog, review });
-  const extraction = openExtraction(context);
+  const extraction = await openExtraction(context);
   const files = await openFiles(context, { records, gate, extraction });
   const chatReport = faultLog(context, 'cache');
   const chats = new ChatService({

@@ -16,6 +16,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const leaves = [
   'src/clock',
   'src/codec',
+  'src/environment',
   'src/errors',
   'src/fairness',
   'src/limits',
@@ -82,6 +83,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'src/pool/document-reader',
     'src/pool/extraction',
     'src/pool/messages',
+    'src/pool/text-pieces',
     'src/rules/detokenizer',
   ],
   'src/limits': [],

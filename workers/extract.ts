@@ -5,12 +5,8 @@
 import { toErrorValue } from '../src/errors.js';
 import { loadPlugin } from '../src/plugin/load.js';
 import { type OpenExtractor, readDocument } from '../src/pool/document-reader.js';
-import type {
-  ExtractProgress,
-  ReaderResult,
-  ReaderStart,
-  ReaderTask,
-} from '../src/pool/messages.js';
+import type { ReaderResult, ReaderStart, ReaderTask } from '../src/pool/messages.js';
+import { TextPieces } from '../src/pool/text-pieces.js';
 
 let extractors: readonly OpenExtractor[] = [];
 
@@ -32,10 +28,12 @@ async function open({
   return { name: plugin.name, extractor: await plugin.open(options), bounds: options.bounds };
 }
 
-async function read({ task, port }: Extract<ReaderTask, { type: 'read' }>): Promise<ReaderResult> {
-  const onProgress = (progress: ExtractProgress) => port.postMessage(progress);
+type ReadTask = Extract<ReaderTask, { type: 'read' }>;
+
+async function read({ bytes, filename, port }: ReadTask): Promise<ReaderResult> {
   try {
-    return { type: 'read', ...(await readDocument(extractors, task, onProgress)) };
+    const reading = await readDocument(extractors, { bytes, filename }, new TextPieces(port));
+    return { type: 'read', ...reading };
   } finally {
     port.close();
   }

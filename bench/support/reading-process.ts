@@ -6,7 +6,9 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { systemClock } from '../../src/clock.js';
+import { limits } from '../../src/limits/index.js';
 import { type Extraction, ExtractionPool } from '../../src/pool/extraction.js';
+import { findWalls } from '../../src/pool/walls.js';
 import { pluginFinder } from '../../src/settings/plugins.js';
 import type { ReadDone, ReadMode, ReadTask } from './reading.js';
 
@@ -42,6 +44,11 @@ async function poolOf(languages: readonly string[]): Promise<{ readonly extracti
   await pool?.extraction.close();
   const extraction = new ExtractionPool({
     processes: mode.processes,
+    walls: await findWalls({
+      modules: [],
+      hidden: [],
+      memoryBytesMax: limits.extractionMemoryBytesMax,
+    }),
     extractors: pluginFinder.builtIns('extractor'),
     languages,
     clock: systemClock,

@@ -11,6 +11,9 @@ import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { engineEnvironment } from '../environment.js';
+import { limits } from '../limits/index.js';
+import { findWalls, wallsText } from '../pool/walls.js';
 import { pluginName } from '../settings/built-in-plugins.js';
 import type { Config, ModelConfig, WeightsConfig } from '../settings/config.js';
 import { inspectWeights } from '../weights/checksum.js';
@@ -53,6 +56,7 @@ export async function examine(load: () => Config): Promise<Finding[]> {
     ok('settings', `${config.models.length} models`),
     ...(usesLlama(config) ? [await engineFinding(config)] : []),
     ...(await weightsFindings(config)),
+    await readersFinding(config),
     await portFinding(config),
     await dataFinding(config),
     ...(await diskFindings(config)),
@@ -122,7 +126,7 @@ const PROBE_MS_MAX = 60_000;
 
 /** Runs in a process of its own: an addon that does not fit may abort instead of throwing. @returns what went wrong. */
 async function probe(source: string, module: string): Promise<string | null> {
-  const options = { cwd: root, timeout: PROBE_MS_MAX };
+  const options = { cwd: root, timeout: PROBE_MS_MAX, env: engineEnvironment(process.env) };
   try {
     await promisify(execFile)(
       process.execPath,
@@ -185,6 +189,20 @@ async function engineFinding({ models }: Config): Promise<Finding> {
   return failure === null
     ? ok('engine', 'the llama.cpp library loads')
     : bad('engine', `the llama.cpp library does not load: ${failure}`, reinstall);
+}
+
+// ------------------------------------------------------------------ readers
+
+async function readersFinding({ extractors: modules, dataDir }: Config): Promise<Finding> {
+  const memoryBytesMax = limits.extractionMemoryBytesMax;
+  const walls = await findWalls({
+    modules,
+    hidden: [dataDir],
+    memoryBytesMax,
+  });
+  const cure = 'see "What isolates a reader" in bench/deploy/README.md';
+  const text = wallsText(walls);
+  return walls.missing.length === 0 ? ok('readers', text) : warn('readers', text, cure);
 }
 
 // ------------------------------------------------------------------ weights

@@ -8,8 +8,10 @@ import { basename, join, resolve } from 'node:path';
 import { systemClock } from '../clock.js';
 import { decodeRecord } from '../codec.js';
 import { allFiles, fileKeys } from '../files/records.js';
+import { limits } from '../limits/index.js';
 import { ExtractionPool } from '../pool/extraction.js';
 import type { ExtractProgress } from '../pool/messages.js';
+import { findWalls } from '../pool/walls.js';
 import { isFileId } from '../protocol/file-id.js';
 import type { FileRecord } from '../rules/file-state.js';
 import type { Config } from '../settings/config.js';
@@ -60,8 +62,11 @@ async function extractedFile(
 ): Promise<ExtractedFile> {
   const folder = await mkdtemp(join(tmpdir(), 'preface-extract-'));
   const { line: log } = progress;
-  const { extractors, ocrLanguages: languages } = config;
-  const pool = new ExtractionPool({ extractors, languages, processes: 1, clock: systemClock, log });
+  const { extractors, ocrLanguages: languages, dataDir } = config;
+  const memoryBytesMax = limits.extractionMemoryBytesMax;
+  const walls = await findWalls({ modules: extractors, hidden: [dataDir], memoryBytesMax });
+  const reading = { extractors, languages, walls, processes: 1 };
+  const pool = new ExtractionPool({ ...reading, clock: systemClock, log });
   const filename = basename(path);
   const target = join(folder, 'text');
   const meter = progress.pages(printable(filename));

@@ -36,6 +36,16 @@ export const extractionLimits = {
   extractionMemoryKeptBytesMax: 512 * MIB,
   /** UTF-16 units of the reason why a document is refused. */
   extractionReasonLengthMax: 500,
-  /** UTF-16 units of text that are escaped and written at once. */
-  extractionWriteLength: MIB,
+  /** Of what an extractor broke on, for the log. */
+  extractionFaultLengthMax: 2_000,
+  /** UTF-16 units of text that leave a reader, and are escaped and written, at once. */
+  extractionPieceLength: MIB / 4,
+  /** Pieces that a reader may be ahead of the disk. */
+  extractionPiecesAheadMax: 16,
+  /** Letters of a media type. */
+  extractionTypeLengthMax: 128,
+  /** What the system lets a reader have: files and pipes open at once, bytes of a file it writes, memory beyond its own count. */
+  extractionOpenFilesMax: 256,
+  extractionScratchBytesMax: 64 * MIB,
+  extractionMemorySlackBytes: 1024 * MIB,
 } as const;

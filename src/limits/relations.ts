@@ -30,6 +30,10 @@ export function assertRelations(limits: Limits, windows: typeof modelWindows): v
     limits.contentReadBytes < limits.streamBacklogBytesHardMax,
     'one write must not cost a slow reader its connection',
   );
+  assert(
+    3 * limits.extractionPieceLength < limits.frameBytesMax,
+    'a piece of text must fit into a frame, whatever its letters',
+  );
   assert(limits.extractionMemoryKeptBytesMax < limits.extractionMemoryBytesMax);
   assert(
     limits.fileBytesMax + limits.extractionUnpackedBytesMax < limits.extractionMemoryBytesMax,

@@ -5,14 +5,22 @@
 import { join } from 'node:path';
 import { Files } from '../files/files.js';
 import type { Gate } from '../http/gate.js';
+import { limits } from '../limits/index.js';
 import { ExtractionPool } from '../pool/extraction.js';
+import { findWalls, wallsText } from '../pool/walls.js';
 import { Blobs } from '../store/blobs.js';
 import type { Store } from '../store/store.js';
 import { type Context, faultLog } from './context.js';
 
-export function openExtraction({ config, clock, log, report, opened }: Context): ExtractionPool {
-  const { extractors, ocrLanguages: languages, extractProcesses: processes } = config;
-  const extraction = new ExtractionPool({ extractors, languages, processes, clock, log, report });
+/** Says in the log what the system holds readers back with. */
+export async function openExtraction(context: Context): Promise<ExtractionPool> {
+  const { config, clock, log, report, opened } = context;
+  const { extractors, ocrLanguages: languages, extractProcesses: processes, dataDir } = config;
+  const memoryBytesMax = limits.extractionMemoryBytesMax;
+  const walls = await findWalls({ modules: extractors, hidden: [dataDir], memoryBytesMax });
+  log(wallsText(walls));
+  const readers = { extractors, languages, processes, walls };
+  const extraction = new ExtractionPool({ ...readers, clock, log, report });
   return opened.add(extraction, (part) => part.close());
 }
 

@@ -4,48 +4,115 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { Socket } from 'node:net';
-import type { Duplex } from 'node:stream';
+import { constants } from 'node:os';
+import type { Duplex, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { pipeTransport, type Transport } from './transport.js';
 
 /** The pipe the parent makes beside the three standard ones. */
 const PIPE_FD = 3;
 
+/** A program, and how the system is to hold it. */
+export interface Command {
+  readonly file: string;
+  readonly args: readonly string[];
+  /** User and group; null: the parent's own. */
+  readonly uid: number | null;
+  /** Program for the kernel's filter of system calls, which the command reads from `FILTER_FD`. */
+  readonly filter: Uint8Array | null;
+}
+
+export const FILTER_FD = 4;
+
 export interface ChildOptions {
   /** Built file that calls `parentPipe`. */
   readonly entry: URL;
-  /** Plain data, found again by `startOf`; by `input` as the first line of standard input. */
+  /** Plain data, found again by `startOf`; with `input` of `start` as the first line of standard input. */
   readonly start: unknown;
   /** Options of Node. */
   readonly flags?: readonly string[];
-  /** Left out: the parent's own. */
-  readonly env?: NodeJS.ProcessEnv;
+  /** Nothing of the parent's comes with it by itself. */
+  readonly env: NodeJS.ProcessEnv;
   readonly cwd?: string;
   /** Standard output is the server's own: what a child prints goes to standard error, or nowhere. */
   readonly prints: boolean;
-  /** For what no list of processes may show. It ends when the parent does. */
-  readonly input?: boolean;
+  /** What comes by standard input: the start, which no list of processes may show, or bytes. It ends when the parent does. */
+  readonly input: 'start' | 'bytes';
+  /** What starts Node with these arguments; left out: nothing stands between. */
+  readonly command?: (args: readonly string[]) => Command;
   /** Called once or more, also for a child that never ran. */
   readonly onEnd: (child: ChildProcess, how: string) => void;
 }
 
+const plain = (args: readonly string[]): Command => ({
+  file: process.execPath,
+  args,
+  uid: null,
+  filter: null,
+});
+
 /** @throws Error where there are no file descriptors or no memory for one. */
 export function startChild(options: ChildOptions): ChildProcess {
-  const { flags = [], env, cwd, prints, input = false } = options;
+  const { flags = [], env, cwd, prints, input, command = plain } = options;
   const entry = fileURLToPath(options.entry);
   const output = prints ? 2 : 'ignore';
   const text = JSON.stringify(options.start);
-  const child = spawn(process.execPath, [...flags, entry, ...(input ? [] : [text])], {
-    stdio: [input ? 'pipe' : 'ignore', output, output, 'pipe'],
-    ...(env === undefined ? {} : { env }),
-    ...(cwd === undefined ? {} : { cwd }),
-  });
+  const startsByInput = input === 'start';
+  const child = spawnCommand(
+    command([...flags, entry, ...(startsByInput ? [] : [text])]),
+    ['pipe', output, output, 'pipe'],
+    { env, ...(cwd === undefined ? {} : { cwd }) },
+  );
   // A child that dies at once breaks it; its exit is told apart.
   child.stdin?.on('error', () => {});
-  child.stdin?.write(`${text}\n`);
+  if (startsByInput) child.stdin?.write(`${text}\n`);
   child.once('error', (error) => options.onEnd(child, error.message));
-  child.once('exit', (code, signal) => options.onEnd(child, `${signal ?? `code ${code}`}`));
+  child.once('exit', (code, signal) => options.onEnd(child, signal ?? nameOf(code ?? 0)));
   return child;
+}
+
+/** With an environment of nothing where none is given. @throws Error as `spawn` does. */
+export function spawnCommand(
+  { file, args, uid, filter }: Command,
+  stdio: readonly [StdioPipe, StdioOption, StdioOption, StdioPipe],
+  { env = {}, cwd }: { env?: NodeJS.ProcessEnv; cwd?: string } = {},
+): ChildProcess {
+  const child = spawn(file, args, {
+    stdio: filter === null ? [...stdio] : [...stdio, 'pipe'],
+    env,
+    ...(cwd === undefined ? {} : { cwd }),
+    ...(uid === null ? {} : { uid, gid: uid }),
+    // A session of its own has no terminal to write commands to, and a group of its own is ended as one.
+    detached: true,
+  });
+  child.once('exit', () => killGroup(child));
+  const pipe = child.stdio[FILTER_FD] as Writable | null | undefined;
+  // The program that reads it may have ended already.
+  pipe?.on('error', () => {});
+  pipe?.end(filter);
+  return child;
+}
+
+/** With what it has started itself: a program between it and Node may not live long enough to do that. */
+export function killChild(child: ChildProcess): void {
+  if (child.exitCode === null && child.signalCode === null) killGroup(child);
+}
+
+function killGroup({ pid }: ChildProcess): void {
+  try {
+    if (pid !== undefined) process.kill(-pid, 'SIGKILL');
+  } catch {
+    // All of them have ended.
+  }
+}
+
+type StdioPipe = 'pipe' | 'ignore';
+type StdioOption = StdioPipe | number;
+
+/** A program that watches over another ends with 128 and the number of the signal that ended it. */
+function nameOf(code: number): string {
+  const signal = Object.entries(constants.signals).find(([, number]) => number === code - 128);
+  return signal?.[0] ?? `code ${code}`;
 }
 
 /** Null where the system had none to give, whatever the type of a child says, and where the child has closed it already. */

@@ -2,7 +2,6 @@
  * Owns the reading of one document in a worker: which extractor takes it, its bounds, and the reason when it fails.
  * It must never tell an uploader of a path, a stack or a name inside the server.
  */
-import { readFile } from 'node:fs/promises';
 import { toUSVString } from 'node:util';
 import { limits } from '../limits/index.js';
 import type {
@@ -11,8 +10,8 @@ import type {
   Extractor,
   SourceDocument,
 } from '../plugin/contract.js';
-import type { ExtractedDocument, ExtractProgress, ExtractResult, ExtractTask } from './messages.js';
-import { TextFile } from './text-file.js';
+import type { ReadResult } from './messages.js';
+import type { PageSink } from './text-pieces.js';
 
 export interface OpenExtractor {
   readonly name: string;
@@ -21,29 +20,23 @@ export interface OpenExtractor {
 }
 
 export interface Reading {
-  readonly result: ExtractResult;
+  readonly result: ReadResult;
   /** For the log; null where all went as it should. */
   readonly fault: string | null;
 }
 
-/** @throws Error where source or target cannot be used: no fault of the document. */
+/** Never rejects: whatever an extractor throws is a refusal. */
 export async function readDocument(
   extractors: readonly OpenExtractor[],
-  task: ExtractTask,
-  onProgress: (progress: ExtractProgress) => void,
+  document: SourceDocument,
+  sink: PageSink,
 ): Promise<Reading> {
-  const document = { bytes: await readFile(task.source), filename: task.filename };
   const best = bestClaim(extractors, document);
   if (best === null) return refused(unsupported(document), null);
-  const file = await TextFile.create(task.target);
   try {
-    const pages = readPages(best, document, file, onProgress);
-    return { result: { type: 'extracted', document: await pages }, fault: null };
+    return { result: await readPages(best, document, sink), fault: null };
   } catch (cause) {
-    if (file.failed) throw cause;
     return refusal(cause, best.claim);
-  } finally {
-    await file.close();
   }
 }
 
@@ -74,24 +67,24 @@ function bestClaim(
 async function readPages(
   { extractor, bounds, claim }: Candidate,
   document: SourceDocument,
-  file: TextFile,
-  onProgress: (progress: ExtractProgress) => void,
-): Promise<ExtractedDocument> {
+  sink: PageSink,
+): Promise<ReadResult> {
   let title = '';
-  let length = 0;
+  let [length, pages] = [0, 0];
+  let isBlank = true;
   for await (const page of extractor.extract(document, claim)) {
     title ||= page.title ?? '';
     length += page.text.length;
-    if (file.pages === bounds.pagesMax) throw bound(`more than ${bounds.pagesMax} pages`);
+    if (pages === bounds.pagesMax) throw bound(`more than ${bounds.pagesMax} pages`);
     if (length > bounds.textLengthMax) {
       throw bound(`more than ${bounds.textLengthMax} characters of text`);
     }
-    await file.writePage(page.text);
-    onProgress({ page: file.pages, pages: page.pages });
+    pages += 1;
+    isBlank &&= !/\S/.test(page.text);
+    await sink.writePage(page.text, page.pages);
   }
-  if (file.blank) throw noText(claim, file.pages);
-  const bytes = await file.end();
-  return { fileType: claim.fileType, title: titleOf(title), pages: file.pages, bytes };
+  if (isBlank) throw noText(claim, pages);
+  return { type: 'extracted', fileType: claim.fileType, title: titleOf(title) };
 }
 
 // ------------------------------------------------------------------ reasons
@@ -132,7 +125,7 @@ function refusal(cause: unknown, { fileType }: DocumentClaim): Reading {
     return { ...refused(message, fileType), fault: broken === null ? null : faultOf(broken) };
   }
   const reason = `it is damaged: it could not be read as ${fileType}`;
-  return { ...refused(reason, fileType), fault: faultOf(cause).slice(0, FAULT_LENGTH_MAX) };
+  return { ...refused(reason, fileType), fault: faultOf(cause) };
 }
 
 /**
@@ -149,10 +142,8 @@ function brokenUnder(cause: unknown): Error | null {
 function faultOf(cause: unknown): string {
   if (!(cause instanceof Error)) return 'something was thrown that is no error';
   const places = cause.stack?.split('\n').filter((line) => /^ +at /.test(line)) ?? [];
-  return [cause.name, ...places].join('\n');
+  return [cause.name, ...places].join('\n').slice(0, limits.extractionFaultLengthMax);
 }
-
-const FAULT_LENGTH_MAX = 4 * limits.extractionReasonLengthMax;
 
 function refused(reason: string, fileType: string | null): Reading {
   const text = reason.replace(/\s+/g, ' ').slice(0, limits.extractionReasonLengthMax);

@@ -10,8 +10,10 @@ import { OwnerLoad } from '../fairness/owner-load.js';
 import { limits } from '../limits/index.js';
 import type { ExtractionBounds, ExtractorOptions } from '../plugin/contract.js';
 import type { TakeReport } from '../telemetry/report.js';
-import type { ExtractProgress, ExtractResult, ExtractTask } from './messages.js';
+import type { ExtractProgress, ExtractResult } from './messages.js';
 import { Reader } from './reader.js';
+import type { ExtractTask } from './reading.js';
+import type { Walls } from './walls.js';
 
 export interface ExtractionRequest extends ExtractTask {
   readonly owner: string;
@@ -40,6 +42,8 @@ export interface ExtractionOptions {
   /** Modules of the extractor plugins; at equal claims the first one reads. */
   readonly extractors: readonly string[];
   readonly languages: readonly string[];
+  /** What the system holds readers back with. */
+  readonly walls: Pick<Walls, 'command'>;
   readonly clock: Clock;
   readonly log: (line: string) => void;
   /** Hears of each document that was read, and of readers that ended under one. */
@@ -264,12 +268,14 @@ class ReaderSlot {
   }
 
   #start(): Reader {
-    const { clock, log, languages } = this.options;
+    const { clock, log, languages, walls } = this.options;
     const { memoryBytesMax, msMax, pageMsMax, document } = this.bounds;
     const options: ExtractorOptions = { bounds: document, languages };
     const extractors = this.options.extractors.map((module) => ({ module, options }));
     return new Reader({
       start: { extractors, memoryBytesMax },
+      walls,
+      bounds: document,
       clock,
       startMsMax: limits.extractionStartMsMax,
       readMsMax: msMax,

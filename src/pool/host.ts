@@ -4,6 +4,7 @@
  */
 import type { ChildProcess } from 'node:child_process';
 import type { Clock } from '../clock.js';
+import { engineEnvironment } from '../environment.js';
 import { ApiError, type ErrorValue, fromErrorValue } from '../errors.js';
 import { limits } from '../limits/index.js';
 import type {
@@ -13,7 +14,7 @@ import type {
   PrefillTask,
   SnapshotInfo,
 } from '../plugin/contract.js';
-import { childPipe, startChild } from './child.js';
+import { childPipe, killChild, startChild } from './child.js';
 import type { EngineWork, FromEngine, HostOpen, HostStart, ToEngine } from './messages.js';
 import {
   type EngineState,
@@ -172,7 +173,8 @@ export class Host {
       return startChild({
         entry: new URL('./host-child.js', import.meta.url),
         start: this.options.start,
-        input: true,
+        input: 'start',
+        env: engineEnvironment(process.env),
         prints: true,
         onEnd: (child, how) => this.#ended(child, how),
       });
@@ -217,7 +219,7 @@ export class Host {
       if (this.#closed || this.#child !== child) return;
       if (client.pingsUnanswered >= pingsMax) {
         log(`inference process: no sign of life for ${(pingMs * pingsMax) / 1000} s, it is ended`);
-        child.kill('SIGKILL');
+        killChild(child);
         return;
       }
       client.ping();
@@ -241,7 +243,7 @@ export class Host {
     if (this.#child !== child || this.#closed || this.#standBy === null) return;
     this.#leaving.add(child);
     this.options.clock.after(limits.hostLeaveMsMax, () => {
-      if (this.#leaving.has(child)) child.kill('SIGKILL');
+      if (this.#leaving.has(child)) killChild(child);
     });
     this.#drop();
     this.#spawn();
@@ -282,6 +284,6 @@ async function killed(child: ChildProcess | null): Promise<void> {
     child.once('exit', resolve);
     // Of one that never ran.
     child.once('error', resolve);
-    child.kill('SIGKILL');
+    killChild(child);
   });
 }

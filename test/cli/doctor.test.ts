@@ -55,7 +55,7 @@ t.test('a good machine has nothing to cure', async (t) => {
   t.same(failures(examined), []);
   t.equal(examined.code, 0);
   const checks = examined.findings.map(({ check }) => check);
-  t.same(checks, ['node', 'front end', 'settings', 'port', 'data', 'disk']);
+  t.same(checks, ['node', 'front end', 'settings', 'readers', 'port', 'data', 'disk']);
 });
 
 t.test('the engine is tried where a model needs it', async (t) => {

@@ -17,12 +17,15 @@ import {
 } from '../../src/pool/extraction.js';
 import type { Report, TakeReport } from '../../src/telemetry/report.js';
 import { until } from '../support/until.js';
+import { usualWalls } from '../support/walls.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'preface-extraction-'));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));
 
 const hostile = new URL('../support/extractor-hostile.js', import.meta.url).href;
 const text = new URL('../../plugins/extractors/text/text.js', import.meta.url).href;
+
+const walls = await usualWalls([hostile, text], []);
 
 function open(
   module: string,
@@ -32,6 +35,7 @@ function open(
 ): ExtractionPool {
   return new ExtractionPool({
     processes: 1,
+    walls,
     extractors: [module],
     languages: [],
     clock: systemClock,
@@ -130,7 +134,7 @@ t.test('a process whose library broke is replaced, one that refused is not', asy
     rejected: false,
   })) {
     const before = await reader();
-    t.match(before, /^read by \d+$/);
+    t.match(before, /^read by [\w-]+$/);
     t.match(await reasonOf(act), {
       reason: /^it (takes too much memory|is too damaged|is no PNG)$/,
     });
@@ -148,9 +152,10 @@ t.test('a process that ended is replaced before the next document comes', async 
       .split('\n')
       .filter((line) => line.includes('reader-child'))
       .map((line) => Number.parseInt(line, 10));
-  const { reason } = (await extract(pool, 'pid').result) as { reason?: string };
-  const pid = Number(/\d+/.exec(reason ?? '')?.[0]);
-  t.same(readers(), [pid]);
+  const first = (await extract(pool, 'pid').result) as { reason?: string };
+  const [pid = 0, ...others] = readers();
+  t.ok(pid > 0);
+  t.same(others, []);
   process.kill(pid, 'SIGKILL');
   t.ok(await until(() => !readers().includes(pid)));
   t.same(readers(), [], 'none while nothing was read');
@@ -158,7 +163,8 @@ t.test('a process that ended is replaced before the next document comes', async 
   t.match(await result, { type: 'refused' });
   t.ok(await until(() => readers().length === 1));
   const next = (await extract(pool, 'pid').result) as { reason?: string };
-  t.equal(next.reason, `read by ${readers()[0]}`);
+  t.not(next.reason, first.reason);
+  t.equal(readers().length, 1);
 });
 
 t.test('who gives up frees the lane, and owners take turns', async (t) => {

@@ -110,6 +110,28 @@ t.test('a pipe that the child has closed is none', (t) => {
   t.end();
 });
 
+t.test('no key of the service is in the environment of either process', async (t) => {
+  const secrets = [
+    'PREFACE_API_KEYS',
+    'PREFACE_ADMIN_KEY',
+    'NVIDIA_API_KEY',
+    'AWS_SECRET',
+    'LC_TOKEN',
+  ];
+  for (const name of secrets) process.env[name] = 'sk-secret';
+  process.env.OMP_NUM_THREADS = '1';
+  t.teardown(() => {
+    for (const name of [...secrets, 'OMP_NUM_THREADS']) delete process.env[name];
+  });
+  const { host, standBy } = await open(t);
+  for (const pid of [host.pid, await standBy()]) {
+    const environment = readFileSync(`/proc/${pid}/environ`, 'utf8');
+    t.notMatch(environment, /secret/);
+    t.match(environment, /(^|\0)PATH=/);
+    t.match(environment, /(^|\0)OMP_NUM_THREADS=1/, 'what its libraries read');
+  }
+});
+
 t.test('closing ends both', async (t) => {
   const { host, standBy } = await open(t);
   const both = [host.pid ?? 0, await standBy()];

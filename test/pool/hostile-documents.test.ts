@@ -13,6 +13,7 @@ import { hostileArchives, longLines, outwardDocuments } from '../support/hostile
 import type { HostileDocument } from '../support/hostile/document.js';
 import { hostilePdfs } from '../support/hostile/pdf.js';
 import { hostileDrawings, hostilePictures } from '../support/hostile/pictures.js';
+import { usualWalls } from '../support/walls.js';
 
 t.setTimeout(600_000);
 
@@ -30,6 +31,7 @@ await new Promise((resolve) => server.once('listening', resolve));
 const outwards = `http://127.0.0.1:${(server.address() as AddressInfo).port}/secret`;
 
 const { extractors, ocrLanguages: languages } = loadConfig({ flags: {}, env: { HOME: folder } });
+const walls = await usualWalls(extractors, []);
 /** What a bound costs to reach is smaller here: the suite has no two minutes a document. */
 const impatient = open({ pageMsMax: 15_000, memoryBytesMax: 1024 * MIB });
 const usual = open({});
@@ -38,6 +40,7 @@ function open(bounds: Partial<PoolBounds>): ExtractionPool {
   const options = {
     extractors,
     languages,
+    walls,
     processes: 2,
     clock: systemClock,
     log: () => {},

@@ -8,6 +8,7 @@ import { truncations } from '../../src/plugin/test/damage.js';
 import { ExtractionPool } from '../../src/pool/extraction.js';
 import { loadConfig } from '../../src/settings/config.js';
 import { type GoodDocument, goodDocuments } from '../support/fuzz-files.js';
+import { usualWalls } from '../support/walls.js';
 
 t.setTimeout(600_000);
 
@@ -19,6 +20,7 @@ const { extractors } = loadConfig({ flags: {}, env: { HOME: folder } });
 const faults: string[] = [];
 const pool = new ExtractionPool({
   extractors,
+  walls: await usualWalls(extractors, []),
   processes: 2,
   languages: ['eng'],
   clock: systemClock,

@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import echo from '../../plugins/engines/echo/index.js';
 import type { EnginePlugin } from '../../src/plugin/contract.js';
 
-/** Folder of the notes: `prepare` hears of no options. */
-export const NOTES = 'PREFACE_TEST_NOTES';
+/** Folder of the notes: `prepare` hears of no options, and an engine gets no variable but those of its libraries. */
+export const NOTES = 'GGML_TEST_NOTES';
 const folder = process.env[NOTES] ?? '';
 
 const plugin: EnginePlugin = {

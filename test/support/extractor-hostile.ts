@@ -3,6 +3,7 @@
  * It must never be opened outside a test.
  */
 import { spawn, spawnSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { createSocket } from 'node:dgram';
 import { resolve4 } from 'node:dns/promises';
 import { once } from 'node:events';
@@ -10,6 +11,9 @@ import { connect } from 'node:net';
 import { getPriority } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import type { ExtractorPlugin } from '../../src/plugin/contract.js';
+
+/** Of this process: its number may be the same in each, where each sees only itself. */
+const NAME = randomUUID();
 
 /** What it does with the rest of the document: a port, or a file to make. */
 const acts: Readonly<Record<string, (rest: string) => unknown>> = {
@@ -69,7 +73,7 @@ const acts: Readonly<Record<string, (rest: string) => unknown>> = {
     });
   },
   pid: () => {
-    throw Object.assign(new Error(`read by ${process.pid}`), { code: 'damaged' });
+    throw Object.assign(new Error(`read by ${NAME}`), { code: 'damaged' });
   },
   nice: () => {
     throw Object.assign(new Error(`priority ${getPriority()}`), { code: 'damaged' });

@@ -7,10 +7,13 @@ import { join } from 'node:path';
 import { systemClock } from '../../src/clock.js';
 import { documentBounds } from '../../src/pool/extraction.js';
 import { Reader } from '../../src/pool/reader.js';
+import { usualWalls } from './walls.js';
 
 const [module = '', folder = ''] = process.argv.slice(2);
 const options = { bounds: documentBounds, languages: [] };
 const reader = new Reader({
+  walls: await usualWalls([module], []),
+  bounds: documentBounds,
   start: { extractors: [{ module, options }], memoryBytesMax: 400 * 2 ** 20 },
   clock: systemClock,
   startMsMax: 60_000,

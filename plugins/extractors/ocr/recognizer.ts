@@ -3,7 +3,7 @@
  * It must never fetch anything: the languages are installed packages, and a missing one is an error that names its package.
  */
 import { existsSync } from 'node:fs';
-import { mkdtemp, rm, symlink } from 'node:fs/promises';
+import { copyFile, mkdtemp, rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -92,11 +92,11 @@ class OcrEngine {
   }
 
   static async start(languages: readonly string[], files: readonly string[]): Promise<OcrEngine> {
-    // The worker reads all languages from one folder, and each is a package of its own.
+    // The worker reads all languages from one folder, and each is a package of its own. A copy: links are not for readers.
     const folder = await mkdtemp(join(tmpdir(), 'ocr-'));
     try {
       for (const [at, file] of files.entries()) {
-        await symlink(file, join(folder, `${languages[at]}.traineddata.gz`));
+        await copyFile(file, join(folder, `${languages[at]}.traineddata.gz`));
       }
       return await OcrEngine.#start(languages, folder);
     } finally {

@@ -2,12 +2,10 @@
  * Owns what every extractor plugin has to keep, as one suite that each of them calls.
  * It must never know a file format.
  */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readFileSync } from 'node:fs';
 import { readDocument } from '../../pool/document-reader.js';
 import { documentBounds } from '../../pool/extraction.js';
-import type { ExtractResult } from '../../pool/messages.js';
+import type { ReadResult } from '../../pool/messages.js';
 import type {
   DocumentClaim,
   DocumentPage,
@@ -17,6 +15,7 @@ import type {
   SourceDocument,
 } from '../contract.js';
 import { mutation, truncations } from './damage.js';
+import { PageTexts } from './page-texts.js';
 import { seededRandom, testSeed } from './random-text.js';
 import type { SuiteTest } from './suite-test.js';
 
@@ -189,20 +188,16 @@ async function readWith(
   trial: ExtractorTrial,
   good: GoodDocument,
   some: Partial<ExtractionBounds>,
-): Promise<ExtractResult> {
-  const folder = mkdtempSync(join(tmpdir(), 'preface-extractor-'));
+): Promise<ReadResult> {
   const extractor = await openExtractor(trial, some);
   try {
     const { bytes, filename } = sourceOf(good);
-    const [source, target] = [join(folder, 'source'), join(folder, 'target')];
-    writeFileSync(source, bytes);
     const bounds = { ...documentBounds, ...some };
     const open = { name: trial.plugin.name, extractor, bounds };
-    const { result } = await readDocument([open], { source, filename, target }, () => {});
+    const { result } = await readDocument([open], { bytes, filename }, new PageTexts());
     return result;
   } finally {
     await extractor.close();
-    rmSync(folder, { recursive: true, force: true });
   }
 }
 

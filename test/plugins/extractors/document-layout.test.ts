@@ -2,12 +2,10 @@
  * Owns the proof that the layout of a document is kept in its text: lines, cells, headings and pages, blanks and all.
  * It must never make white space equal: that is what it is about.
  */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import t from 'tap';
 import { ZipArchive } from '../../../plugins/extractors/shared/zip.js';
 import { loadPlugin } from '../../../src/plugin/load.js';
+import { PageTexts } from '../../../src/plugin/test/page-texts.js';
 import { type OpenExtractor, readDocument } from '../../../src/pool/document-reader.js';
 import { documentBounds } from '../../../src/pool/extraction.js';
 import type { ExtractProgress } from '../../../src/pool/messages.js';
@@ -19,9 +17,6 @@ import { zip } from '../../support/zip.js';
 t.setTimeout(300_000);
 
 const BOM = '\uFEFF';
-
-const folder = mkdtempSync(join(tmpdir(), 'preface-layout-'));
-t.teardown(() => rmSync(folder, { recursive: true, force: true }));
 
 const extractors = await openAll();
 
@@ -45,16 +40,11 @@ interface Read {
 
 /** @throws Error with the reason where it is refused. */
 async function read(bytes: Uint8Array, filename: string): Promise<Read> {
-  const [source, target] = [join(folder, 'source'), join(folder, 'target')];
-  writeFileSync(source, bytes);
-  rmSync(target, { force: true });
-  const progress: ExtractProgress[] = [];
-  const { result } = await readDocument(extractors, { source, filename, target }, (step) =>
-    progress.push(step),
-  );
+  const pages = new PageTexts();
+  const { result } = await readDocument(extractors, { bytes, filename }, pages);
   if (result.type === 'refused') throw new Error(result.reason);
-  const { fileType, pages } = result.document;
-  return { text: JSON.parse(readFileSync(target, 'utf8')) as string, fileType, pages, progress };
+  const { texts, progress, whole: text } = pages;
+  return { text, fileType: result.fileType, pages: texts.length, progress };
 }
 
 t.test('the cells of a row of a docx are a line of their own, parted by tabs', async (t) => {

@@ -2,12 +2,11 @@
  * Owns the proof that a document of every format, made by other people, is read with the right words.
  * It must never name the reader: what the bytes and the name say decides that, as it does in the service.
  */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readFileSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import { loadPlugin } from '../../../src/plugin/load.js';
+import { PageTexts } from '../../../src/plugin/test/page-texts.js';
 import { type OpenExtractor, readDocument } from '../../../src/pool/document-reader.js';
 import { documentBounds } from '../../../src/pool/extraction.js';
 import { pluginFinder } from '../../../src/settings/plugins.js';
@@ -78,9 +77,6 @@ const expected: readonly Expected[] = [
   ['pictures/django.svg', 'image/svg+xml', 'django'],
 ];
 
-const folder = mkdtempSync(join(tmpdir(), 'preface-formats-'));
-t.teardown(() => rmSync(folder, { recursive: true, force: true }));
-
 const english = await openAll(['eng']);
 
 async function openAll(languages: readonly string[]): Promise<OpenExtractor[]> {
@@ -107,13 +103,11 @@ async function read(
   filename: string,
   extractors = english,
 ): Promise<Read | string> {
-  const [source, target] = [join(folder, 'source'), join(folder, 'target')];
-  writeFileSync(source, bytes);
-  rmSync(target, { force: true });
-  const { result } = await readDocument(extractors, { source, filename, target }, () => {});
+  const pages = new PageTexts();
+  const { result } = await readDocument(extractors, { bytes, filename }, pages);
   if (result.type === 'refused') return result.reason;
-  const text = JSON.parse(readFileSync(target, 'utf8')).replace(/\s+/g, ' ');
-  return { fileType: result.document.fileType, pages: result.document.pages, text };
+  const text = pages.whole.replace(/\s+/g, ' ');
+  return { fileType: result.fileType, pages: pages.texts.length, text };
 }
 
 for (const [file, fileType, words, names = file] of expected) {

@@ -1,0 +1,58 @@
+/**
+ * Owns the way of a document's text out of the thread that reads it: in pieces, so many ahead of who takes them.
+ * It must never part the two units of one character, nor hold a document's whole text.
+ */
+import { toUSVString } from 'node:util';
+import type { MessagePort } from 'node:worker_threads';
+import { limits } from '../limits/index.js';
+import type { TextPiece } from './messages.js';
+
+export interface PageSink {
+  /** Resolves when there is room for another. */
+  writePage(text: string, pages: number | null): Promise<void>;
+}
+
+export class TextPieces implements PageSink {
+  #ahead = 0;
+  #onTaken: () => void = () => {};
+
+  constructor(readonly port: MessagePort) {
+    port.on('message', () => {
+      this.#ahead -= 1;
+      this.#onTaken();
+    });
+  }
+
+  async writePage(text: string, pages: number | null): Promise<void> {
+    for (const piece of piecesOf(text, pages)) {
+      while (this.#ahead === limits.extractionPiecesAheadMax) await this.#taken();
+      this.#ahead += 1;
+      this.port.postMessage(piece);
+    }
+  }
+
+  #taken(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#onTaken = resolve;
+    });
+  }
+}
+
+/** Half a character, which no frame takes, is written as one that is not known. */
+export function* piecesOf(page: string, pages: number | null): Generator<TextPiece> {
+  const text = toUSVString(page);
+  let at = 0;
+  do {
+    const end = wholeEnd(text, at + limits.extractionPieceLength);
+    const isLast = end === text.length;
+    yield { text: text.slice(at, end), end: isLast ? { pages } : null };
+    at = end;
+  } while (at < text.length);
+}
+
+/** A cut that does not part the two units of one character. */
+function wholeEnd(text: string, end: number): number {
+  const unit = text.charCodeAt(end - 1);
+  const high = end < text.length && unit >= 0xd800 && unit <= 0xdbff;
+  return Math.min(text.length, high ? end + 1 : end);
+}

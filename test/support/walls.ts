@@ -1,0 +1,10 @@
+/**
+ * Owns the walls that tests of other things put around readers: those of the service.
+ * It must never do without one that this machine has.
+ */
+import { limits } from '../../src/limits/index.js';
+import { findWalls, type Walls } from '../../src/pool/walls.js';
+
+export function usualWalls(modules: readonly string[], hidden: readonly string[]): Promise<Walls> {
+  return findWalls({ modules, hidden, memoryBytesMax: limits.extractionMemoryBytesMax });
+}
