@@ -47,7 +47,7 @@ export class Accounts {
   readonly #registry: Registry<AccountState, AccountRecord, AccountMessage, AccountState, never>;
   readonly #report: (fault: unknown) => void;
   readonly #clock: Clock;
-  /** Measures rates. With a wall clock that is set, everybody would be admitted again, or nobody. */
+  /** Measures rates. If a wall clock measured them and were set, every chat would be admitted, or none. */
   readonly #steady: Clock;
   readonly #store: Store;
 
@@ -73,12 +73,12 @@ export class Accounts {
       : this.#admission(state, keyId, policy);
   }
 
-  /** The account as it is now. */
+  /** The current state of the account. */
   async look(user: string): Promise<AccountState> {
     return await this.#registry.ask(user, { type: 'read' });
   }
 
-  /** The rest of the rates now. */
+  /** What remains of the rates now. */
   rates(rates: RateRecord, policy: AccountPolicy): RatesLeft & { readonly day: RateLeft | null } {
     const nowMs = this.#steady.nowMs();
     return { ...ratesLeft(rates, policy, nowMs), day: dayView(rates, policy, nowMs) };

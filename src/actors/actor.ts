@@ -1,6 +1,6 @@
 /**
  * Owns the life of one actor: decide, commit, reply, effects, one message at a time.
- * It must never let a reply or an effect out before the state it stands on is where the logic wants it.
+ * It must never release a reply or an effect before the state behind it is saved as the decision asks.
  */
 import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '../clock.js';
@@ -11,8 +11,8 @@ import type { Store, StoreChange, StoreKey } from '../store/store.js';
 import { Mailbox } from './mailbox.js';
 
 /**
- * `now`: on disk before the reply leaves. `later`: within `limits.actorSaveMs`, for what a crash may take.
- * `no`: nothing that is stored has changed.
+ * `now`: the state is on disk before the reply leaves. `later`: it is saved within `limits.actorSaveMs`; a crash may
+ * lose it. `no`: nothing that is stored has changed.
  */
 export type Save = 'now' | 'later' | 'no';
 
@@ -28,7 +28,7 @@ export interface Decision<State, Reply, Effect> {
 /** Writes all changes in one transaction. @returns false when an `expected` version did not hold. */
 export type Commit = (changes: readonly StoreChange[]) => Promise<boolean>;
 
-/** What makes a kind of actor. All of it is pure; a transition refuses a message by throwing an ApiError. */
+/** The logic of one kind of actor. All of it is pure; a transition refuses a message by throwing an ApiError. */
 export interface Logic<State, Saved, Message, Reply, Effect> {
   key(address: string): StoreKey;
   /** `saved` is null without a record; `before` is the state in memory after a failed commit, null at activation. */
@@ -55,11 +55,11 @@ export interface ActorParts<State, Saved, Message, Reply, Effect> {
   readonly store: Store;
   readonly clock: Clock;
   readonly runEffect: EffectRunner<Message, Effect>;
-  /** Takes the failures that no asker waits for: of a late save, of an effect. */
+  /** Receives failures that no caller waits for: of a late save, of an effect. */
   readonly report: (fault: unknown) => void;
 }
 
-/** A message on its way to the actor, and where the answer goes. */
+/** A message that waits for the actor, and the promise of its reply. */
 interface Envelope<Message, Reply> {
   readonly message: Message;
   readonly commit: Commit;
@@ -96,8 +96,8 @@ export class Actor<State, Saved, Message, Reply, Effect> {
   /**
    * Replies at once when no write runs and the decision writes nothing, which keeps a chat's admission at a few
    * microseconds. Otherwise the reply is a promise. `await` takes both.
-   * @param commit of another actor whose record changes in the same transaction; this actor takes no further message
-   * until it has settled.
+   * @param commit writes the changes; another actor passes its own to change its record in the same transaction. This
+   * actor takes no further message until it has settled.
    * @throws ApiError of the transition, `overloaded`, `unavailable`.
    */
   ask(message: Message, commit: Commit = this.#commitToStore): Reply | Promise<Reply> {
@@ -107,7 +107,7 @@ export class Actor<State, Saved, Message, Reply, Effect> {
     );
   }
 
-  /** A full mailbox takes it too: for a message that ends something this actor admitted or started. */
+  /** Like `ask`, but a full mailbox accepts it too: for a message that ends something this actor admitted or started. */
   askUnbounded(message: Message): Reply | Promise<Reply> {
     const commit = this.#commitToStore;
     if (!this.#writing) return this.#take(message, commit);
@@ -150,7 +150,7 @@ export class Actor<State, Saved, Message, Reply, Effect> {
       await this.#save(decision.next, decision.changes, commit);
       await this.#parts.store.flushed();
     } catch (cause) {
-      // The write may have happened all the same. Only the store knows, and its state may wait for an effect.
+      // The write may still have happened. Only the store knows, and the stored state may wait for an effect.
       this.#state = this.#load(this.#state);
       this.#resumeLater();
       throw cause;
@@ -198,7 +198,7 @@ export class Actor<State, Saved, Message, Reply, Effect> {
     try {
       holds = await commit([record, ...indexes, ...changes]);
     } finally {
-      // Also after an error: it does not prove that nothing was written.
+      // Also after an error, which does not prove that nothing was written.
       this.#version = store.get(this.#key)?.version ?? null;
     }
     if (!holds) throw new ApiError('server', { error: 'another process changed the record' });
@@ -232,7 +232,7 @@ export class Actor<State, Saved, Message, Reply, Effect> {
     );
   }
 
-  /** Later: while the disk refuses writes, an effect whose result cannot be saved would run again and again. */
+  /** After a pause: while the disk refuses writes, an effect whose result cannot be saved would run again and again. */
   #resumeLater(): void {
     this.#cancelResume ??= this.#parts.clock.after(limits.storeRetryMs, () => {
       this.#cancelResume = null;
@@ -247,7 +247,7 @@ export class Actor<State, Saved, Message, Reply, Effect> {
   async #run(effect: Effect): Promise<void> {
     this.#effectsRunning += 1;
     try {
-      // The asker gets the reply first.
+      // The caller gets the reply first.
       await setImmediate();
       const message = this.#stopped ? null : await this.#parts.runEffect(effect, this.#address);
       if (message !== null && !this.#stopped) await this.askUnbounded(message);

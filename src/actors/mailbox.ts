@@ -15,7 +15,7 @@ export class Mailbox<Item> {
     this.#items.push(item);
   }
 
-  /** For the message that ends something the actor admitted or started: refusing it would leak that thing. */
+  /** For a message that ends something the actor admitted or started: a refusal would leak that thing. */
   pushUnbounded(item: Item): void {
     this.#items.push(item);
   }
@@ -32,7 +32,7 @@ export class Mailbox<Item> {
     return this.#items.length - this.#first;
   }
 
-  /** Frees taken items once they are more than half, so that a shift is cheap on average. */
+  /** Frees taken items once they are more than half of the array, so that a shift is cheap on average. */
   #drop(): void {
     this.#items = this.#items.slice(this.#first);
     this.#first = 0;

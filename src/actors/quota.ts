@@ -1,6 +1,6 @@
 /**
  * Owns how many things, and how many bytes of them, each owner holds against a bound: caches, files.
- * It must never be asked to trust a caller's sum: what an owner held before is counted from the store, once.
+ * It must never trust a sum from a caller: it counts from the store, once, what an owner held before.
  */
 import { limits } from '../limits/index.js';
 
@@ -13,15 +13,15 @@ export interface QuotaParts {
   /** Counted when the owner is first seen. */
   readonly held: (owner: string) => Promise<Held> | Held;
   readonly max: (owner: string) => Held;
-  /** What to throw when `count` or `bytes` would be over its bound. */
+  /** Makes the error to throw when `count` or `bytes` would exceed its bound. */
   readonly refusal: (over: 'count' | 'bytes', max: Held) => Error;
 }
 
-/** A place taken before the write that fills it; taken until the thing is released. */
+/** Room that is taken before a thing is written, and stays taken until the thing is released. */
 export interface Reservation {
-  /** For a write that came to nothing. Further calls do nothing. */
+  /** Gives the room back after a write that failed. Further calls do nothing. */
   giveBack(): void;
-  /** The write is in the store: from here on a new count would find it. Further calls do nothing. */
+  /** Says that the write is in the store, where a new count finds it. Further calls do nothing. */
   kept(): void;
 }
 
@@ -29,18 +29,18 @@ export interface Reservation {
 interface Ledger {
   count: number;
   bytes: number;
-  /** Settles when the count from the store is in; until then nothing may be added or taken away. */
+  /** Settles when the count from the store is known; until then nothing may be added or subtracted. */
   counted: Promise<void>;
   counting: boolean;
-  /** Something was released while the store was walked: nobody knows whether the walk had come by. */
+  /** Something was released during the count from the store, which may or may not have seen it. */
   disturbed: boolean;
-  /** Reservations that are neither kept nor given back. */
+  /** Reservations that are neither kept nor cancelled yet. */
   open: number;
 }
 
 export class Quota {
   readonly #parts: QuotaParts;
-  /** Who reserved last stands last. */
+  /** The owner with the latest reservation is last. */
   readonly #ledgers = new Map<string, Ledger>();
 
   constructor(parts: QuotaParts) {
@@ -66,7 +66,7 @@ export class Quota {
     return reservation(ledger, bytes);
   }
 
-  /** For what is gone from the store. An owner that was not counted yet will be counted without it. */
+  /** Says that a thing is gone from the store. An owner that is not counted yet will be counted without it. */
   release(owner: string, bytes: number): void {
     const ledger = this.#ledgers.get(owner);
     if (ledger?.counting) ledger.disturbed = true;
@@ -78,7 +78,7 @@ export class Quota {
     return this.#ledgers.size;
   }
 
-  /** As counted and reserved so far; null for an owner that is not in memory. */
+  /** What is counted and reserved so far; null for an owner that is not in memory. */
   async heldBy(owner: string): Promise<Held | null> {
     const ledger = this.#ledgers.get(owner);
     await ledger?.counted;
@@ -109,7 +109,7 @@ export class Quota {
     return ledger;
   }
 
-  /** Who goes is counted again when he comes back: so those first who have nothing on its way into the store. */
+  /** A removed owner must be counted again later, so owners without an open reservation are removed first. */
   #makeRoom(): void {
     const [oldest] = this.#ledgers.keys();
     const idle = [...this.#ledgers].find(([, { open, counting }]) => open === 0 && !counting);
@@ -121,14 +121,14 @@ export class Quota {
       ledger.disturbed = false;
       const { count, bytes } = await this.#parts.held(owner);
       Object.assign(ledger, { count, bytes });
-      // After the last attempt rather one too many is held than one too few.
+      // After the last attempt a count that is one too high is accepted, rather than one too low.
       if (!ledger.disturbed) break;
     }
     ledger.counting = false;
   }
 }
 
-/** It stays with its own ledger: one that was counted anew meanwhile knows nothing of it. */
+/** Keeps the ledger it was made from: after a new count the owner has another ledger, without this reservation. */
 function reservation(ledger: Ledger, bytes: number): Reservation {
   let open = true;
   const close = (act: () => void) => {

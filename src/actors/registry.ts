@@ -14,7 +14,7 @@ interface Activation<State, Saved, Message, Reply, Effect> {
 
 export class Registry<State, Saved, Message, Reply, Effect> {
   readonly #parts: ActorParts<State, Saved, Message, Reply, Effect>;
-  /** In the order of activation. Activation reads the store without waiting, so it cannot happen twice. */
+  /** In order of activation. Activation reads the store synchronously, so it cannot happen twice for one address. */
   readonly #activations = new Map<string, Activation<State, Saved, Message, Reply, Effect>>();
   #cancelSweep: (() => void) | null = null;
   #closed = false;
@@ -65,7 +65,7 @@ export class Registry<State, Saved, Message, Reply, Effect> {
     return actor;
   }
 
-  /** @throws ApiError `overloaded` when every actor has something to do. */
+  /** @throws ApiError `overloaded` when every actor is busy. */
   #makeRoom(): void {
     for (const [address, { actor }] of this.#activations) {
       if (!actor.evictable) continue;

@@ -1,6 +1,6 @@
 /**
  * Owns the context caches: one actor a cache, the requests that reach it, and how a cache is found.
- * It must never show a cache to anybody but its owner, nor call one `ready` whose prefix is not prefilled.
+ * It must never show a cache to anybody but its owner, nor report `ready` before the prefix is prefilled.
  */
 
 import type { Quota } from '../actors/quota.js';
@@ -45,7 +45,7 @@ export type { CachesParts, FoundCache } from './parts.js';
 
 type CacheRegistry = Registry<CacheState, CacheRecord, CacheActorMessage, CacheState, CacheEffect>;
 
-/** All that a new cache is made of. */
+/** Everything a new cache is made from. */
 interface NewCacheParts {
   readonly owner: string;
   readonly id: string;
@@ -93,12 +93,12 @@ export class Caches {
     });
   }
 
-  /** Takes up what the last run left: effects of pending caches, bytes to free, what expired meanwhile. */
+  /** Resumes the work that the last run left: pending caches, bytes to free, caches that expired meanwhile. */
   start(): Promise<void> {
     return this.#sweeper.start();
   }
 
-  /** @throws ApiError for what is no valid request; what only makes the cache fail is told by its status. */
+  /** @throws ApiError for an invalid request. A cache that can only fail is created, and its status says so. */
   async create(owner: string, creation: CacheCreation): Promise<FoundCache> {
     const { clock, newBytes, families, isOpen } = this.#parts;
     const requestMs = clock.nowMs();
@@ -117,7 +117,7 @@ export class Caches {
       const record = await this.#begin({ owner, id, creation, texts, body, requestMs }, hold);
       return found(record, () => texts);
     } catch (cause) {
-      // A write that failed may have happened all the same.
+      // A write that reported an error may still have happened.
       if (this.#read(id) === null) for (const place of places) place.giveBack();
       throw cause;
     } finally {
@@ -125,7 +125,7 @@ export class Caches {
     }
   }
 
-  /** Counts, then asks the cache's actor to begin. Durable when it resolves. @param hold takes room for its tokens. */
+  /** Counts the tokens, then asks the cache's actor to begin. Durable when it resolves. @param hold reserves the tokens. */
   async #begin(
     { owner, id, creation, texts, body, requestMs }: NewCacheParts,
     hold: (tokens: number) => Promise<void>,
@@ -138,7 +138,7 @@ export class Caches {
     const bytes = body.length;
     const cache = { ...picked(creation), id, owner, hash, tokens, bytes, contentFault };
     const message = { type: 'create', cache, requestMs } as const;
-    // The same pure decision as the actor's: it says beforehand whether the cache can only end in `error`.
+    // The actor will decide the same: this tells now whether the cache can only end in `error`.
     const { reply: draft } = cacheTransition(null, message, requestMs);
     if (draft === null) throw new ApiError('server', { error: `the cache ${id} was not made` });
     const constant = constantChanges(draft, body);
@@ -162,17 +162,17 @@ export class Caches {
     return found(record, () => this.#texts(id));
   }
 
-  /** Ends early where the bodies are large, but never without an item where there is one. */
+  /** A page with large bodies is shorter, but holds at least one item where there is one. */
   async list(owner: string, query: PageQuery): Promise<FoundCache[]> {
     const records = await this.records(owner, query, limits.pageBytesMax);
-    // One that is deleted meanwhile is not on the page, and must not fail it.
+    // A cache that is deleted meanwhile is left out.
     return records.flatMap((record) => {
       const texts = bodyOf(this.#parts.store, record.id);
       return texts === null ? [] : [found(record, () => texts)];
     });
   }
 
-  /** For who reads no body. */
+  /** The page without the bodies. */
   records(owner: string, query: PageQuery, bytesMax = Infinity): Promise<CacheRecord[]> {
     const source = {
       page: (range: Parameters<Store['page']>[0]) => this.#parts.store.page(range),
@@ -215,24 +215,24 @@ export class Caches {
     return this.get(owner, this.tags.get(owner, tag).cacheId);
   }
 
-  /** Tells what a chat made of the cache. Durable when it resolves, if the expiry was reset. */
+  /** Records how a chat used the cache. Durable when it resolves, if the expiry was reset. */
   async use(id: string, use: CacheUseNote): Promise<CacheRecord | null> {
     const before = await this.#current(id);
     if (before === null) return null;
     const tell = async (told: CacheUseNote) =>
       await this.#registry.askUnbounded(id, { type: 'use', use: told });
     if (use.reset === null) return await tell(use);
-    // Without room among the live ones it stays expired, which costs the chat nothing.
+    // Without room among the live caches it stays expired; the chat itself is not affected.
     const stay = () => tell({ ...use, reset: null });
     return await this.#tokens.reviving(before, () => tell(use), stay);
   }
 
-  /** The prefix that `ready` promised in that generation is not there: it is prefilled again. */
+  /** The snapshot of a `ready` cache is missing: the prefix is prefilled again. */
   async snapshotLost(id: string, generation: number): Promise<void> {
     if (this.#read(id) !== null) await this.#ask(id, { type: 'snapshot-lost', generation });
   }
 
-  /** A chat with the snapshot of that prefix has ended, whatever became of its cache meanwhile. */
+  /** A chat that used the snapshot of this prefix has ended; its cache may be gone by now. */
   async snapshotLeft(hash: PrefixHash): Promise<void> {
     await this.#snapshots.leave(hash);
   }
@@ -253,13 +253,13 @@ export class Caches {
     await this.tags.close();
   }
 
-  /** As stored. An id that nobody could have been given never reaches the store or a registry. */
+  /** The record as stored. A malformed id never reaches the store or a registry. */
   #read(id: string): CacheRecord | null {
     const record = isCacheId(id) ? this.#parts.store.get(cacheKeys.record(id)) : null;
     return record === null ? null : decodeRecord<CacheRecord>(record.value);
   }
 
-  /** As it is now: what time has changed is written first. */
+  /** The current state: an expiry that is due is written first. */
   async #current(id: string): Promise<CacheState> {
     const record = this.#read(id);
     const aged = age(record, this.#parts.clock.nowMs(), this.#keepMs);

@@ -12,7 +12,7 @@ import type { SnapshotKeeper } from './snapshots.js';
 import type { CacheTokens } from './tokens.js';
 
 export interface CacheEffectsParts {
-  /** As stored. */
+  /** Reads the record as it is stored. */
   readonly read: (id: string) => CacheRecord | null;
   readonly snapshots: SnapshotKeeper;
   readonly quota: Quota;

@@ -1,6 +1,6 @@
 /**
- * Owns what is said when a cache cannot be made or found.
- * It must never tell whether an id was ever given out.
+ * Owns the errors of a cache that cannot be made or found.
+ * It must never reveal whether an id was ever in use.
  */
 import { ApiError, fromErrorValue, invalid, toErrorValue } from '../errors.js';
 import { limits } from '../limits/index.js';
@@ -14,18 +14,18 @@ export function unknownFamily(family: string, families: readonly string[]): ApiE
   return invalid(`model must be one of the families ${allowed}, got ${quoted(family)}`, 'model');
 }
 
-/** As a chat says it of each of the family's models. */
+/** The same error as a chat gives for a model of the family. */
 export function closedFamily(family: string): ApiError {
   return new ApiError('modelNotFound', {}, { param: 'model', code: family });
 }
 
-/** What content review has against a cache; null for nothing. Rejects where it gave no verdict. */
+/** The objection of content review to a cache; null for none. Rejects where the review gave no verdict. */
 export type ContentReview = (
   messages: readonly ChatMessage[],
   tools: readonly ChatTool[],
 ) => Promise<CacheError | null>;
 
-/** What makes a cache end in `error` whatever is tried. */
+/** The reason why a cache can only end in `error`; null for none. */
 export async function contentFaultOf(
   { fault, messages, tools }: CacheCreation,
   tokens: number,

@@ -1,6 +1,6 @@
 /**
  * Owns a page of an owner's caches: the walk along an index, and the bounds of what it may gather.
- * It must never read more records than it has to look at, nor any body.
+ * It must never read more records than the page needs, nor any body.
  */
 import { ApiError } from '../errors.js';
 import type { PageQuery } from '../protocol/page-query.js';
@@ -12,15 +12,15 @@ import { cacheKeys, idOf, listPlace } from './records.js';
 
 export interface CacheSource {
   page(range: StoreRange): StoreEntry[];
-  /** As stored. */
+  /** Reads the record as it is stored. */
   read(id: string): CacheState;
-  /** As it is now. */
+  /** Reads the current state. */
   current(id: string): Promise<CacheState>;
 }
 
 /**
- * @param bytesMax of the bodies together, for who wants to read them.
- * @throws ApiError for a bound that names no cache of the owner.
+ * @param bytesMax bound on the bodies together, for a caller that reads them.
+ * @throws ApiError for a `before` or `after` that names no cache of the owner.
  */
 export async function listCaches(
   owner: string,
@@ -61,7 +61,7 @@ class Page {
   }
 }
 
-/** All caches of the owner, or those with the first of the wanted pairs. */
+/** The range of all caches of the owner, or of those with the first wanted pair of metadata. */
 function indexPrefix(owner: string, { metadata }: PageQuery): StoreKey {
   const [pair] = metadata;
   return pair === undefined ? cacheKeys.owned(owner) : cacheKeys.metadata(owner, ...pair);

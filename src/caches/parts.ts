@@ -1,6 +1,6 @@
 /**
- * Owns what the context caches are made with, and how one of them is handed to who found it.
- * It must never read a body before somebody wants it.
+ * Owns the parts that the context caches are built from, and the form in which a found cache is handed out.
+ * It must never read a body before a caller asks for it.
  */
 
 import type { Held } from '../actors/quota.js';
@@ -23,7 +23,7 @@ export interface CachesParts {
   readonly families: readonly string[];
   /** Whether the owner can chat with any model of the family. */
   readonly isOpen: (owner: string, family: string) => boolean;
-  /** The number a chat with this prefix would count, without what opens the answer. */
+  /** The tokens of this prefix as a chat would count them, without the tokens that open the answer. */
   readonly countTokens: (
     owner: string,
     family: string,
@@ -32,20 +32,20 @@ export interface CachesParts {
   ) => Promise<number>;
   /** Absent where there is no content review. */
   readonly review?: ContentReview;
-  /** What all live caches of the owner may have together; `limits.accountCachedTokensDefault` if absent. */
+  /** The most tokens of all live caches of one owner; `limits.accountCachedTokensDefault` if absent. */
   readonly tokensMax?: (owner: string) => number;
   /** How long an expired cache stays; `limits.cacheKeepMs` if absent. */
   readonly keepMs?: number;
-  /** What one owner's caches may take; the bounds of `limits` if absent. */
+  /** The most that one owner's caches may take of the store; the bounds of `limits` if absent. */
   readonly quotaMax?: Held;
 }
 
-/** A cache and the way to its messages and tools, which are read only when somebody wants them. */
+/** A cache, and the functions that read its messages and tools when a caller asks for them. */
 export interface FoundCache {
   readonly record: CacheRecord;
-  /** As canonical texts: what is compared and answered. */
+  /** As canonical texts, for comparisons and answers. */
   texts(): CanonicalPrefix;
-  /** As a chat works with them. */
+  /** In the form that a chat uses. */
   content(): { readonly messages: readonly ChatMessage[]; readonly tools: readonly ChatTool[] };
 }
 

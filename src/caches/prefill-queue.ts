@@ -1,6 +1,6 @@
 /**
- * Owns which prefill begins next: a few at a time, owners take turns, and no owner has all places while others wait.
- * It must never read what a prefill is of, nor keep one waiting whose signal was aborted.
+ * Owns the order of prefills: a few at a time, owners take turns, and no owner takes all places while others wait.
+ * It must never read the content of a prefill, nor keep one waiting whose signal was aborted.
  */
 import { FairQueue } from '../fairness/fair-queue.js';
 import { OwnerLoad } from '../fairness/owner-load.js';
@@ -15,7 +15,7 @@ export class PrefillQueue {
   readonly #waiting = new FairQueue<WaitingPrefill>();
   readonly #running = new OwnerLoad();
 
-  /** @throws the signal's reason, when it comes before the turn. */
+  /** @throws the signal's reason, when it is aborted while the prefill waits. */
   async run<Result>(
     owner: string,
     signal: AbortSignal,
@@ -50,7 +50,7 @@ export class PrefillQueue {
 
   #startNext(): void {
     for (let next = this.#next(); next !== undefined; next = this.#next()) {
-      // It counts as running from here on, so no later one overtakes it before it begins.
+      // It counts as running from now on, so no later one can overtake it.
       this.#running.add(next.owner);
       next.start();
     }
@@ -63,8 +63,8 @@ export class PrefillQueue {
       const leavesOneFree = (owner: string) => this.#running.of(owner).count < max - 1;
       return this.#waiting.shift(leavesOneFree) ?? this.#waiting.shift();
     }
-    // An owner who came alone may have all places, and all of them may hang. One place beyond the bound keeps
-    // the other owners served.
+    // An owner that was alone may have taken all places, and all of those prefills may hang. One place beyond the bound
+    // still serves the other owners.
     if (total.count > max || ownerCount > 1) return undefined;
     return this.#waiting.shift((owner) => this.#running.of(owner).count === 0);
   }

@@ -12,7 +12,7 @@ export const cacheKeys = {
   record: (id: string): StoreKey => ['cache', id],
   /** Apart from the record, so that a change of state does not write the messages again. */
   body: (id: string): StoreKey => ['cache-body', id],
-  /** Lists are ordered by what follows these. */
+  /** Prefixes of the lists; the key elements after them give the order. */
   owned: (owner: string): StoreKey => ['cache-by-owner', owner],
   /** A pair may be longer than a store key. So the key holds its hash, and the record decides. */
   metadata: (owner: string, key: string, value: string): StoreKey => [
@@ -55,7 +55,7 @@ export function decodeBody(bytes: Uint8Array): CanonicalPrefix {
   return decodeRecord<CanonicalPrefix>(bytes);
 }
 
-/** Everything a new cache writes, for a process that has no actors. */
+/** All changes of a new cache, for a process without actors. */
 export function creationChanges(
   record: CacheRecord,
   body: Uint8Array,
@@ -68,7 +68,7 @@ export function creationChanges(
   ];
 }
 
-/** What a new cache writes that no later message changes. */
+/** The changes of a new cache that no later message touches. */
 export function constantChanges(
   record: Pick<CacheRecord, 'id' | 'owner' | 'createdS' | 'bytes'>,
   body: Uint8Array,

@@ -1,5 +1,5 @@
 /**
- * Owns the order of work on snapshots: one task at a time for each snapshot, and a bound on the time of a prefill.
+ * Owns the order of work on snapshots: one task at a time for each snapshot, and a bound on the time of each prefill.
  * It must never remove a snapshot that a cache still wants, nor compute one twice at the same time.
  */
 import type { Clock } from '../clock.js';
@@ -26,7 +26,7 @@ export interface PrefillTask {
 /** Computes and keeps prefilled prefixes. */
 export interface Prefiller {
   /**
-   * Resolves when a chat will reuse the prefix. Quick when the snapshot is intact already.
+   * Resolves when a chat will reuse the prefix; quickly when the snapshot is intact already.
    * `signal` ends it soon; then it rejects with whatever it likes.
    */
   prefill(task: PrefillTask, signal: AbortSignal): Promise<{ readonly tokens: number }>;
@@ -36,16 +36,16 @@ export interface Prefiller {
 
 type Outcome = 'prefilled' | 'unwanted';
 
-/** The reason with which a prefill is stopped that no cache wants any more. */
+/** The abort reason of a prefill that no cache needs any more. */
 const UNWANTED = new Error('no cache wants the prefix any more');
 
 /** The tasks of one snapshot, which run one after the other. */
 interface SnapshotTasks {
   /** Settles when the last of them is done. */
   last: Promise<unknown>;
-  /** Set while the last task is a prefill: a second one waits for it instead of running again. */
+  /** Set while the last task is a prefill: a second request waits for it instead of running its own. */
   prefill: Promise<Outcome> | null;
-  /** Stop its prefills that run or wait. */
+  /** Abort the prefills of this snapshot that run or wait. */
   readonly stops: Set<AbortController>;
 }
 
@@ -53,7 +53,7 @@ export interface SnapshotsParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly prefiller: Prefiller;
-  /** Reads what to prefill for a cache, when its turn has come: a waiting prefill holds no messages. */
+  /** Reads the content of a prefill when its turn comes, so that a waiting prefill holds no messages. */
   readonly task: (cacheId: string) => PrefillTask;
 }
 
@@ -61,7 +61,7 @@ export class SnapshotKeeper {
   readonly #parts: SnapshotsParts;
   readonly #tasks = new Map<PrefixHash, SnapshotTasks>();
   readonly #queue = new PrefillQueue();
-  /** Prefills that run or wait. */
+  /** Prefills that run or wait, by owner. */
   readonly #prefills = new OwnerLoad();
   #closed = false;
 
@@ -69,13 +69,13 @@ export class SnapshotKeeper {
     this.#parts = parts;
   }
 
-  /** Whether as many prefills wait as may, of all owners or of this one. */
+  /** Whether the bound on prefills is reached, for all owners or for this one. */
   full(owner: string | null): boolean {
     if (this.#prefills.total.count >= limits.prefillsWaitingMax) return true;
     return owner !== null && this.#prefills.of(owner).count >= limits.prefillsWaitingOwnerMax;
   }
 
-  /** `unwanted`: by now no cache wants it. */
+  /** `unwanted`: no cache needs it any more. */
   prefill(owner: string, hash: PrefixHash): Promise<Outcome> {
     const tasks = this.#tasksOf(hash);
     if (tasks.prefill) return tasks.prefill;
@@ -91,7 +91,7 @@ export class SnapshotKeeper {
     return prefill;
   }
 
-  /** Stops the prefills and frees the bytes, if no cache wants the snapshot. Until then a mark in the store stays. */
+  /** Stops the prefills and frees the bytes, if no cache needs the snapshot. A mark in the store stays until then. */
   forget(hash: PrefixHash): Promise<void> {
     const tasks = this.#tasks.get(hash);
     if (tasks && this.#wantedBy(hash) === null) stopAll(tasks);
@@ -100,7 +100,7 @@ export class SnapshotKeeper {
     return forgotten;
   }
 
-  /** A chat that worked with the snapshot has ended. It may have written the snapshot again after its last cache was gone. */
+  /** A chat that used the snapshot has ended. It may have written the snapshot again after its last cache was deleted. */
   async leave(hash: PrefixHash): Promise<void> {
     if (this.#closed || this.#wantedBy(hash) !== null) return;
     const key = [...cacheKeys.forget, hash];
@@ -108,7 +108,7 @@ export class SnapshotKeeper {
     await this.forget(hash);
   }
 
-  /** Stops what runs and begins nothing more: records and marks tell the next run what is left to do. */
+  /** Aborts running prefills and begins no new one: records and marks tell the next run what is left to do. */
   close(): void {
     this.#closed = true;
     for (const tasks of this.#tasks.values()) stopAll(tasks);
@@ -116,7 +116,7 @@ export class SnapshotKeeper {
 
   async #prefill(hash: PrefixHash, stop: AbortController): Promise<Outcome> {
     stop.signal.throwIfAborted();
-    // Any cache of the prefix will do: the one that asked may be deleted.
+    // Any cache of the prefix serves: the one that asked may be deleted by now.
     const cacheId = this.#closed ? null : this.#wantedBy(hash);
     if (cacheId === null) return 'unwanted';
     try {
@@ -127,7 +127,7 @@ export class SnapshotKeeper {
     }
   }
 
-  /** Aborts a prefill that takes too long. One that ignores the signal ends here all the same. */
+  /** Aborts a prefill that takes too long, and stops waiting for one that ignores the signal. */
   async #inTime(task: PrefillTask, stop: AbortController): Promise<void> {
     const { prefiller, clock } = this.#parts;
     const ms = limits.prefillMsMin + task.tokens * limits.prefillMsPerToken;
@@ -154,7 +154,7 @@ export class SnapshotKeeper {
     if (mark === null) return;
     if (this.#wantedBy(hash) === null) await prefiller.forget(hash);
     if (this.#closed) return;
-    // A later mark has a later version, and a task of its own.
+    // A mark written later has a higher version, and its own task.
     await store.commit([{ type: 'remove', key, expected: mark.version }]);
   }
 

@@ -16,10 +16,10 @@ export interface CacheSweeperParts {
   readonly report: (fault: unknown) => void;
   /** How long an expired cache stays. */
   readonly keepMs: number;
-  /** @returns the cache as it is now. */
+  /** @returns the current state of the cache. */
   readonly touch: (id: string) => Promise<CacheState>;
   readonly forget: (hash: PrefixHash) => Promise<void>;
-  /** Whether as many prefills wait as may. */
+  /** Whether the bound on prefills is reached. */
   readonly busy: () => boolean;
 }
 
@@ -27,7 +27,7 @@ export class CacheSweeper {
   readonly #parts: CacheSweeperParts;
   #cancel: (() => void) | null = null;
   #stopped = false;
-  /** The last pending cache that was taken up, or null once all were. */
+  /** The last pending cache that was resumed; null once all are. */
   #resumed: StoreKey | null = cacheKeys.pending;
   #forgetDueMs = Number.NEGATIVE_INFINITY;
 
@@ -60,7 +60,7 @@ export class CacheSweeper {
     });
   }
 
-  /** An entry whose time follows an earlier setting would be looked at in every round, or never again. */
+  /** Corrects an entry with a time from an earlier setting: it would be visited in every round, or never. */
   async #correct(key: StoreKey, state: CacheState): Promise<void> {
     const { store, keepMs } = this.#parts;
     const entry = store.get(key);
@@ -70,7 +70,7 @@ export class CacheSweeper {
     await store.commit(right === null ? [removal] : [removal, put(right)]);
   }
 
-  /** Once a run, a few at a time: each prefill keeps its actor in memory until it is done. */
+  /** Resumes pending caches once after a start, a few at a time: each prefill keeps its actor in memory. */
   async #resume(): Promise<void> {
     while (this.#resumed !== null && !this.#parts.busy() && !this.#stopped) {
       const after = this.#resumed;
@@ -87,7 +87,7 @@ export class CacheSweeper {
     await this.#eachPage({ prefix: cacheKeys.forget }, (hash) => forget(hash as PrefixHash));
   }
 
-  /** A failure is reported and left for the next round. The others go on. */
+  /** A failure is reported and retried in the next round. The others go on. */
   async #eachPage(
     range: ScanRange,
     act: (last: string, entry: StoreEntry) => Promise<unknown>,

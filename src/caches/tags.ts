@@ -1,6 +1,6 @@
 /**
  * Owns the tags: one actor an owner, the only writer of that owner's tags.
- * It must never let a tag move without what moves with it: both are in one commit or in none.
+ * It must never move a tag apart from the record that changes with it: one commit holds both, or neither happens.
  */
 
 import type { Commit, Decision, Logic } from '../actors/actor.js';
@@ -20,7 +20,7 @@ export interface TagsParts {
   readonly report: (fault: unknown) => void;
 }
 
-/** The tags are records of their own, which nobody else writes: the actor holds none of them. */
+/** Tags are records of their own that only this actor writes; the actor keeps none of them in memory. */
 interface TagsState {
   readonly owner: string;
 }
@@ -49,8 +49,8 @@ export class Tags {
   }
 
   /**
-   * Binds all of them to the cache. Durable when it resolves.
-   * @param commit of another actor whose record changes in the same transaction.
+   * Binds all these tags to the cache. Durable when it resolves.
+   * @param commit of another actor, whose record changes in the same transaction.
    */
   async move(
     owner: string,
@@ -61,7 +61,7 @@ export class Tags {
     return await this.#registry.ask(owner, { type: 'move', tags, cacheId }, commit);
   }
 
-  /** Whether or not there is such a tag. Durable when it resolves. */
+  /** Removes the tag, if there is one. Durable when it resolves. */
   async remove(owner: string, tag: string): Promise<void> {
     if (find(this.#store, owner, tag) === null) return;
     await this.#registry.ask(owner, { type: 'remove', tag });
@@ -75,7 +75,7 @@ export class Tags {
     throw new ApiError('notFound', { kind: 'tag', id }, { param: 'tag' });
   }
 
-  /** @throws ApiError for a bound that is no tag of the owner. */
+  /** @throws ApiError for a `before` or `after` that is no tag of the owner. */
   list(owner: string, query: PageQuery): TagRecord[] {
     const prefix = tagKeys.byTime(owner);
     const { lower, upper, reverse } = pageRange(query, (tag) => {
@@ -107,7 +107,7 @@ function nameOf({ key }: StoreEntry): string {
 }
 
 function find(store: Store, owner: string, tag: string): TagRecord | null {
-  // What can be no tag may be too long for a key.
+  // A text that is no valid tag may be too long for a key.
   const record = isTagName(tag) ? store.get(tagKeys.tag(owner, tag)) : null;
   return record === null ? null : decodeRecord<TagRecord>(record.value);
 }
@@ -141,7 +141,7 @@ function moved(
   return { next: state, reply: records, save: 'now', effects: [], changes };
 }
 
-/** Everything that a tag writes. */
+/** All changes of one tag. */
 export function tagChanges(record: TagRecord): readonly StoreChange[] {
   const { owner, tag, createdS } = record;
   return [

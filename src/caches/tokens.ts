@@ -27,12 +27,12 @@ export class CacheTokens {
     });
   }
 
-  /** @throws ApiError when the owner's live caches would have more than they may. */
+  /** @throws ApiError when the owner's live caches would exceed their bound. */
   reserve(owner: string, tokens: number): Promise<Reservation> {
     return this.#quota.reserve(owner, tokens);
   }
 
-  /** For a cache that was live and is not any more. */
+  /** Releases the tokens of a cache that is no longer live. */
   release(owner: string, tokens: number): void {
     this.#quota.release(owner, tokens);
   }

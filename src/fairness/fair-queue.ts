@@ -4,7 +4,7 @@
  */
 
 export class FairQueue<Item> {
-  /** In the order of their next turn. An owner without items is not here. */
+  /** Owners in the order of their next turn; an owner without items has no entry. */
   readonly #waiting = new Map<string, Item[]>();
 
   push(owner: string, item: Item): void {
@@ -13,7 +13,7 @@ export class FairQueue<Item> {
     else items.push(item);
   }
 
-  /** The first item of the owner whose turn it is. @param mayTake skips owners; they keep their turn. */
+  /** Takes the first item of the owner whose turn it is. @param mayTake skips owners; they keep their turn. */
   shift(mayTake: (owner: string) => boolean = () => true): Item | undefined {
     for (const [owner, items] of this.#waiting) {
       if (!mayTake(owner)) continue;
@@ -25,7 +25,7 @@ export class FairQueue<Item> {
     return undefined;
   }
 
-  /** @returns whether the item waited here. */
+  /** @returns whether the item was in the queue. */
   remove(owner: string, item: Item): boolean {
     const items = this.#waiting.get(owner);
     const at = items?.indexOf(item) ?? -1;
@@ -35,7 +35,7 @@ export class FairQueue<Item> {
     return true;
   }
 
-  /** All items that waited, in no order that matters. */
+  /** Removes and returns all items, in no particular order. */
   drain(): Item[] {
     const items = [...this.#waiting.values()].flat();
     this.#waiting.clear();

@@ -1,11 +1,11 @@
 /**
- * Owns how many things each owner has under way, how much work they are, and the sums over all owners.
- * It must never bound them, nor keep an entry for an owner who has nothing under way.
+ * Owns the number and the work of the items that each owner has under way, and the sums over all owners.
+ * It must never bound them, nor keep an entry for an owner with nothing under way.
  */
 
 export interface Load {
   readonly count: number;
-  /** In the unit of the one who counts; 0 where only the number matters. */
+  /** In a unit of the caller; 0 where only the number matters. */
   readonly work: number;
 }
 
@@ -19,7 +19,7 @@ export class OwnerLoad {
     return this.#total;
   }
 
-  /** Owners who have something under way. */
+  /** Owners with something under way. */
   get ownerCount(): number {
     return this.#owners.size;
   }
@@ -32,7 +32,7 @@ export class OwnerLoad {
     this.#change(owner, 1, work);
   }
 
-  /** Undoes one `add` of the same owner and work. */
+  /** Reverts one `add` of the same owner and work. */
   remove(owner: string, work = 0): void {
     this.#change(owner, -1, -work);
   }

@@ -1,6 +1,6 @@
 /**
- * Owns the way from a file's bytes to its text: one reading for equal bytes of an owner, tried until there is a verdict.
- * It must never write a record, nor call a text extracted that a power cut could take.
+ * Owns the way from a file's bytes to its text: equal bytes of an owner are read once, with retries until there is a result.
+ * It must never write a record, nor report a text as extracted before it is safe from a power cut.
  */
 import type { Clock } from '../clock.js';
 import { decodeRecord } from '../codec.js';
@@ -22,23 +22,23 @@ export interface ExtractionsParts {
 
 interface Run {
   readonly control: AbortController;
-  /** Settles when nothing of the file is touched any more. */
+  /** Settles when no step touches the file any more. */
   readonly over: Promise<void>;
 }
 
 interface Reading {
   readonly id: string;
-  /** What it came to, for those who wait for the same bytes; null: no verdict. */
+  /** The result, for files with the same bytes that wait for it; null without a result. */
   readonly ended: Promise<FileMessage | null>;
 }
 
 export class Extractions {
   readonly #parts: ExtractionsParts;
-  /** By the file's id. */
+  /** Runs by the id of their file. */
   readonly #runs = new Map<string, Run>();
-  /** By owner and sample of the content: the first of those that are alike. */
+  /** The first run for each owner and content sample. */
   readonly #readings = new Map<string, Reading>();
-  /** Settles when nothing is compared. */
+  /** Settles when no comparison is running. */
   #comparing: Promise<void> = Promise.resolve();
   #closed = false;
 
@@ -46,7 +46,7 @@ export class Extractions {
     this.#parts = parts;
   }
 
-  /** @returns what it means to the file; null when nobody wants to know any more. */
+  /** @returns the message for the file's actor; null when the file is gone. */
   async run(record: FileRecord): Promise<FileMessage | null> {
     const { id } = record;
     if (this.#closed || this.#runs.has(id)) return null;
@@ -64,7 +64,7 @@ export class Extractions {
     }
   }
 
-  /** Resolves when nothing of the file is written any more. */
+  /** Stops the run of the file. Resolves when no step writes any more. */
   async abort(id: string): Promise<void> {
     const run = this.#runs.get(id);
     run?.control.abort(new Error('the file is gone'));
@@ -76,7 +76,7 @@ export class Extractions {
     await Promise.all([...this.#runs.keys()].map((id) => this.abort(id)));
   }
 
-  /** Waits for a reading of the same bytes that goes on, or is the one itself. */
+  /** Waits for a running extraction of the same bytes; without one, runs it. */
   async #outcome(record: FileRecord, signal: AbortSignal): Promise<FileMessage> {
     const content = JSON.stringify(fileKeys.content(record));
     for (;;) {
@@ -121,7 +121,7 @@ export class Extractions {
   async #read({ id, owner, filename }: FileRecord, signal: AbortSignal): Promise<FileMessage> {
     const { blobs, extraction } = this.#parts;
     const text = textBlob(id);
-    // An earlier life may have left some of it.
+    // An earlier run of the service may have left a part of it.
     await blobs.remove(text);
     const source = blobs.path(sourceBlob(id));
     const target = blobs.partPath(text);
@@ -131,7 +131,7 @@ export class Extractions {
     return result;
   }
 
-  /** The text of an earlier file with the same bytes. A refusal is not taken over: it may have been bad luck. */
+  /** Reuses the text of an earlier file with the same bytes. A failure is not reused: a retry may succeed. */
   async #earlier(record: FileRecord, signal: AbortSignal): Promise<FileMessage | null> {
     const { store } = this.#parts;
     const prefix = fileKeys.content(record);
@@ -151,7 +151,7 @@ export class Extractions {
     return await this.#taken(id, record.id, { type: 'extracted', document: progress.document });
   }
 
-  /** One comparison at a time: it holds two files and their buffers. What cannot be compared is read for itself. */
+  /** One comparison at a time: it holds two files and their buffers. Files that cannot be compared are read separately. */
   async #same(id: string, record: FileRecord, signal: AbortSignal): Promise<boolean> {
     const { blobs, report } = this.#parts;
     const turn = this.#comparing.then(() =>
@@ -167,7 +167,7 @@ export class Extractions {
     }
   }
 
-  /** null: the text has gone with its file, or cannot be shared here; then it is read again. */
+  /** Null where the text is deleted with its file, or cannot be linked here; then the document is read again. */
   async #taken(from: string, to: string, message: FileMessage): Promise<FileMessage | null> {
     if (message.type !== 'extracted') return message;
     try {
@@ -192,7 +192,7 @@ const BROKEN: FileMessage = {
   reason: `its reader broke ${limits.extractionAttemptsMax} times`,
 };
 
-/** No room and no disk say nothing about the document, however often. */
+/** Overload and a full disk say nothing about the document, however often they happen. */
 function passes(cause: unknown): boolean {
   return cause instanceof ApiError && (cause.row === 'overloaded' || cause.row === 'unavailable');
 }
@@ -200,7 +200,7 @@ function passes(cause: unknown): boolean {
 function unlessAborted<Value>(awaited: Promise<Value>, signal: AbortSignal): Promise<Value> {
   return new Promise((resolve, reject) => {
     const onAbort = () => reject(signal.reason);
-    // One that has come already is told to nobody who begins to listen.
+    // A signal that is already aborted fires no event.
     if (signal.aborted) onAbort();
     signal.addEventListener('abort', onAbort, { once: true });
     awaited.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));

@@ -1,6 +1,6 @@
 /**
  * Owns the files: one actor a file, what sets them off, and how they are found.
- * It must never show a file to anybody but its owner, nor acknowledge one that a crash could take.
+ * It must never show a file to anybody but its owner, nor acknowledge one that a crash could lose.
  */
 import type { Logic } from '../actors/actor.js';
 import { type Held, Quota } from '../actors/quota.js';
@@ -45,7 +45,7 @@ export interface FilesParts {
   readonly clock: Clock;
   readonly newBytes: NewBytes;
   readonly report: (fault: unknown) => void;
-  /** Of one owner. */
+  /** For each owner. */
   readonly max: (owner: string) => Held;
 }
 
@@ -95,7 +95,7 @@ export class Files {
     });
   }
 
-  /** Frees what the last run left without a record, and takes up its extractions. */
+  /** Removes blobs that the last run left without a record, and resumes its extractions. */
   async start(): Promise<void> {
     const { blobs } = this.#parts;
     for await (const name of blobs.names()) {
@@ -117,14 +117,14 @@ export class Files {
     return record;
   }
 
-  /** @throws ApiError for a bound that names no file of the owner. */
+  /** @throws ApiError for a `before` or `after` that names no file of the owner. */
   list(owner: string, query: FileQuery): FilePage {
     const prefix = fileKeys.owned(owner);
     const { lower, upper, reverse } = pageRange(query, (id) => this.#place(owner, id));
     if (!query.purposeExists) return { files: [], hasMore: false };
     const after = lower && { after: [...prefix, ...lower] };
     const before = upper && { before: [...prefix, ...upper] };
-    // One more than asked for tells whether there is another page.
+    // One extra entry tells whether there is another page.
     const limit = query.limit + 1;
     const entries = this.#parts.store.page({ prefix, reverse, limit, ...after, ...before });
     const files = entries.flatMap((entry) => this.#read(fileIdOf(entry)) ?? []);
@@ -138,7 +138,7 @@ export class Files {
     if (gone === null) throw notFound(id);
     this.#quota.release(owner, gone.bytes);
     await this.#extractions.abort(id);
-    // The file is gone, whatever the disk says: the next start finds what it kept.
+    // The record is gone even if the disk fails here: the next start removes the bytes.
     for (const blob of [sourceBlob(id), textBlob(id)]) {
       await this.#parts.blobs.remove(blob).catch(this.#parts.report);
     }
@@ -180,7 +180,7 @@ export class Files {
     return made;
   }
 
-  /** As stored. An id that nobody could have been given never reaches the store or a registry. */
+  /** The record as stored. A malformed id never reaches the store or a registry. */
   #read(id: string): FileState {
     const record = isFileId(id) ? this.#parts.store.get(fileKeys.record(id)) : null;
     return record === null ? null : decodeRecord<FileRecord>(record.value);
@@ -213,7 +213,7 @@ export class Files {
     return held;
   }
 
-  /** An actor that is activated resumes what its record waits for. More than may be active come when others are done. */
+  /** Activation resumes the extraction of a record. Files beyond the bound on actors follow when others are done. */
   async #resume(after: StoreKey | null): Promise<void> {
     const prefix = fileKeys.extracting;
     let done = after;

@@ -1,6 +1,6 @@
 /**
- * Owns how files lie in the store: the record, and every index key that a record implies.
- * It must never write by itself: it says what a commit has to change.
+ * Owns how files are stored: the record, and every index key that a record implies.
+ * It must never write: it lists the changes for a commit.
  */
 import { createHash } from 'node:crypto';
 import { extname } from 'node:path';
@@ -12,7 +12,7 @@ import type { Store, StoreChange, StoreEntry, StoreKey } from '../store/store.js
 
 export const fileKeys = {
   record: (id: string): StoreKey => ['file', id],
-  /** Lists are ordered by what follows this. */
+  /** Prefix of the lists; the key elements after it give the order. */
   owned: (owner: string): StoreKey => ['file-by-owner', owner],
   /** Files whose extraction is not over. */
   extracting: ['file-extracting'],
@@ -27,15 +27,15 @@ export const fileKeys = {
 const EMPTY = new Uint8Array(0);
 
 /**
- * Files of one owner with equal keys have the same text if their bytes are equal. The end of the name is in it, because
- * it decides what bytes mean that do not say so themselves: rows of a `.csv` are lines of a `.txt`.
+ * Files of one owner with equal keys have the same text if their bytes are equal. The key holds the extension of the
+ * name, because it decides the format of bytes without a signature: a row of a `.csv` is a line of a `.txt`.
  */
 export function contentKey({ sample, filename }: Pick<FileRecord, 'sample' | 'filename'>): string {
   const end = extname(filename).toLowerCase();
   return createHash('sha256').update(`${sample} ${end}`).digest('hex');
 }
 
-/** Where a file stands among those of its owner. */
+/** The position of a file in its owner's list. */
 export function listPlace({ createdS, id }: FileRecord): StoreKey {
   return [createdS, id];
 }
@@ -45,7 +45,7 @@ export function fileIdOf({ key }: StoreEntry): string {
   return String(key.at(-1));
 }
 
-/** What changes beside the record itself. */
+/** The changes of index keys that go with a change of the record. */
 export function fileIndexChanges(before: FileState, next: FileState): readonly StoreChange[] {
   const old = keyed(before);
   const kept = keyed(next);
@@ -71,7 +71,7 @@ function indexKeys(record: FileRecord): readonly StoreKey[] {
   ];
 }
 
-/** Blob of what was uploaded. */
+/** Blob of the uploaded bytes. */
 export function sourceBlob(id: string): string {
   return `${id}.source`;
 }
@@ -81,7 +81,7 @@ export function textBlob(id: string): string {
   return `${id}.text`;
 }
 
-/** Whose blob it is, or what is left of one. */
+/** The file that a blob, or the rest of one, belongs to. */
 export function fileIdOfBlob(name: string): string {
   return name.slice(0, limits.fileIdLength);
 }

@@ -1,6 +1,6 @@
 /**
- * Owns the uploads under way: which may begin, their bytes on the way to the disk, and the files they become.
- * It must never leave bytes without a record, nor acknowledge bytes that a power cut could take.
+ * Owns the running uploads: which may begin, how their bytes reach the disk, and the files they become.
+ * It must never leave bytes without a record, nor acknowledge bytes that a power cut could lose.
  */
 import type { Quota, Reservation } from '../actors/quota.js';
 import type { NewBytes } from '../clock.js';
@@ -16,11 +16,11 @@ export interface UploadsParts {
   readonly blobs: Blobs;
   readonly quota: Quota;
   readonly newBytes: NewBytes;
-  /** False while as many of the owner's documents wait to be read as may. */
+  /** False while the bound on the owner's waiting documents is reached. */
   readonly hasRoom: (owner: string) => boolean;
-  /** Durable when it resolves. */
+  /** Creates the record. Durable when it resolves. */
   readonly commit: (file: NewFile) => Promise<FileRecord>;
-  /** Whether there is a record after a commit that failed, which only the store knows. */
+  /** Whether the record exists after a failed commit, which only the store knows. */
   readonly exists: (id: string) => boolean;
 }
 
@@ -33,7 +33,7 @@ export class Uploads {
   }
 
   /**
-   * @param bytesMin what the file has at least, as far as its sender says.
+   * @param bytesMin lower bound of the file's size, as its sender declares it.
    * @throws ApiError before the body is read: `overloaded`, `fileCount`, `fileTotal`, `unavailable`.
    */
   async begin(owner: string, bytesMin: number): Promise<Upload> {
@@ -71,7 +71,7 @@ interface UploadParts extends UploadsParts {
   readonly ended: () => void;
 }
 
-/** Whatever happens to it, `end` has to be the last. */
+/** One upload. Its user must call `end` last, whatever happened before. */
 export class Upload {
   #parts: UploadParts;
   #place: Reservation | null;
@@ -101,7 +101,7 @@ export class Upload {
     return record;
   }
 
-  /** Nothing is left of what was not kept. */
+  /** Removes all bytes of an upload that was not kept. */
   async end(): Promise<void> {
     const { id, writer, blobs, exists, ended } = this.#parts;
     const place = this.#place;

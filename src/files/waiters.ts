@@ -9,12 +9,12 @@ export class Waiters {
 
   constructor(readonly clock: Clock) {}
 
-  /** A moment of the clock that never jumps back. */
+  /** A moment of the monotonic clock. */
   deadline(afterMs: number): number {
     return this.clock.monotonicMs() + afterMs;
   }
 
-  /** @returns false when the deadline passed without news. @throws the reason of the signal. */
+  /** @returns false when the deadline passed without a change. @throws the reason of the signal. */
   news(id: string, deadlineMs: number, signal: AbortSignal): Promise<boolean> {
     signal.throwIfAborted();
     const leftMs = deadlineMs - this.clock.monotonicMs();

@@ -1,5 +1,5 @@
 /**
- * Owns the stored grants of accounts, and how they are laid over the settings.
+ * Owns the stored grants of accounts, and how they override the settings.
  * It must never use a remembered grant in a later turn without reading its version: another process may change it.
  */
 import { decodeRecord, encodeRecord } from '../codec.js';
@@ -10,11 +10,11 @@ import { scan } from './scan.js';
 import type { Store, StoreKey } from './store.js';
 
 export interface GrantParts {
-  /** The file of the keys, which the command line can have open beside the server. */
+  /** The keys file, which the command line can open while the server runs. */
   readonly store: Store;
-  /** Of all accounts. */
+  /** Grants of all accounts. */
   readonly base: AccountGrant;
-  /** By the settings. */
+  /** Grants by the settings. */
   readonly users: ReadonlyMap<string, AccountGrant>;
 }
 
@@ -23,17 +23,17 @@ interface KnownPolicy {
   readonly policy: AccountPolicy;
 }
 
-/** Two commands at once are rare, and each takes a millisecond. */
+/** Concurrent commands are rare, and each takes a millisecond. */
 const ATTEMPTS_MAX = 10;
 
 export class AccountGrants {
   readonly #known = new Map<string, KnownPolicy>();
-  /** Policies of this turn of the event loop: all its reads see the same state of the file. */
+  /** Policies read in this turn of the event loop, so that all reads of a turn see the same state of the file. */
   readonly #now = new Map<string, AccountPolicy>();
 
   constructor(readonly parts: GrantParts) {}
 
-  /** The policy as it is now, with one read of the file a turn. */
+  /** The current policy, with one read of the file per turn of the event loop. */
   of(user: string): AccountPolicy {
     const now = this.#now.get(user);
     if (now !== undefined) return now;

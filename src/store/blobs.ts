@@ -1,6 +1,6 @@
 /**
  * Owns the bytes of files on the disk: a private folder, generated names, whole blobs or none.
- * It must never build a path from what a client sent, nor acknowledge a blob that a power cut could take.
+ * It must never build a path from client input, nor acknowledge a blob that a power cut could lose.
  */
 import { constants } from 'node:fs';
 import { chmod, type FileHandle, link, mkdir, open, opendir, rm } from 'node:fs/promises';
@@ -26,7 +26,7 @@ export class Blobs {
     this.#folder = folder;
   }
 
-  /** Removes what an earlier run left unfinished: no other process may have the folder open. */
+  /** Removes unfinished blobs of an earlier run. No other process may have the folder open. */
   static async open(folder: string): Promise<Blobs> {
     await mkdir(folder, { recursive: true, mode: PRIVATE.folder });
     await chmod(folder, PRIVATE.folder);
@@ -60,24 +60,24 @@ export class Blobs {
         if (codeOf(cause) === 'ENOENT') return false;
         throw cause;
       }
-      // The bytes are on the disk already, under the other name.
+      // The bytes are already on the disk, under the other name.
       await named(this.partPath(to), this.path(to));
       return true;
     });
   }
 
-  /** Compares byte by byte. False where one of the two is not there. @throws the signal's reason. */
+  /** Compares byte by byte. False where one of the two is missing. @throws the signal's reason. */
   async same(one: string, other: string, signal: AbortSignal): Promise<boolean> {
     return await sameContent(this.path(one), this.path(other), signal);
   }
 
-  /** For reading only. */
+  /** The path of a blob, for reading only. */
   path(name: string): string {
     if (!NAME.test(name)) throw new Error(`a blob cannot be called ${JSON.stringify(name)}`);
     return join(this.#folder, name);
   }
 
-  /** Where a blob is written before it is adopted. */
+  /** The path at which a blob is written before it is adopted. */
   partPath(name: string): string {
     return this.path(name) + PART;
   }
@@ -103,7 +103,7 @@ export class BlobWriter {
   #gathered: Buffer[] = [];
   #gatheredBytes = 0;
   #bytes = 0;
-  /** The last write: while it runs, the next pieces are gathered. It rejects for whoever waits for it. */
+  /** The running write; meanwhile the next pieces are gathered. It rejects for every caller that waits for it. */
   #writing: Promise<void> = Promise.resolve();
   #open = true;
 
@@ -117,7 +117,7 @@ export class BlobWriter {
     return this.#bytes;
   }
 
-  /** One call at a time: a caller that waits is the back-pressure. @throws ApiError `unavailable`. */
+  /** One call at a time: waiting for the promise is the back-pressure. @throws ApiError `unavailable`. */
   async write(piece: Buffer): Promise<void> {
     this.#bytes += piece.length;
     this.#gathered.push(piece);
@@ -125,14 +125,14 @@ export class BlobWriter {
     if (this.#gatheredBytes >= limits.uploadWriteBytes) await this.#flush();
   }
 
-  /** Resolves when there is memory for more. */
+  /** Resolves when the buffer has room for more. */
   async #flush(): Promise<void> {
     await this.#writing;
     this.#writing = this.#writeGathered();
     this.#writing.catch(() => {});
   }
 
-  /** Resolves when the blob would survive a power cut. @throws ApiError `unavailable`; then nothing is left. */
+  /** Resolves when the blob would survive a power cut. @throws ApiError `unavailable`; then no bytes remain. */
   async keep(): Promise<KeptBlob> {
     try {
       await this.#flush();
@@ -147,7 +147,7 @@ export class BlobWriter {
     return { bytes: this.#bytes, sample: this.#sample.digest() };
   }
 
-  /** Does nothing to a blob that was kept. */
+  /** Removes the bytes, unless the blob was kept. */
   async discard(): Promise<void> {
     this.#gathered = [];
     await this.#writing.catch(() => {});
@@ -164,7 +164,7 @@ export class BlobWriter {
     while (rest.length > 0) rest = await this.#writeOnce(rest);
   }
 
-  /** The disk may take less than it was given. */
+  /** Repeats the call, because one write may take fewer bytes than it was given. */
   async #writeOnce(pieces: readonly Buffer[]): Promise<Buffer[]> {
     let { bytesWritten } = await onDisk(() => this.handle.writev(pieces));
     const rest: Buffer[] = [];
@@ -183,7 +183,7 @@ export class BlobWriter {
   }
 }
 
-/** Error codes of a disk that refuses a write now and may take it later. */
+/** Error codes of a disk that refuses a write now and may accept it later. */
 const PASSING = ['ENOSPC', 'EDQUOT', 'EIO', 'EMFILE', 'ENFILE', 'EROFS', 'ENOMEM'];
 
 async function onDisk<Result>(act: () => Promise<Result>): Promise<Result> {

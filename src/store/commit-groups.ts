@@ -28,13 +28,13 @@ export class CommitGroups {
     });
   }
 
-  /** Resolves when nothing waits and nothing is under way. */
+  /** Resolves when no commit waits or is being written. */
   async idle(): Promise<void> {
     while (this.#running) await this.#running;
   }
 
   async #run(): Promise<void> {
-    // Requests that are read in one turn of the event loop commit in one group.
+    // Requests that arrive in one turn of the event loop commit in one group.
     await nextTurn();
     while (this.#waiting.length > 0) {
       const group = this.#waiting;

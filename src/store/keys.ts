@@ -2,10 +2,10 @@
  * Owns the API keys: their form, their records, and the user that a bearer value belongs to.
  * It must never keep or show a secret: the store holds SHA-256 hashes, and a key is shown once, when it is made.
  *
- * The file of the keys (`LmdbStore.open({ folder, name: 'keys', exclusive: false })`) is not the file of the records, so
- * that the command line and the server can both have it open. LMDB serialises its writers, and its readers see what is
- * committed. Each look-up reads the record from that file, which takes about a microsecond. So a key that another
- * process revoked is refused from the next turn of the event loop on, and a new key works as soon.
+ * The keys have a file of their own (`LmdbStore.open({ folder, name: 'keys', exclusive: false })`), so that the command
+ * line and the server can have it open at the same time. LMDB serialises writers, and readers see committed data. Each
+ * look-up reads the record from that file, in about a microsecond. So the server refuses a revoked key, and accepts a
+ * new one, from the next turn of the event loop on.
  */
 import { createHash } from 'node:crypto';
 import { type Clock, type NewBytes, unixS } from '../clock.js';
@@ -17,7 +17,7 @@ import type { Store, StoreChange, StoreEntry, StoreKey } from './store.js';
 
 /** The first character keeps `.` and `..` out. Case counts: Alice and alice are two owners. */
 const OWNER = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
-/** 224 bits; what `shown` gives away leaves 200. Hex has no hyphen: the owner ends at the key's last one. */
+/** 224 bits, of which `shown` reveals 24. Hex has no hyphen, so the owner ends at the key's last hyphen. */
 const SECRET_BYTES = 28;
 const SECRET_SHOWN = 6;
 const ID_LENGTH = 20;
@@ -31,7 +31,7 @@ export interface KeyHolder {
 
 export interface KeyInfo extends KeyHolder {
   readonly createdS: number;
-  /** The start of the key, to tell one from another: `sk-alice-3f9a1c…`. */
+  /** The start of the key, to tell keys apart: `sk-alice-3f9a1c…`. */
   readonly shown: string;
 }
 
@@ -44,12 +44,12 @@ export interface KeyParts {
 }
 
 const ALL: StoreKey = ['key'];
-/** Entries of the index hold nothing: the record is read by the hash in their key. */
+/** Index entries have no value: the hash in their key leads to the record. */
 const EMPTY = new Uint8Array(0);
-/** There once every stored key has its index entry. */
+/** Exists once every stored key has its index entry. */
 const INDEXED: StoreKey = ['key-index'];
 
-/** Everything that a stored key writes, or its removal removes. @param hash last element of its record's key. */
+/** All store keys of one API key. @param hash last element of the key of its record. */
 export function keyChanges(hash: string, info: KeyInfo, type: 'put' | 'remove'): StoreChange[] {
   const record: StoreKey = [...ALL, hash];
   const index = indexKey(hash, info);
@@ -68,7 +68,7 @@ function indexKey(hash: string, { user, createdS }: KeyInfo): StoreKey {
   return [...ofUser(user), createdS, hash];
 }
 
-/** What a bearer value was found to be when it was last looked up. */
+/** The result of the last look-up of a bearer value. */
 interface KnownKey {
   readonly hash: string;
   /** Valid only while the record has this version; null for a key of the settings, which is always valid. */
@@ -78,9 +78,9 @@ interface KnownKey {
 
 export class ApiKeys {
   readonly #parts: KeyParts;
-  /** By SHA-256, like the stored ones: comparing hashes tells nothing about a key through time. */
+  /** By SHA-256, like the stored keys: the time of comparing hashes reveals nothing about a key. */
   readonly #settings: ReadonlyMap<string, KeyHolder>;
-  /** By the whole bearer value, never a part of it. */
+  /** By the whole bearer value. */
   readonly #known = new Map<string, KnownKey>();
   #indexing: Promise<void> | null = null;
 
@@ -105,7 +105,7 @@ export class ApiKeys {
     return this.#remember(bearer, { hash, version: record.version, holder: { user, keyId } });
   }
 
-  /** @returns the key itself, for the only time. Durable when this resolves. */
+  /** @returns the key itself, which is shown this once. Durable when this resolves. */
   async create(user: string): Promise<KeyInfo & { readonly key: string }> {
     assertOwner(user);
     if ((await this.#count()) >= limits.keysMax) {
@@ -121,24 +121,24 @@ export class ApiKeys {
       shown: `sk-${user}-${secret.slice(0, SECRET_SHOWN)}…`,
     };
     const isNew = await this.#parts.store.commit(keyChanges(hash, info, 'put'));
-    if (!isNew) throw new Error('the new key exists already');
+    if (!isNew) throw new Error('the new key already exists');
     await this.#parts.store.flushed();
     return { ...info, key };
   }
 
-  /** Stored keys; the oldest first. Keys of the settings are not among them. */
+  /** Stored keys, the oldest first, without the keys of the settings. */
   list(): KeyInfo[] {
     const infos = [...scan(this.#parts.store, { prefix: ALL })].map(infoOf);
     return infos.sort((a, b) => a.createdS - b.createdS || (a.keyId < b.keyId ? -1 : 1));
   }
 
-  /** All stored keys in no order. It takes pauses, so a service answers other requests meanwhile. */
+  /** All stored keys in no order. It pauses between pages, so that a service answers other requests meanwhile. */
   async *walk(): AsyncGenerator<KeyInfo> {
     for await (const entry of scanWithPauses(this.#parts.store, { prefix: ALL }))
       yield infoOf(entry);
   }
 
-  /** Stored keys of one user; the oldest first. It reads no key of another user. */
+  /** Stored keys of one user, the oldest first. It reads no key of another user. */
   async listOf(user: string): Promise<KeyInfo[]> {
     await this.#indexed();
     const { store } = this.#parts;
@@ -150,7 +150,7 @@ export class ApiKeys {
     return infos;
   }
 
-  /** Keys of an earlier version have no index entry. The first call of a process looks, and adds what is missing. */
+  /** Keys of an earlier version have no index entry. The first call of a process adds the missing entries. */
   #indexed(): Promise<void> {
     this.#indexing ??= this.#index().catch((cause: unknown) => {
       this.#indexing = null;
@@ -163,7 +163,7 @@ export class ApiKeys {
     const { store } = this.#parts;
     if (store.get(INDEXED) !== null) return;
     for (const page of pages(store, { prefix: ALL })) {
-      // An entry whose key is revoked meanwhile stays, and `listOf` skips it.
+      // If a key is revoked meanwhile, its entry stays; `listOf` skips it.
       await store.commit(
         page.map((entry) => {
           const key = indexKey(String(entry.key.at(-1)), infoOf(entry));
@@ -174,7 +174,7 @@ export class ApiKeys {
     await store.commit([{ type: 'put', key: INDEXED, value: EMPTY }]);
   }
 
-  /** A stored one. */
+  /** One stored key, by id. */
   find(keyId: string): KeyInfo | null {
     const entry = this.#entry(keyId);
     return entry === null ? null : decodeRecord<KeyInfo>(entry.record.value);
@@ -194,7 +194,7 @@ export class ApiKeys {
 
   #entry(keyId: string): StoreEntry | null {
     if (!ID.test(keyId)) return null;
-    // An id is the start of the hash: its record is the first at or behind it.
+    // An id is the start of the hash, so its record is the first one at or after it.
     const start = keyId.slice('ak-'.length);
     const range = {
       prefix: ['key'],
@@ -229,7 +229,7 @@ export function isOwner(text: string): boolean {
   return OWNER.test(text) && text.length <= limits.ownerLengthMax;
 }
 
-/** The owner a key names in clear, for routing only: it proves nothing. */
+/** The owner that a key names in clear, for routing only: it proves nothing. */
 export function keyOwner(key: string): string | null {
   const end = key.lastIndexOf('-');
   if (!key.startsWith('sk-') || end < 'sk-'.length) return null;
@@ -244,7 +244,7 @@ function settingEntry({ user, key }: ApiKeySetting, i: number): [string, KeyHold
       `the key given by setting for user ${user} has ${key.length} characters: 1 to ${limits.keyBytesMax} are allowed`,
     );
   }
-  // By position: an id made of the hash would help to guess a short key.
+  // By position: an id made from the hash would help to guess a short key.
   return [sha256(key), { user, keyId: `ak-setting-${i + 1}` }];
 }
 

@@ -5,7 +5,7 @@
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 
 const MAGIC = 0xbeefc0de;
-/** Offsets inside a meta page, and of the tree heads inside it; a page has a header of 24 bytes. */
+/** Offsets inside a meta page, and of the tree roots inside it; a page has a header of 24 bytes. */
 const AT = {
   magic: 24,
   pageBytes: 48,
@@ -20,7 +20,7 @@ const PAGE_BYTES_MAX = 65_536;
 /** LMDB counts pages that one transaction took and freed at the end of the file, but never writes them. */
 const UNWRITTEN_PAGES_MAX = 64n;
 
-/** @throws Error naming the folder and the cure. A file that does not exist or is empty is a new one. */
+/** @throws Error that names the folder and the remedy. A missing or empty file is a new one. */
 export function assertIntact(folder: string, path: string): void {
   const damage = fileDamage(path);
   if (damage === null) return;

@@ -23,13 +23,13 @@ export class DataFolderInUseError extends Error {
 export type Release = () => Promise<void>;
 export type Database = RootDatabase<Uint8Array, Buffer>;
 
-/** Options that the library documents and its types leave out. */
+/** Options that the library documents but its types omit. */
 interface Untyped {
   readonly eventTurnBatching: boolean;
   readonly txnStartThreshold: number;
 }
 
-/** Files this process has claimed: LMDB hands a second opener in one process the same environment. */
+/** Files that this process has claimed: within one process LMDB gives a second opener the same environment. */
 const claimedPaths = new Set<string>();
 
 /** A folder of this name is in the data folder while a backup is being restored into it. */
@@ -141,7 +141,7 @@ export function claim(folder: string, name: string): Release {
   };
 }
 
-/** Called inside a write transaction, of which LMDB runs one at a time among all processes. */
+/** Must be called inside a write transaction: LMDB runs one at a time among all processes. */
 function soleReader(db: Database): ReturnType<Database['useReadTransaction']> | null {
   db.readerCheck();
   const pids = db.readerList().matchAll(/^\s*(\d+)\s/gm);

@@ -38,11 +38,11 @@ interface Step {
 
 export interface LmdbStoreOptions {
   readonly folder: string;
-  /** One file a name; `records` if absent. */
+  /** Each name is one file; `records` if absent. */
   readonly name?: string;
   /**
    * True (the default) claims the file for this process and fails if another has it. False is for a file that
-   * several processes write by turns: then versions grow within a process, but not across them.
+   * several processes write in turn: versions then grow within a process, but not across processes.
    */
   readonly exclusive?: boolean;
   /** Bound of the records. A write beyond it is refused with `unavailable`. Absent: the size of the disk. */
@@ -70,7 +70,7 @@ export class LmdbStore implements Store {
   readonly #groups = new CommitGroups(() => this.#flushed);
   #closing: Promise<void> | null = null;
 
-  /** @throws Error naming the folder and the cure: not writable, damaged, or in use by another process. */
+  /** @throws Error that names the folder and the remedy: not writable, damaged, or in use by another process. */
   static open(options: LmdbStoreOptions): LmdbStore {
     const { folder, name = 'records', exclusive = true, bytesMax } = options;
     makeFolder(folder);

@@ -84,7 +84,7 @@ export class MemoryStore implements Store {
     return { key: bytesKey(Buffer.from(text, 'latin1')), record: copy(record) };
   }
 
-  /** Where `text` is or would be. */
+  /** The index at which `text` is or would be. */
   #position(text: KeyText): number {
     let low = 0;
     let high = this.#keys.length;

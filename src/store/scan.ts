@@ -1,24 +1,24 @@
 /**
  * Owns the walk over all records of a range, page by page.
- * It must never hold a read transaction between two pages: a walk may take long, and LMDB would keep every old page.
+ * It must never hold a read transaction between two pages: a scan may take long, and LMDB could not reuse old pages.
  */
 import { setImmediate } from 'node:timers/promises';
 import { limits } from '../limits/index.js';
 import type { Store, StoreEntry, StoreKey, StoreRange } from './store.js';
 
 export interface ScanRange extends Omit<StoreRange, 'limit'> {
-  /** Entries that are read at once; `limits.pageLengthMax` if absent. */
+  /** Entries per page; `limits.pageLengthMax` if absent. */
   readonly pageLength?: number;
 }
 
 type Pages = Pick<Store, 'page'>;
 
-/** Without a pause: for a process that serves nobody meanwhile. */
+/** Scans without pauses, for a process that serves no requests meanwhile. */
 export function* scan(store: Pages, range: ScanRange): Generator<StoreEntry> {
   for (const page of pages(store, range)) yield* page;
 }
 
-/** Lets the event loop run between two pages, so that a long walk delays nobody. */
+/** Lets the event loop run between two pages, so that a long scan delays no request. */
 export async function* scanWithPauses(
   store: Pages,
   range: ScanRange,
@@ -31,7 +31,7 @@ export async function* scanWithPauses(
   }
 }
 
-/** No page is empty. A record that is written during the walk is found if it lies ahead. */
+/** No page is empty. A record that is written during the scan is found if it lies ahead. */
 export function* pages(
   store: Pages,
   { pageLength = limits.pageLengthMax, ...range }: ScanRange,

@@ -34,7 +34,7 @@ export type StoreChange =
 
 export interface StoreRange {
   readonly prefix: StoreKey;
-  /** Both excluded. */
+  /** Both bounds are excluded. */
   readonly after?: StoreKey;
   readonly before?: StoreKey;
   readonly reverse?: boolean;
@@ -48,10 +48,10 @@ export interface StoreEntry {
 
 export interface Store {
   get(key: StoreKey): StoredRecord | null;
-  /** At most `limit` entries, so that no read transaction stays open between pages. */
+  /** Returns at most `limit` entries, so that no read transaction stays open between pages. */
   page(range: StoreRange): StoreEntry[];
   /**
-   * All changes or none, in one transaction. Resolves when the result is visible to `get`.
+   * Makes all changes or none, in one transaction. Resolves when `get` sees the result.
    * @returns false when an `expected` version did not hold; then nothing was written.
    */
   commit(changes: readonly StoreChange[]): Promise<boolean>;
