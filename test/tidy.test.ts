@@ -33,6 +33,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'src/cli': [
     'src/admin',
     'src/caches/records',
+    'src/caches/tag-records',
     'src/files/records',
     'src/pool',
     'src/protocol',

@@ -47,30 +47,35 @@ export class Quota {
     this.#parts = parts;
   }
 
-  /** @throws what `refusal` makes; then nothing is taken. */
-  async reserve(owner: string, bytes: number): Promise<Reservation> {
+  /** @param count of things; 0 where one grows. @throws what `refusal` makes; then nothing is taken. */
+  async reserve(owner: string, bytes: number, count = 1): Promise<Reservation> {
     const ledger = this.#ledgerOf(owner);
     ledger.open += 1;
     try {
       await ledger.counted;
       const { refusal } = this.#parts;
       const max = this.#parts.max(owner);
-      if (ledger.count + 1 > max.count) throw refusal('count', max);
+      if (ledger.count + count > max.count && count > 0) throw refusal('count', max);
       if (ledger.bytes + bytes > max.bytes) throw refusal('bytes', max);
     } catch (cause) {
       ledger.open -= 1;
       throw cause;
     }
-    ledger.count += 1;
+    ledger.count += count;
     ledger.bytes += bytes;
-    return reservation(ledger, bytes);
+    return reservation(ledger, { count, bytes });
   }
 
-  /** Says that a thing is gone from the store. An owner that is not counted yet will be counted without it. */
-  release(owner: string, bytes: number): void {
+  /** For what is in the store without a place that was taken before. */
+  add(owner: string, { count, bytes }: Held): void {
+    this.release(owner, -bytes, -count);
+  }
+
+  /** For what is gone from the store. An owner that was not counted yet will be counted without it. */
+  release(owner: string, bytes: number, count = 1): void {
     const ledger = this.#ledgers.get(owner);
     if (ledger?.counting) ledger.disturbed = true;
-    else if (ledger) take(ledger, bytes);
+    else if (ledger) take(ledger, { count, bytes });
   }
 
   /** Owners whose sums are in memory. */
@@ -78,7 +83,14 @@ export class Quota {
     return this.#ledgers.size;
   }
 
-  /** What is counted and reserved so far; null for an owner that is not in memory. */
+  /** As counted and reserved so far. */
+  async held(owner: string): Promise<Held> {
+    const ledger = this.#ledgerOf(owner);
+    await ledger.counted;
+    return { count: ledger.count, bytes: ledger.bytes };
+  }
+
+  /** The same; null for an owner that is not in memory. */
   async heldBy(owner: string): Promise<Held | null> {
     const ledger = this.#ledgers.get(owner);
     await ledger?.counted;
@@ -128,8 +140,8 @@ export class Quota {
   }
 }
 
-/** Keeps the ledger it was made from: after a new count the owner has another ledger, without this reservation. */
-function reservation(ledger: Ledger, bytes: number): Reservation {
+/** It stays with its own ledger: one that was counted anew meanwhile knows nothing of it. */
+function reservation(ledger: Ledger, held: Held): Reservation {
   let open = true;
   const close = (act: () => void) => {
     if (!open) return;
@@ -138,12 +150,12 @@ function reservation(ledger: Ledger, bytes: number): Reservation {
     act();
   };
   return {
-    giveBack: () => close(() => take(ledger, bytes)),
+    giveBack: () => close(() => take(ledger, held)),
     kept: () => close(() => {}),
   };
 }
 
-function take(ledger: Ledger, bytes: number): void {
-  ledger.count = Math.max(0, ledger.count - 1);
+function take(ledger: Ledger, { count, bytes }: Held): void {
+  ledger.count = Math.max(0, ledger.count - count);
   ledger.bytes = Math.max(0, ledger.bytes - bytes);
 }

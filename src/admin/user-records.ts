@@ -3,7 +3,7 @@
  * It must never move what belongs to one node alone: indexes are rebuilt, and prefixes are prefilled again.
  */
 import { cacheKeys, creationChanges, idOf, indexChanges } from '../caches/records.js';
-import { tagChanges, tagKeys } from '../caches/tags.js';
+import { tagChanges, tagKeys } from '../caches/tag-records.js';
 import { decodeRecord } from '../codec.js';
 import { fileIdOf, fileIndexChanges, fileKeys, sourceBlob, textBlob } from '../files/records.js';
 import type { TagRecord } from '../protocol/tags.js';

@@ -8,9 +8,10 @@ import { Registry } from '../actors/registry.js';
 import { decodeRecord } from '../codec.js';
 import { ApiError, invalid } from '../errors.js';
 import { limits } from '../limits/index.js';
-import { isCacheId, newCacheId } from '../protocol/cache-id.js';
+import { cacheIdOf, isCacheId } from '../protocol/cache-id.js';
 import { type CacheCreation, type CacheUpdate, readCacheContent } from '../protocol/caching.js';
 import { quoted } from '../protocol/field.js';
+import { ItemIds } from '../protocol/item-id.js';
 import type { PageQuery } from '../protocol/page-query.js';
 import type { TagRecord } from '../protocol/tags.js';
 import {
@@ -64,13 +65,16 @@ export class Caches {
   readonly #sweeper: CacheSweeper;
   readonly #quota: Quota;
   readonly #tokens: CacheTokens;
+  readonly #ids: ItemIds;
 
   constructor(parts: CachesParts) {
     const { store, clock, report, prefiller } = parts;
     const { keepMs = limits.cacheKeepMs, quotaMax = cacheQuotaMax } = parts;
     this.#parts = parts;
     this.#keepMs = keepMs;
-    this.tags = new Tags({ store, clock, report });
+    this.#ids = new ItemIds(parts.newBytes);
+    const { tagsMax = () => limits.accountTagsDefault } = parts;
+    this.tags = new Tags({ store, clock, report, max: tagsMax });
     this.#quota = cacheQuota(store, quotaMax);
     this.#tokens = new CacheTokens(parts);
     const task = (id: string) => this.#prefillTask(id);
@@ -100,7 +104,7 @@ export class Caches {
 
   /** @throws ApiError for an invalid request. A cache that can only fail is created, and its status says so. */
   async create(owner: string, creation: CacheCreation): Promise<FoundCache> {
-    const { clock, newBytes, families, isOpen } = this.#parts;
+    const { clock, families, isOpen } = this.#parts;
     const requestMs = clock.nowMs();
     const { family, wireMessages, wireTools } = creation;
     if (!families.includes(family)) throw unknownFamily(family, families);
@@ -108,7 +112,7 @@ export class Caches {
     if (this.#snapshots.full(owner)) throw new ApiError('overloaded');
     const texts = canonicalPrefix(wireMessages, wireTools);
     const body = encodeBody(texts);
-    const id = newCacheId(newBytes, requestMs);
+    const id = cacheIdOf(this.#ids.next(owner, requestMs));
     const places = [await this.#quota.reserve(owner, body.length)];
     const hold = async (tokens: number) => {
       places.push(await this.#tokens.reserve(owner, tokens));

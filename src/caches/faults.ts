@@ -47,6 +47,6 @@ export function cacheError(cause: unknown): CacheError {
 }
 
 export function notFound(id: string): ApiError {
-  const shownId = id.slice(0, 2 * ('cache-'.length + limits.cacheIdLength));
+  const shownId = id.slice(0, 2 * ('cache-'.length + limits.itemIdLength));
   return new ApiError('notFound', { kind: 'cache', id: shownId });
 }

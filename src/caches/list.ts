@@ -3,6 +3,7 @@
  * It must never read more records than the page needs, nor any body.
  */
 import { ApiError } from '../errors.js';
+import { cacheCreatedS } from '../protocol/cache-id.js';
 import type { PageQuery } from '../protocol/page-query.js';
 import type { CacheRecord, CacheState } from '../rules/cache-state.js';
 import { type PageRange, pageRange } from '../rules/paging.js';
@@ -30,7 +31,7 @@ export async function listCaches(
 ): Promise<CacheRecord[]> {
   const range = pageRange(query, (id) => {
     const record = source.read(id);
-    if (record === null) return null;
+    if (record === null) return placeOfDeleted(owner, id);
     if (record.owner !== owner) throw new ApiError('otherUser');
     return listPlace(record);
   });
@@ -41,6 +42,12 @@ export async function listCaches(
     if (page.full) break;
   }
   return page.records;
+}
+
+/** A cursor is a position: one may delete while one pages. */
+function placeOfDeleted(owner: string, id: string): StoreKey | null {
+  const createdS = cacheCreatedS(owner, id);
+  return createdS === null ? null : listPlace({ createdS, id });
 }
 
 class Page {

@@ -34,6 +34,8 @@ export interface CachesParts {
   readonly review?: ContentReview;
   /** The most tokens of all live caches of one owner; `limits.accountCachedTokensDefault` if absent. */
   readonly tokensMax?: (owner: string) => number;
+  /** Tags the owner may keep; `limits.accountTagsDefault` if absent. */
+  readonly tagsMax?: (owner: string) => number;
   /** How long an expired cache stays; `limits.cacheKeepMs` if absent. */
   readonly keepMs?: number;
   /** The most that one owner's caches may take of the store; the bounds of `limits` if absent. */

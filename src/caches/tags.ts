@@ -4,26 +4,39 @@
  */
 
 import type { Commit, Decision, Logic } from '../actors/actor.js';
+import { Quota, type Reservation } from '../actors/quota.js';
 import { Registry } from '../actors/registry.js';
 import type { Clock } from '../clock.js';
-import { decodeRecord, encodeRecord } from '../codec.js';
-import { ApiError } from '../errors.js';
+import { decodeRecord } from '../codec.js';
+import { ApiError, invalid } from '../errors.js';
 import { limits } from '../limits/index.js';
 import type { PageQuery } from '../protocol/page-query.js';
-import { isTagName, type TagRecord } from '../protocol/tags.js';
+import type { TagRecord } from '../protocol/tags.js';
 import { pageRange } from '../rules/paging.js';
-import type { Store, StoreChange, StoreEntry, StoreKey } from '../store/store.js';
+import type { Store } from '../store/store.js';
+import { countTags, findTag, placeOf, tagChanges, tagKeys, tagNameOf } from './tag-records.js';
 
 export interface TagsParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly report: (fault: unknown) => void;
+  /** How many one owner may keep. */
+  readonly max: (owner: string) => number;
 }
 
-/** Tags are records of their own that only this actor writes; the actor keeps none of them in memory. */
+/** Where a tag stood that is gone: one may delete while one pages. */
+type Place = Pick<TagRecord, 'tag' | 'createdS' | 'order'>;
+
+/** The tags are records of their own, which nobody else writes: the actor holds none of them. */
 interface TagsState {
   readonly owner: string;
+  /** The newest last. */
+  readonly removed: readonly Place[];
+  /** Of the newest tag of this life. */
+  readonly order: number;
 }
+
+type TagsSaved = Pick<TagsState, 'removed'>;
 
 type TagsMessage =
   | {
@@ -33,60 +46,110 @@ type TagsMessage =
     }
   | { readonly type: 'remove'; readonly tag: string };
 
-type Reply = readonly TagRecord[];
+interface Reply {
+  readonly tags: readonly TagRecord[];
+  /** Tags that were not there before, or are not there any more. */
+  readonly changed: number;
+}
+
+type TagsLogic = Logic<TagsState, TagsSaved, TagsMessage, Reply, never>;
 
 export class Tags {
   readonly #store: Store;
-  readonly #registry: Registry<TagsState, never, TagsMessage, Reply, never>;
+  readonly #registry: Registry<TagsState, TagsSaved, TagsMessage, Reply, never>;
+  readonly #quota: Quota;
 
   constructor(parts: TagsParts) {
-    this.#store = parts.store;
-    this.#registry = new Registry({
-      ...parts,
-      logic: tagsLogic(parts.store),
-      runEffect: async () => null,
+    const { store, max } = parts;
+    this.#store = store;
+    const logic = tagsLogic(store);
+    this.#registry = new Registry({ ...parts, logic, runEffect: async () => null });
+    this.#quota = new Quota({
+      held: async (owner) => ({ count: await countTags(store, owner), bytes: 0 }),
+      max: (owner) => ({ count: max(owner), bytes: 0 }),
+      refusal: (_over, { count }) => tooMany(count),
     });
   }
 
   /**
-   * Binds all these tags to the cache. Durable when it resolves.
-   * @param commit of another actor, whose record changes in the same transaction.
+   * Binds all of them to the cache. Durable when it resolves.
+   * @param commit of another actor whose record changes in the same transaction.
+   * @throws ApiError for more tags than the owner may keep; then nothing is written.
    */
   async move(
     owner: string,
     tags: readonly string[],
     cacheId: string,
     commit?: Commit,
-  ): Promise<Reply> {
-    return await this.#registry.ask(owner, { type: 'move', tags, cacheId }, commit);
+  ): Promise<readonly TagRecord[]> {
+    const places = await this.#reserve(owner, tags);
+    let kept = 0;
+    try {
+      const message = { type: 'move', tags, cacheId } as const;
+      const reply = await this.#registry.ask(owner, message, commit);
+      kept = reply.changed;
+      // One that was there when places were taken may have been deleted since.
+      if (kept > places.length) this.#quota.add(owner, { count: kept - places.length, bytes: 0 });
+      return reply.tags;
+    } finally {
+      // Somebody else may have made one of them meanwhile.
+      for (const [i, place] of places.entries()) i < kept ? place.kept() : place.giveBack();
+    }
+  }
+
+  /** A place for each that is not there. */
+  async #reserve(owner: string, tags: readonly string[]): Promise<Reservation[]> {
+    const places: Reservation[] = [];
+    try {
+      for (const tag of tags) {
+        if (findTag(this.#store, owner, tag) !== null) continue;
+        places.push(await this.#quota.reserve(owner, 0));
+      }
+      return places;
+    } catch (cause) {
+      for (const place of places) place.giveBack();
+      throw cause;
+    }
   }
 
   /** Removes the tag, if there is one. Durable when it resolves. */
   async remove(owner: string, tag: string): Promise<void> {
-    if (find(this.#store, owner, tag) === null) return;
-    await this.#registry.ask(owner, { type: 'remove', tag });
+    if (findTag(this.#store, owner, tag) === null) return;
+    const { changed } = await this.#registry.ask(owner, { type: 'remove', tag });
+    if (changed > 0) this.#quota.release(owner, 0);
+  }
+
+  /** How many the owner has. */
+  async held(owner: string): Promise<number> {
+    return (await this.#quota.held(owner)).count;
   }
 
   /** @throws ApiError `notFound`: names belong to an owner, so another's tag is unknown too. */
   get(owner: string, tag: string): TagRecord {
-    const found = find(this.#store, owner, tag);
+    const found = findTag(this.#store, owner, tag);
     if (found !== null) return found;
     const id = tag.slice(0, limits.tagNameLengthMax);
     throw new ApiError('notFound', { kind: 'tag', id }, { param: 'tag' });
   }
 
-  /** @throws ApiError for a `before` or `after` that is no tag of the owner. */
+  /** @throws ApiError for a bound that neither is nor lately was a tag of the owner. */
   list(owner: string, query: PageQuery): TagRecord[] {
     const prefix = tagKeys.byTime(owner);
     const { lower, upper, reverse } = pageRange(query, (tag) => {
-      const found = find(this.#store, owner, tag);
-      return found === null ? null : [...prefix, found.createdS, tag];
+      const found = findTag(this.#store, owner, tag) ?? this.#removed(owner, tag);
+      return found === null ? null : [...prefix, ...placeOf(found)];
     });
     const range = { prefix, reverse, limit: query.limit };
     const after = lower === null ? {} : { after: lower };
     const before = upper === null ? {} : { before: upper };
     const entries = this.#store.page({ ...range, ...after, ...before });
-    return entries.flatMap((entry) => find(this.#store, owner, nameOf(entry)) ?? []);
+    return entries.flatMap((entry) => findTag(this.#store, owner, tagNameOf(entry)) ?? []);
+  }
+
+  #removed(owner: string, tag: string): Place | null {
+    const record = this.#store.get(tagKeys.owner(owner));
+    const saved = record === null ? null : decodeRecord<TagsSaved>(record.value);
+    return saved?.removed.findLast((place) => place.tag === tag) ?? null;
   }
 
   close(): Promise<void> {
@@ -94,29 +157,15 @@ export class Tags {
   }
 }
 
-const EMPTY = new Uint8Array(0);
-
-export const tagKeys = {
-  owned: (owner: string): StoreKey => ['tag', owner],
-  tag: (owner: string, tag: string): StoreKey => ['tag', owner, tag],
-  byTime: (owner: string): StoreKey => ['tag-by-time', owner],
-};
-
-function nameOf({ key }: StoreEntry): string {
-  return String(key.at(-1));
-}
-
-function find(store: Store, owner: string, tag: string): TagRecord | null {
-  // A text that is no valid tag may be too long for a key.
-  const record = isTagName(tag) ? store.get(tagKeys.tag(owner, tag)) : null;
-  return record === null ? null : decodeRecord<TagRecord>(record.value);
-}
-
-function tagsLogic(store: Store): Logic<TagsState, never, TagsMessage, Reply, never> {
+function tagsLogic(store: Store): TagsLogic {
   return {
-    key: (owner) => ['tags', owner],
-    restore: (_saved, owner) => ({ owner }),
-    saved: () => null,
+    key: tagKeys.owner,
+    restore: (saved, owner, before) => ({
+      owner,
+      removed: saved?.removed ?? [],
+      order: before?.order ?? 0,
+    }),
+    saved: ({ removed }) => (removed.length === 0 ? null : { removed }),
     indexChanges: () => [],
     transition: (state, message, nowMs) =>
       message.type === 'move'
@@ -127,35 +176,45 @@ function tagsLogic(store: Store): Logic<TagsState, never, TagsMessage, Reply, ne
   };
 }
 
+type TagsDecision = Decision<TagsState, Reply, never>;
+
 function moved(
   state: TagsState,
   { tags, cacheId }: Extract<TagsMessage, { type: 'move' }>,
   nowMs: number,
   store: Store,
-): Decision<TagsState, Reply, never> {
+): TagsDecision {
+  const { owner } = state;
+  let { order } = state;
+  let created = 0;
   const records = tags.map((tag) => {
-    const createdS = find(store, state.owner, tag)?.createdS ?? Math.floor(nowMs / 1000);
-    return { tag, cacheId, owner: state.owner, createdS };
+    const found = findTag(store, owner, tag);
+    if (found !== null) return { ...found, cacheId };
+    created += 1;
+    // Two of one millisecond stand in their order, too.
+    order = Math.max(nowMs, order + ORDER_STEP);
+    return { tag, cacheId, owner, createdS: Math.floor(nowMs / 1000), order };
   });
+  const reply = { tags: records, changed: created };
   const changes = records.flatMap(tagChanges);
-  return { next: state, reply: records, save: 'now', effects: [], changes };
+  return { next: { ...state, order }, reply, save: 'now', effects: [], changes };
 }
 
-/** All changes of one tag. */
-export function tagChanges(record: TagRecord): readonly StoreChange[] {
-  const { owner, tag, createdS } = record;
-  return [
-    { type: 'put', key: tagKeys.tag(owner, tag), value: encodeRecord(record) },
-    { type: 'put', key: [...tagKeys.byTime(owner), createdS, tag], value: EMPTY },
-  ];
+/** Of a millisecond; a number of this size is exact to a four-thousandth. */
+const ORDER_STEP = 1 / 1024;
+
+function removed(state: TagsState, tag: string, store: Store): TagsDecision {
+  const record = findTag(store, state.owner, tag);
+  const nothing = { tags: [], changed: 0 };
+  if (record === null) return { next: state, reply: nothing, save: 'no', effects: [] };
+  const { createdS, order } = record;
+  const place = { tag, createdS, ...(order === undefined ? {} : { order }) };
+  const next = { ...state, removed: [...state.removed, place].slice(-limits.tagPlacesKept) };
+  const changes = tagChanges(record).map(({ key }) => ({ type: 'remove', key }) as const);
+  const reply = { tags: [record], changed: 1 };
+  return { next, reply, save: 'now', effects: [], changes };
 }
 
-function removed(state: TagsState, tag: string, store: Store): Decision<TagsState, Reply, never> {
-  const record = find(store, state.owner, tag);
-  if (record === null) return { next: state, reply: [], save: 'no', effects: [] };
-  const changes: readonly StoreChange[] = [
-    { type: 'remove', key: tagKeys.tag(state.owner, tag) },
-    { type: 'remove', key: [...tagKeys.byTime(state.owner), record.createdS, tag] },
-  ];
-  return { next: state, reply: [record], save: 'now', effects: [], changes };
+function tooMany(max: number): ApiError {
+  return invalid(`you may have at most ${max} tags: delete some`, 'tag');
 }

@@ -90,6 +90,7 @@ function row({ id, owner, bytes, createdS, filename, progress }: FileRecord): Ro
     user: owner,
     status: progress.status,
     size: sizeText(bytes),
+    text: progress.status === 'ok' ? sizeText(progress.document.bytes) : '-',
     created: new Date(createdS * 1000).toISOString(),
     name: printable(filename),
     reason: progress.status === 'error' ? progress.reason : '',

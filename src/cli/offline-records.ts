@@ -8,11 +8,11 @@ import type { Store } from '../store/store.js';
 
 export async function withOfflineRecords<Result>(
   config: Config,
-  act: (store: Store) => Result,
+  act: (store: Store) => Promise<Result> | Result,
 ): Promise<Result> {
   const store = LmdbStore.open({ folder: config.dataDir, name: 'records', exclusive: false });
   try {
-    return act(store);
+    return await act(store);
   } finally {
     await store.close();
   }

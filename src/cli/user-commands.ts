@@ -5,11 +5,15 @@
 
 import { withSharedFile } from '../admin/open-accounts.js';
 import { UserBook } from '../admin/user-book.js';
+import { countTags } from '../caches/tag-records.js';
 import { systemClock } from '../clock.js';
 import { ApiError } from '../errors.js';
+import { allFiles } from '../files/records.js';
 import type { UserChange } from '../rules/account-change.js';
+import { fileBytes } from '../rules/file-state.js';
 import { grantNames } from '../settings/accounts.js';
 import type { Config } from '../settings/config.js';
+import { withOfflineRecords } from './offline-records.js';
 
 /** The command line does not open the records, so it does not know users that have neither a key nor a grant. */
 const NO_RECORDS = { has: () => false, all: () => [] };
@@ -34,13 +38,28 @@ export async function listedUsers(config: Config): Promise<Row[]> {
 export async function shownUser(config: Config, user: string): Promise<object> {
   return await withBook(config, async (book) => {
     const keys = await book.keysOf(user);
+    const kept = await keptBy(config, user);
     const { credit, ...policy } = book.policyOf(user);
     return {
       user,
       ...policy,
       credit: credit?.tokens ?? null,
+      kept,
       keys: keys.map(({ keyId }) => keyId),
     };
+  });
+}
+
+/** What counts against the bounds of the same names. */
+async function keptBy(config: Config, user: string): Promise<object> {
+  return await withOfflineRecords(config, async (store) => {
+    let [files, bytes] = [0, 0];
+    for (const file of allFiles(store)) {
+      if (file.owner !== user) continue;
+      files += 1;
+      bytes += fileBytes(file);
+    }
+    return { files, fileBytes: bytes, tags: await countTags(store, user) };
   });
 }
 

@@ -11,11 +11,13 @@ import type { FileMessage, FileRecord } from '../rules/file-state.js';
 import type { Blobs } from '../store/blobs.js';
 import type { Store } from '../store/store.js';
 import { fileIdOf, fileKeys, sourceBlob, textBlob } from './records.js';
+import type { TextRoom } from './text-room.js';
 
 export interface ExtractionsParts {
   readonly store: Store;
   readonly blobs: Blobs;
   readonly extraction: Pick<Extraction, 'extract' | 'hasRoom'>;
+  readonly room: TextRoom;
   readonly clock: Clock;
   readonly report: (fault: unknown) => void;
 }
@@ -87,7 +89,7 @@ export class Extractions {
         return await this.#verdict(record, signal);
       }
       const message = await unlessAborted(reading.ended, signal);
-      const same = message && (await this.#taken(reading.id, record.id, message));
+      const same = message && (await this.#taken(reading.id, record, message));
       if (same) return same;
     }
   }
@@ -118,17 +120,21 @@ export class Extractions {
     }
   }
 
-  async #read({ id, owner, filename }: FileRecord, signal: AbortSignal): Promise<FileMessage> {
-    const { blobs, extraction } = this.#parts;
+  async #read(record: FileRecord, signal: AbortSignal): Promise<FileMessage> {
+    const { id, owner, filename } = record;
+    const { blobs, extraction, room } = this.#parts;
     const text = textBlob(id);
     // An earlier run of the service may have left a part of it.
     await blobs.remove(text);
     const source = blobs.path(sourceBlob(id));
     const target = blobs.partPath(text);
-    const result = await extraction.extract({ owner, source, filename, target }, { signal });
+    const request = { owner, source, filename, target, text: await room.bound(record) };
+    const result = await extraction.extract(request, { signal });
     if (result.type === 'refused') return result;
-    await blobs.adopt(text);
-    return result;
+    const refused = await room.take(record, result.document.bytes);
+    if (refused === null) await blobs.adopt(text);
+    else await blobs.remove(text);
+    return refused ?? result;
   }
 
   /** Reuses the text of an earlier file with the same bytes. A failure is not reused: a retry may succeed. */
@@ -148,7 +154,7 @@ export class Extractions {
     const { progress, bytes } = decodeRecord<FileRecord>(stored.value);
     if (progress.status !== 'ok' || bytes !== record.bytes) return null;
     if (!(await this.#same(id, record, signal))) return null;
-    return await this.#taken(id, record.id, { type: 'extracted', document: progress.document });
+    return await this.#taken(id, record, { type: 'extracted', document: progress.document });
   }
 
   /** One comparison at a time: it holds two files and their buffers. Files that cannot be compared are read separately. */
@@ -167,11 +173,14 @@ export class Extractions {
     }
   }
 
-  /** Null where the text is deleted with its file, or cannot be linked here; then the document is read again. */
-  async #taken(from: string, to: string, message: FileMessage): Promise<FileMessage | null> {
+  /** null: the text has gone with its file, or cannot be shared here; then it is read again. */
+  async #taken(from: string, to: FileRecord, message: FileMessage): Promise<FileMessage | null> {
+    const { blobs, room } = this.#parts;
     if (message.type !== 'extracted') return message;
     try {
-      return (await this.#parts.blobs.share(textBlob(from), textBlob(to))) ? message : null;
+      const refused = await room.take(to, message.document.bytes);
+      if (refused !== null) return refused;
+      return (await blobs.share(textBlob(from), textBlob(to.id))) ? message : null;
     } catch (cause) {
       this.#parts.report(cause);
       return null;

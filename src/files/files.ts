@@ -10,13 +10,15 @@ import { decodeRecord } from '../codec.js';
 import { ApiError } from '../errors.js';
 import { limits } from '../limits/index.js';
 import type { Extraction } from '../pool/extraction.js';
-import { isFileId } from '../protocol/file-id.js';
+import { fileCreatedS, isFileId } from '../protocol/file-id.js';
 import type { FileQuery } from '../protocol/files.js';
+import { ItemIds } from '../protocol/item-id.js';
 import {
   type FileEffect,
   type FileMessage,
   type FileRecord,
   type FileState,
+  fileBytes,
   fileEffectsDue,
   fileTransition,
   type NewFile,
@@ -35,6 +37,7 @@ import {
   sourceBlob,
   textBlob,
 } from './records.js';
+import { TextRoom } from './text-room.js';
 import { type Upload, Uploads } from './uploads.js';
 import { Waiters } from './waiters.js';
 
@@ -72,6 +75,7 @@ export class Files {
   readonly #registry: FileRegistry;
   readonly #extractions: Extractions;
   readonly #quota: Quota;
+  readonly #room: TextRoom;
   readonly #uploads: Uploads;
   readonly #waiters: Waiters;
   #cancelResume = () => {};
@@ -82,13 +86,16 @@ export class Files {
     this.#parts = parts;
     const runEffect = (effect: FileEffect, id: string) => this.#runEffect(effect, id);
     this.#registry = new Registry({ logic, store, clock, report, runEffect });
-    this.#extractions = new Extractions({ store, blobs, extraction, clock, report });
     this.#waiters = new Waiters(clock);
     this.#quota = new Quota({ held: (owner) => this.#held(owner), max, refusal });
+    this.#room = new TextRoom({ quota: this.#quota, max });
+    const room = this.#room;
+    this.#extractions = new Extractions({ store, blobs, extraction, room, clock, report });
     this.#uploads = new Uploads({
       blobs,
       quota: this.#quota,
-      newBytes,
+      ids: new ItemIds(newBytes),
+      clock,
       hasRoom: (owner) => extraction.hasRoom(owner),
       commit: (file) => this.#create(file),
       exists: (id) => this.#read(id) !== null,
@@ -131,14 +138,22 @@ export class Files {
     return { files: files.slice(0, query.limit), hasMore: files.length > query.limit };
   }
 
+  /** Of the owner: files, and the bytes of their uploads and texts. */
+  held(owner: string): Promise<Held> {
+    return this.#quota.held(owner);
+  }
+
   /** Resolves when the bytes are freed. @throws ApiError as `get`. */
   async delete(owner: string, id: string): Promise<void> {
     this.get(owner, id);
     const gone = await this.#registry.ask(id, { type: 'delete' });
     if (gone === null) throw notFound(id);
-    this.#quota.release(owner, gone.bytes);
+    // A text that its record knows counts with it; one that came too late does not.
+    if (gone.progress.status === 'ok') this.#room.kept(id);
+    this.#quota.release(owner, fileBytes(gone));
     await this.#extractions.abort(id);
-    // The record is gone even if the disk fails here: the next start removes the bytes.
+    this.#room.giveBack(id);
+    // The file is gone, whatever the disk says: the next start finds what it kept.
     for (const blob of [sourceBlob(id), textBlob(id)]) {
       await this.#parts.blobs.remove(blob).catch(this.#parts.report);
     }
@@ -188,13 +203,18 @@ export class Files {
 
   #place(owner: string, id: string): StoreKey | null {
     const record = this.#read(id);
-    if (record === null) return null;
+    if (record === null) {
+      // A cursor is a position: one may delete while one pages.
+      const createdS = fileCreatedS(owner, id);
+      return createdS === null ? null : listPlace({ createdS, id });
+    }
     if (record.owner !== owner) throw new ApiError('otherUser');
     return listPlace(record);
   }
 
   async #runEffect(effect: FileEffect, id: string): Promise<FileMessage | null> {
     if (effect.type === 'tell') {
+      this.#room.kept(id);
       this.#waiters.tell(id);
       return null;
     }
@@ -207,8 +227,9 @@ export class Files {
     for await (const entry of scanWithPauses(this.#parts.store, {
       prefix: fileKeys.owned(owner),
     })) {
+      const record = this.#read(fileIdOf(entry));
       held.count += 1;
-      held.bytes += this.#read(fileIdOf(entry))?.bytes ?? 0;
+      held.bytes += record === null ? 0 : fileBytes(record);
     }
     return held;
   }
@@ -248,5 +269,5 @@ function stillReading(): ApiError {
 }
 
 function notFound(id: string): ApiError {
-  return new ApiError('notFound', { kind: 'file', id: id.slice(0, 2 * limits.fileIdLength) });
+  return new ApiError('notFound', { kind: 'file', id: id.slice(0, 2 * limits.itemIdLength) });
 }

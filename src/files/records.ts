@@ -5,7 +5,6 @@
 import { createHash } from 'node:crypto';
 import { extname } from 'node:path';
 import { decodeRecord } from '../codec.js';
-import { limits } from '../limits/index.js';
 import type { FileRecord, FileState } from '../rules/file-state.js';
 import { scan } from '../store/scan.js';
 import type { Store, StoreChange, StoreEntry, StoreKey } from '../store/store.js';
@@ -35,8 +34,8 @@ export function contentKey({ sample, filename }: Pick<FileRecord, 'sample' | 'fi
   return createHash('sha256').update(`${sample} ${end}`).digest('hex');
 }
 
-/** The position of a file in its owner's list. */
-export function listPlace({ createdS, id }: FileRecord): StoreKey {
+/** Where a file stands among those of its owner. */
+export function listPlace({ createdS, id }: Pick<FileRecord, 'createdS' | 'id'>): StoreKey {
   return [createdS, id];
 }
 
@@ -83,7 +82,7 @@ export function textBlob(id: string): string {
 
 /** The file that a blob, or the rest of one, belongs to. */
 export function fileIdOfBlob(name: string): string {
-  return name.slice(0, limits.fileIdLength);
+  return name.split('.', 1)[0] ?? '';
 }
 
 /** Every file of every owner. */

@@ -3,11 +3,11 @@
  * It must never leave bytes without a record, nor acknowledge bytes that a power cut could lose.
  */
 import type { Quota, Reservation } from '../actors/quota.js';
-import type { NewBytes } from '../clock.js';
+import type { Clock } from '../clock.js';
 import { ApiError } from '../errors.js';
 import { OwnerLoad } from '../fairness/owner-load.js';
 import { limits } from '../limits/index.js';
-import { newFileId } from '../protocol/file-id.js';
+import type { ItemIds } from '../protocol/item-id.js';
 import type { FileRecord, NewFile } from '../rules/file-state.js';
 import type { Blobs, BlobWriter } from '../store/blobs.js';
 import { sourceBlob } from './records.js';
@@ -15,8 +15,9 @@ import { sourceBlob } from './records.js';
 export interface UploadsParts {
   readonly blobs: Blobs;
   readonly quota: Quota;
-  readonly newBytes: NewBytes;
-  /** False while the bound on the owner's waiting documents is reached. */
+  readonly ids: ItemIds;
+  readonly clock: Clock;
+  /** False while as many of the owner's documents wait to be read as may. */
   readonly hasRoom: (owner: string) => boolean;
   /** Creates the record. Durable when it resolves. */
   readonly commit: (file: NewFile) => Promise<FileRecord>;
@@ -37,18 +38,17 @@ export class Uploads {
    * @throws ApiError before the body is read: `overloaded`, `fileCount`, `fileTotal`, `unavailable`.
    */
   async begin(owner: string, bytesMin: number): Promise<Upload> {
-    const { blobs, quota, newBytes } = this.#parts;
+    const { blobs, quota, ids, clock } = this.#parts;
     this.#checkRoom(owner);
     this.#running.add(owner);
-    const id = newFileId(newBytes);
+    // Names the bytes on their way. The file gets its id when they are there, which is when it is made.
+    const name = sourceBlob(ids.next(owner, clock.nowMs()));
     let place: Reservation | null = null;
     try {
       place = await quota.reserve(owner, bytesMin);
-      const writer = await blobs.create(sourceBlob(id));
-      return new Upload(
-        { ...this.#parts, owner, id, writer, ended: () => this.#running.remove(owner) },
-        place,
-      );
+      const writer = await blobs.create(name);
+      const ended = () => this.#running.remove(owner);
+      return new Upload({ ...this.#parts, owner, writer, ended }, place);
     } catch (cause) {
       place?.giveBack();
       this.#running.remove(owner);
@@ -66,7 +66,6 @@ export class Uploads {
 
 interface UploadParts extends UploadsParts {
   readonly owner: string;
-  readonly id: string;
   readonly writer: BlobWriter;
   readonly ended: () => void;
 }
@@ -75,6 +74,8 @@ interface UploadParts extends UploadsParts {
 export class Upload {
   #parts: UploadParts;
   #place: Reservation | null;
+  /** Once it has one. */
+  #id: string | null = null;
 
   constructor(parts: UploadParts, place: Reservation) {
     this.#parts = parts;
@@ -90,26 +91,33 @@ export class Upload {
 
   /** @throws ApiError `fileEmpty`, `fileTotal`, `overloaded`, `unavailable`. */
   async keep(filename: string): Promise<FileRecord> {
-    const { owner, id, writer, quota, hasRoom, commit } = this.#parts;
+    const { owner, writer, quota, hasRoom, commit, ids, clock } = this.#parts;
     if (writer.bytes === 0) throw new ApiError('fileEmpty', {}, { param: 'file' });
-    const { bytes, sample } = await writer.keep();
+    // Files are listed in the order in which they are made, and that is now.
+    const nowMs = clock.nowMs();
+    const id = ids.next(owner, nowMs);
+    this.#id = id;
+    const { bytes, sample } = await writer.keep(sourceBlob(id));
     if (!hasRoom(owner)) throw overloaded();
     this.#place?.giveBack();
     this.#place = await quota.reserve(owner, bytes);
-    const record = await commit({ id, owner, filename, bytes, sample });
+    const createdS = Math.floor(nowMs / 1000);
+    const record = await commit({ id, owner, filename, bytes, sample, createdS });
+    this.#place.kept();
     this.#place = null;
     return record;
   }
 
   /** Removes all bytes of an upload that was not kept. */
   async end(): Promise<void> {
-    const { id, writer, blobs, exists, ended } = this.#parts;
+    const { writer, blobs, exists, ended } = this.#parts;
+    const id = this.#id;
     const place = this.#place;
     this.#place = null;
     try {
-      if (place === null || exists(id)) return;
+      if (place === null || (id !== null && exists(id))) return;
       await writer.discard();
-      await blobs.remove(sourceBlob(id));
+      if (id !== null) await blobs.remove(sourceBlob(id));
       place.giveBack();
     } finally {
       ended();

@@ -27,7 +27,10 @@ export function tagRoutes(gate: Gate, caches: Caches): Route[] {
       'GET',
       PATH,
       gate.guardFree(caching, async (exchange, { user }) => {
-        exchange.replyJson(200, tagList(caches.tags.list(user, parsePageQuery(exchange.query))));
+        exchange.replyJson(
+          200,
+          tagList(caches.tags.list(user, parsePageQuery(exchange.query, { metadata: false }))),
+        );
       }),
     ),
     route(

@@ -90,7 +90,6 @@ export const limits = {
   /** Tags that one creation may name. */
   cacheTagsMax: 32,
   tagNameLengthMax: 128,
-  cacheIdLength: 20,
   cacheSweepMs: 1_000,
   /** Freeing a snapshot is retried after this long. */
   cacheForgetRetryMs: 60_000,
@@ -109,6 +108,9 @@ export const limits = {
   /** Delay between two attempts, doubled up to the second bound. */
   prefillRetryMs: 500,
   prefillRetryMsMax: 10_000,
+  /** Letters that the id of a cache or a file consists of; ids of the older form have fewer. */
+  itemIdLength: 24,
+  itemIdLengthOld: 20,
 
   // ---------------------------------------------------------- token counting
   /** A longer piece of text (UTF-16 units) goes to the encoder that is not quadratic. */
@@ -141,7 +143,6 @@ export const limits = {
   fileBytesMax: 100 * MIB,
   fileBytesPerOwnerMax: 10 * 1024 * MIB,
   filenameBytesMax: 4 * KIB,
-  fileIdLength: 20,
   /** What a form may have besides its file: boundaries, headers of its parts, other fields. */
   uploadFormBytesMax: 64 * KIB,
   uploadPartsMax: 64,
@@ -249,6 +250,9 @@ export const limits = {
   accountModelsMax: 1_000,
   /** Tokens of all live caches of one account. */
   accountCachedTokensDefault: 1_048_576,
+  accountTagsDefault: 10_000,
+  /** Places of deleted tags that a client may still page from. */
+  tagPlacesKept: 200,
   /** Bounds of the retry-after for too many requests at once, which is estimated from their usual duration. */
   concurrencyRetryMs: 1_000,
   concurrencyRetryMsMax: 60_000,

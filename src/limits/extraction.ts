@@ -14,6 +14,10 @@ export const extractionLimits = {
   extractionPagesMax: 5_000,
   extractionPixelsMax: 64 * MIB,
   extractionTextLengthMax: 128 * MIB,
+  /** Of one text as it is kept: so much for any file, so much more for each byte of it, and no more than the last. */
+  extractionTextBytesMin: 8 * MIB,
+  extractionTextRatioMax: 32,
+  extractionTextBytesMax: 256 * MIB,
   extractionUnpackedBytesMax: 200 * MIB,
   extractionUnpackRatioMax: 100,
   extractionEntriesMax: 10_000,

@@ -17,6 +17,11 @@ export function assertRelations(limits: Limits, windows: typeof modelWindows): v
     limits.fileBytesMax < limits.extractionTextLengthMax,
     'a text that may be uploaded must fit',
   );
+  assert(
+    2 * limits.fileBytesMax <= limits.extractionTextBytesMax,
+    'a text that may be uploaded must fit, also where escapes double it',
+  );
+  assert(limits.extractionTextBytesMin < limits.extractionTextBytesMax);
   assert(limits.extractionQueueOwnerMax < limits.extractionQueueMax);
   assert(limits.extractionRetryMs <= limits.extractionRetryMsMax);
   assert(limits.extractionPageMsMax < limits.extractionMsMax);
@@ -66,6 +71,7 @@ function assertCacheRelations(limits: Limits): void {
   assert(limits.cacheTtlSDefault <= limits.cacheTtlSMax);
   assert(limits.pageLengthDefault <= limits.pageLengthMax);
   assert(limits.pageLengthMax <= limits.storePageMax);
+  assert(limits.pageLengthMax < limits.tagPlacesKept, 'who deletes a page may go on from its end');
   assert(limits.prefillsRunningMax > 1, 'one owner must not have all places');
   assert(limits.prefillsWaitingOwnerMax < limits.prefillsWaitingMax);
   assert(limits.prefillRetryMs <= limits.prefillRetryMsMax);

@@ -34,6 +34,7 @@ export async function openCaches(
     families: catalog.families,
     isOpen: (owner, family) => prefiller.isOpen(owner, family),
     tokensMax: (owner) => policyOf(owner).cachedTokens,
+    tagsMax: (owner) => policyOf(owner).tags,
     ...(review === null ? {} : { review: cacheReview(review) }),
     keepMs: limits.cacheKeepMs,
     quotaMax: { count: limits.cachesPerOwner, bytes: limits.cacheBytesPerOwner },

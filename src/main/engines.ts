@@ -138,6 +138,7 @@ export function gauges(
     diskBytes: seldom(limits.figuresAgeMs, async () => ({
       records: await sizeBytes(join(config.dataDir, 'records.mdb')),
       keys: await sizeBytes(join(config.dataDir, 'keys.mdb')),
+      files: await sizeBytes(join(config.dataDir, 'files')),
       snapshots: await sizeBytes(join(config.dataDir, 'engine')),
     })),
     diskFreeBytes: seldom(limits.figuresAgeMs, () => freeBytes(config.dataDir)),

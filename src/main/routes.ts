@@ -55,8 +55,16 @@ export function allRoutes(context: Context, parts: RouteParts): Route[] {
     ...openRoutes(document),
     ...docsRoutes(document),
     ...(config.adminKey === null ? [] : consoleRoutes()),
-    ...adminRoutes(config.adminKey, { ...parts, clock }),
+    ...adminRoutes(config.adminKey, { ...parts, kept: keptBy(parts), clock }),
   ];
+}
+
+/** What counts against the bounds of an account. */
+function keptBy({ files, caches }: RouteParts) {
+  return async (user: string) => {
+    const { count, bytes } = await files.held(user);
+    return { files: count, file_bytes: bytes, tags: await caches.tags.held(user) };
+  };
 }
 
 function estimatesOf({ prompts, catalog }: RouteParts): EstimateService {

@@ -223,10 +223,9 @@ class ReaderSlot {
 
   async #outcome({ request, control }: Job): Promise<ExtractResult> {
     if (this.#reader?.usable !== true) this.#reader = this.#start();
-    const { source, filename, target } = request;
-    return await this.#reader.read({ source, filename, target }, (progress) =>
-      control.onProgress?.(progress),
-    );
+    const { source, filename, target, text } = request;
+    const task = { source, filename, target, ...(text === undefined ? {} : { text }) };
+    return await this.#reader.read(task, (progress) => control.onProgress?.(progress));
   }
 
   #told(outcome: ExtractResult | { readonly cause: unknown }, durationMs: number): void {

@@ -7,7 +7,7 @@ import type { Writable } from 'node:stream';
 import { limits } from '../limits/index.js';
 import type { ExtractionBounds } from '../plugin/contract.js';
 import type { ExtractProgress, ExtractResult, ReadResult, TextPiece } from './messages.js';
-import { TextFile } from './text-file.js';
+import { type TextBound, TextExcess, TextFile } from './text-file.js';
 
 export interface ExtractTask {
   /** File with the document's bytes. */
@@ -18,7 +18,14 @@ export interface ExtractTask {
    * form feed. Removed again when the extraction fails.
    */
   readonly target: string;
+  /** Of the target; absent: what the bounds of the service say of any document. */
+  readonly text?: TextBound;
 }
+
+const usualText: TextBound = {
+  bytesMax: limits.extractionTextBytesMax,
+  excess: `its text has more than ${limits.extractionTextBytesMax} bytes`,
+};
 
 export type ReadingBounds = Pick<ExtractionBounds, 'pagesMax' | 'textLengthMax'>;
 
@@ -28,6 +35,8 @@ interface Listener {
   onTaken(): void;
   /** The disk did not take a piece, or did not give the document. */
   onFault(cause: Error): void;
+  /** The text is larger than it may be: the document is refused for that. */
+  onExcess(reason: string): void;
 }
 
 export class Reading {
@@ -46,14 +55,14 @@ export class Reading {
 
   /** @throws Error where source or target cannot be used: no fault of the document. */
   static async open(
-    { source, target }: ExtractTask,
+    { source, target, text = usualText }: ExtractTask,
     bounds: ReadingBounds,
     listener: Listener,
   ): Promise<Reading> {
     const file = await open(source, 'r');
     try {
       const { size } = await file.stat();
-      return new Reading(file, size, await TextFile.create(target), bounds, listener);
+      return new Reading(file, size, await TextFile.create(target, text), bounds, listener);
     } catch (cause) {
       await file.close();
       throw cause;
@@ -85,14 +94,26 @@ export class Reading {
     if (isOver || this.#ahead > limits.extractionPiecesAheadMax)
       throw new Error('more text than allowed');
     this.#written = this.#written.then(() => this.#write(piece));
-    this.#written.catch(this.listener.onFault);
+    this.#written.catch((cause: Error) => {
+      if (cause instanceof TextExcess) this.listener.onExcess(cause.message);
+      else this.listener.onFault(cause);
+    });
   }
 
   /** @throws Error where the disk did not take the text. */
   async end(result: ReadResult): Promise<ExtractResult> {
-    await this.#written;
-    if (result.type === 'refused') return result;
-    const bytes = await this.text.end();
+    if (result.type === 'refused') {
+      await this.#written;
+      return result;
+    }
+    let bytes: number;
+    try {
+      await this.#written;
+      bytes = await this.text.end();
+    } catch (cause) {
+      if (!(cause instanceof TextExcess)) throw cause;
+      return { type: 'refused', reason: cause.message, fileType: result.fileType };
+    }
     const { fileType, title } = result;
     return { type: 'extracted', document: { fileType, title, pages: this.text.pages, bytes } };
   }

@@ -6,6 +6,15 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { toUSVString } from 'node:util';
 import type { TextPiece } from './messages.js';
 
+export interface TextBound {
+  readonly bytesMax: number;
+  /** Why a document with more is refused, for its uploader. */
+  readonly excess: string;
+}
+
+/** The text is larger than its bound; the message is for the uploader. */
+export class TextExcess extends Error {}
+
 const QUOTE = '"';
 const PAGE_BREAK = '\\f';
 
@@ -15,14 +24,17 @@ export class TextFile {
   #bytes = 0;
   #between = QUOTE;
 
-  private constructor(readonly file: FileHandle) {}
+  private constructor(
+    readonly file: FileHandle,
+    readonly bound: TextBound,
+  ) {}
 
   /** @throws Error where there is such a file already. */
-  static async create(path: string): Promise<TextFile> {
-    return new TextFile(await open(path, 'wx', 0o600));
+  static async create(path: string, bound: TextBound): Promise<TextFile> {
+    return new TextFile(await open(path, 'wx', 0o600), bound);
   }
 
-  /** @throws Error where the disk does not take it. */
+  /** @throws Error where the disk does not take it; TextExcess before the bound would be exceeded. */
   async write({ text, end }: TextPiece): Promise<void> {
     const escaped = JSON.stringify(toUSVString(text)).slice(1, -1);
     const between = this.#between;
@@ -43,6 +55,11 @@ export class TextFile {
 
   async #write(text: string): Promise<void> {
     const bytes = Buffer.from(text);
+    // Room for the closing quote is left to it.
+    const last = text === QUOTE ? 0 : QUOTE.length;
+    if (this.#bytes + bytes.length + last > this.bound.bytesMax) {
+      throw new TextExcess(this.bound.excess);
+    }
     for (let at = 0; at < bytes.length; ) {
       at += (await this.file.write(bytes, at)).bytesWritten;
     }

@@ -34,6 +34,7 @@ export const userChangeSchema = Type.Object(
     files: field(Type.Integer({ minimum: 0, maximum: limits.filesPerOwnerMax })),
     file_bytes: field(Type.Integer({ minimum: 0, maximum: limits.fileBytesPerOwnerMax })),
     cached_tokens: field(balance),
+    tags: field(Type.Integer({ minimum: 0, maximum: accountCountMax })),
     models: bounded(
       Type.Array(Type.String({ pattern: '^[\\w./:-]{1,128}$' }), { maxItems: accountModelsMax }),
       'all',
@@ -71,6 +72,7 @@ export const userSchema = Type.Object({
   files: amount,
   file_bytes: amount,
   cached_tokens: amount,
+  tags: amount,
   models: orNull(Type.Array(Type.String())),
   apis: orNull(Type.Array(Type.Enum([...apis]))),
   balance: orNull(
@@ -82,6 +84,12 @@ export const userSchema = Type.Object({
   rates: Type.Object({ requests: rate, tokens: rate, day_tokens: rate }),
   keys: Type.Integer({ minimum: 0, description: 'Number of keys, stored or from the settings.' }),
   running: Type.Integer({ minimum: 0, description: 'Requests under way.' }),
+  kept: Type.Optional(
+    Type.Object(
+      { files: amount, file_bytes: amount, tags: amount },
+      { description: 'What counts against the bounds of the same names; not in a list.' },
+    ),
+  ),
   today: dayUsageSchema,
 });
 
@@ -223,7 +231,7 @@ export function sliceOf<Item>(
   query: string,
   nameOf: (item: Item) => string,
 ): Slice<Item> {
-  const { limit, order, after, before } = parsePageQuery(query, 'asc');
+  const { limit, order, after, before } = parsePageQuery(query, { usual: 'asc', metadata: false });
   const ordered = order === 'asc' ? list : [...list].reverse();
   const place = (bound: 'after' | 'before', name: string) => {
     const found = ordered.findIndex((item) => nameOf(item) === name);

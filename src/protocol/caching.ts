@@ -11,7 +11,7 @@ import {
   readMetadata,
 } from './cache-metadata.js';
 import { refuse } from './chat-faults.js';
-import { quoted } from './field.js';
+import { quoted, shown } from './field.js';
 import { type ChatMessage, checkToolResults, readMessages } from './message.js';
 import { messageSchema, toolSchema, type WireMessage, type WireTool } from './message-schema.js';
 import { absent, compile, type JsonObject, type Static, Type } from './schema.js';
@@ -124,8 +124,14 @@ export interface CacheCreation {
 export interface CacheUpdate {
   /** null: stays as it is. */
   readonly metadata: CacheMetadata | null;
-  readonly expiry: CacheExpiry;
+  /** null: stays as it is. */
+  readonly expiry: CacheExpiry | null;
 }
+
+const changeableFields: readonly string[] = Object.keys(cacheUpdateSchema.properties);
+const fixedFields = [cacheCreateSchema, cacheSchema]
+  .flatMap(({ properties }) => Object.keys(properties))
+  .filter((name) => !changeableFields.includes(name));
 
 const fitsCreate = compile(cacheCreateSchema);
 const fitsUpdate = compile(cacheUpdateSchema);
@@ -152,11 +158,25 @@ export function parseCacheCreate(value: unknown): CacheCreation {
 /** @throws ApiError as above. */
 export function parseCacheUpdate(value: unknown): CacheUpdate {
   if (!fitsUpdate(value)) throw refuse(cacheUpdateSchema, value);
+  refuseFixed(value);
   const { metadata } = value;
+  const expiry = readExpiry(value);
   return {
     metadata: metadata === undefined || metadata === null ? null : readMetadata(metadata),
-    expiry: readExpiry(value),
+    expiry: expiry.type === 'default' ? null : expiry,
   };
+}
+
+/** A client that sends one believes that it changed the cache. */
+function refuseFixed(value: object): void {
+  for (const [name, sent] of Object.entries(value)) {
+    if (sent === null || !fixedFields.includes(name)) continue;
+    const allowed = changeableFields.join(', ');
+    throw invalid(
+      `${name} of a cache cannot be changed, only ${allowed} can; got ${shown(sent)}`,
+      name,
+    );
+  }
 }
 
 /** Messages and tools as stored: canonical JSON texts, checked when they came. */

@@ -22,6 +22,7 @@ const stopText = Type.String({
   minLength: 1,
   maxLength: limits.stopBytesMax,
   'x-means': `have at most ${limits.stopBytesMax} bytes in UTF-8`,
+  'x-unit': 'bytes',
   description: `At most ${limits.stopBytesMax} bytes in UTF-8.`,
 });
 

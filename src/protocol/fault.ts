@@ -11,6 +11,8 @@ export interface Fault {
   /** What is allowed: `must be a number in [0, 1]`. */
   readonly rule: string;
   readonly value: unknown;
+  /** How long the value is, where that is what is wrong with it: `257 characters`. */
+  readonly length?: string;
 }
 
 /** The keywords the protocol's schemas use. */
@@ -36,6 +38,10 @@ interface Node {
   readonly pattern?: string;
   /** Says in words what a pattern or a length means. */
   readonly 'x-means'?: string;
+  /** What a text's length is told in; characters where absent. */
+  readonly 'x-unit'?: 'bytes';
+  /** The longest text that a pattern lets through, where the pattern holds the bound. */
+  readonly 'x-length-max'?: number;
 }
 
 /** The first fault in the order of the schema, or null when the value fits. */
@@ -47,7 +53,8 @@ export function faultText(fault: Fault): string {
   const name = fieldName(fault.path);
   if (fault.kind === 'missing') return `${name} is required`;
   if (fault.kind === 'empty') return `${name} must not be empty`;
-  return `${name} ${fault.rule}, got ${shown(fault.value)}`;
+  const length = fault.length === undefined ? '' : ` (${fault.length})`;
+  return `${name} ${fault.rule}, got ${shown(fault.value)}${length}`;
 }
 
 function faultOf(node: Node, value: unknown, path: FieldPath): Fault | null {
@@ -105,13 +112,24 @@ function faultOfText(node: Node, value: string, path: FieldPath): Fault | null {
       kind: 'value',
       rule: `must ${node['x-means'] ?? `have at most ${node.maxLength} characters`}`,
       value,
+      length: lengthOf(node, value),
     };
   }
   if (node.pattern !== undefined && !new RegExp(node.pattern, 'u').test(value)) {
     const rule = `must ${node['x-means'] ?? `match ${node.pattern}`}`;
-    return { path, kind: 'value', rule, value };
+    const tooLong = [...value].length > (node['x-length-max'] ?? Infinity);
+    return {
+      ...{ path, kind: 'value', rule, value },
+      ...(tooLong ? { length: lengthOf(node, value) } : {}),
+    };
   }
   return null;
+}
+
+function lengthOf(node: Node, value: string): string {
+  return node['x-unit'] === 'bytes'
+    ? `${Buffer.byteLength(value)} bytes`
+    : `${[...value].length} characters`;
 }
 
 function faultOfNumber(node: Node, value: number, path: FieldPath): Fault | null {

@@ -2,17 +2,19 @@
  * Owns the form of file ids, which are also names on the disk.
  * It must never accept an id that could name another path.
  */
-import type { NewBytes } from '../clock.js';
 import { limits } from '../limits/index.js';
-import { idLetters } from './id-letters.js';
+import { createdMsOf } from './item-id.js';
 
-const ID = new RegExp(`^[a-z0-9]{${limits.fileIdLength}}$`);
-
-export function newFileId(newBytes: NewBytes): string {
-  return idLetters(newBytes, limits.fileIdLength);
-}
+const { itemIdLength, itemIdLengthOld } = limits;
+const ID = new RegExp(`^(?:[a-z0-9]{${itemIdLength}}|[a-z0-9]{${itemIdLengthOld}})$`);
 
 /** No other form was ever issued. */
 export function isFileId(text: string): boolean {
   return ID.test(text);
+}
+
+/** Unix seconds; null for an id that never was the owner's. */
+export function fileCreatedS(owner: string, id: string): number | null {
+  const ms = createdMsOf(owner, id);
+  return ms === null ? null : Math.floor(ms / 1000);
 }

@@ -112,7 +112,10 @@ export function parseFileQuery(query: string): FileQuery {
   const purposes = new URLSearchParams(query).getAll('purpose');
   if (purposes.length > 1) throw invalid("'purpose' must be given once", 'purpose');
   const [purpose] = purposes;
-  return { ...parsePageQuery(query), purposeExists: (purpose ?? PURPOSE) === PURPOSE };
+  return {
+    ...parsePageQuery(query, { metadata: false, others: ['purpose'] }),
+    purposeExists: (purpose ?? PURPOSE) === PURPOSE,
+  };
 }
 
 /** @throws ApiError for any purpose but `file-extract`. */

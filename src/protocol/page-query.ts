@@ -2,7 +2,7 @@
  * Owns the parse of a list's query: page length, order, the bounds, and the metadata it asks for.
  * It must never know what is listed: the list itself checks whether a named bound exists.
  */
-import { invalid } from '../errors.js';
+import { type ApiError, invalid } from '../errors.js';
 import { limits } from '../limits/index.js';
 import type { Parameter } from './api.js';
 import type { CacheMetadata } from './cache-metadata.js';
@@ -22,14 +22,33 @@ export interface PageQuery {
 const { pageLengthMax, pageLengthDefault, cacheMetadataMax } = limits;
 const METADATA = /^metadata\[(.*)\]$/su;
 const NAMES = ['limit', 'order', 'after', 'before'];
+/**
+ * What somebody writes who wants to see less: a key in brackets, a field of what is listed, a word for a search. Other
+ * fields are what gateways and browsers add to any request.
+ */
+const LIKE_FILTER = new RegExp(
+  '[[\\]]|^meta|^(?:id|object|status|model|family|name|description|tokens?|messages|tools|error|ttl|tags?|cache_id|' +
+    'owned_by|owner|user|filename|file|bytes|size|purpose|(?:created|expired|expires)(?:_(?:at|after|before))?|' +
+    'filters?|where|query|q|search|since|until)$',
+  'i',
+);
+
+interface PageKind {
+  /** The order where none is asked for. */
+  readonly usual?: PageQuery['order'];
+  /** False where the items have no metadata. */
+  readonly metadata?: false;
+  /** Fields that the list reads itself. */
+  readonly others?: readonly string[];
+}
 
 /**
  * @param query raw, without the question mark.
- * @param usual the order where none is asked for.
- * @throws ApiError for a value that is not allowed, or given twice.
+ * @throws ApiError for a value that is not allowed, or given twice, and for what looks like a filter and is none: if it
+ *   were ignored, the list would show everything, and whoever asked may be about to delete what is shown.
  */
-export function parsePageQuery(query: string, usual: PageQuery['order'] = 'desc'): PageQuery {
-  const fields = readFields(query);
+export function parsePageQuery(query: string, kind: PageKind = {}): PageQuery {
+  const fields = readFields(query, kind);
   const metadata: (readonly [string, string])[] = [];
   for (const [name, value] of fields) {
     const key = METADATA.exec(name)?.[1];
@@ -41,21 +60,31 @@ export function parsePageQuery(query: string, usual: PageQuery['order'] = 'desc'
   }
   return {
     limit: readLimit(fields.get('limit')),
-    order: readOrder(fields.get('order') ?? usual),
+    order: readOrder(fields.get('order') ?? kind.usual ?? 'desc'),
     after: readBound('after', fields.get('after')),
     before: readBound('before', fields.get('before')),
     metadata,
   };
 }
 
-function readFields(query: string): ReadonlyMap<string, string> {
+function readFields(query: string, kind: PageKind): ReadonlyMap<string, string> {
   const fields = new Map<string, string>();
+  const names = [...NAMES, ...(kind.others ?? [])];
   for (const [name, value] of new URLSearchParams(query)) {
-    const known = NAMES.includes(name) || METADATA.test(name);
-    if (known && fields.has(name)) throw invalid(`${quoted(name)} must be given once`, name);
+    const known = names.includes(name) || (kind.metadata !== false && METADATA.test(name));
+    if (!known && !LIKE_FILTER.test(name)) continue;
+    if (!known) throw unknownFilter(name, value, kind);
+    if (fields.has(name)) throw invalid(`${quoted(name)} must be given once`, name);
     fields.set(name, value);
   }
   return fields;
+}
+
+function unknownFilter(name: string, value: string, kind: PageKind): ApiError {
+  const filters = [...(kind.others ?? []), ...(kind.metadata !== false ? ['metadata[key]'] : [])];
+  const allowed = filters.length === 0 ? 'there are none' : `allowed is ${filters.join(', ')}`;
+  const text = `${quoted(name)} is no filter of this list, got ${quoted(value)}: ${allowed}`;
+  return invalid(text, name);
 }
 
 function readLimit(text: string | undefined): number {

@@ -10,7 +10,11 @@ const NAME = `^[A-Za-z][\\p{L}_.-]{0,${limits.tagNameLengthMax - 1}}$`;
 const NAME_MEANS = `have 1 to ${limits.tagNameLengthMax} characters: an ASCII letter, then letters, '_', '-' and '.'`;
 const name = new RegExp(NAME, 'u');
 
-export const tagNameSchema = Type.String({ pattern: NAME, 'x-means': NAME_MEANS });
+export const tagNameSchema = Type.String({
+  pattern: NAME,
+  'x-means': NAME_MEANS,
+  'x-length-max': limits.tagNameLengthMax,
+});
 
 export const tagBindSchema = Type.Object({
   tag: tagNameSchema,
@@ -41,6 +45,8 @@ export interface TagRecord {
   readonly cacheId: string;
   readonly owner: string;
   readonly createdS: number;
+  /** Orders tags of one second; those that were made without stand before the others. */
+  readonly order?: number;
 }
 
 const fitsBind = compile(tagBindSchema);

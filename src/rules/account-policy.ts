@@ -23,9 +23,11 @@ export interface AccountPolicy {
   readonly tpm: number | null;
   readonly tpd: number | null;
   readonly files: number;
+  /** Uploads and extracted texts of all its files. */
   readonly fileBytes: number;
   /** Tokens of all its live caches. */
   readonly cachedTokens: number;
+  readonly tags: number;
   /** null: all. */
   readonly models: readonly string[] | null;
   readonly apis: readonly Api[] | null;
@@ -45,6 +47,7 @@ export const defaultPolicy: AccountPolicy = {
   files: limits.filesPerOwnerMax,
   fileBytes: limits.fileBytesPerOwnerMax,
   cachedTokens: limits.accountCachedTokensDefault,
+  tags: limits.accountTagsDefault,
   models: null,
   apis: null,
   credit: null,

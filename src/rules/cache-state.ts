@@ -73,7 +73,8 @@ export type CacheMessage =
   | {
       readonly type: 'update';
       readonly metadata: CacheMetadata | null;
-      readonly expiry: CacheExpiry;
+      /** null: stays as it is. */
+      readonly expiry: CacheExpiry | null;
     }
   | { readonly type: 'read' }
   | { readonly type: 'use'; readonly use: CacheUseNote }
@@ -199,12 +200,14 @@ function created(state: CacheState, cache: NewCache, nowMs: number): CacheRecord
 function updated(
   state: CacheRecord,
   metadata: CacheMetadata | null,
-  expiry: CacheExpiry,
+  expiry: CacheExpiry | null,
   nowMs: number,
 ): CacheRecord {
+  // One that was refused is none: the next attempt has the usual time.
+  const keepsExpiry = expiry === null && state.expiryFault === null;
   return restarted({
     ...state,
-    ...settled(expiry, nowMs),
+    ...(keepsExpiry ? {} : settled(expiry ?? { type: 'default' }, nowMs)),
     metadata: metadata ?? state.metadata,
   });
 }

@@ -1,6 +1,6 @@
 /**
  * Owns the life of a file: being extracted, extracted, or refused, and what each message makes of it.
- * It must stay pure: each message brings the time, and effects go out as data.
+ * It must stay pure: effects go out as data.
  */
 import { ApiError } from '../errors.js';
 
@@ -34,7 +34,7 @@ export interface FileRecord {
 /** null: there is no such file, or no longer. */
 export type FileState = FileRecord | null;
 
-export type NewFile = Omit<FileRecord, 'createdS' | 'progress'>;
+export type NewFile = Omit<FileRecord, 'progress'>;
 
 export type FileMessage =
   | { readonly type: 'create'; readonly file: NewFile }
@@ -57,14 +57,15 @@ export interface FileDecision {
   readonly effects: readonly FileEffect[];
 }
 
-export function fileTransition(
-  state: FileState,
-  message: FileMessage,
-  nowMs: number,
-): FileDecision {
-  const next = change(state, message, nowMs);
+export function fileTransition(state: FileState, message: FileMessage): FileDecision {
+  const next = change(state, message);
   const reply = message.type === 'delete' ? state : next;
   return { next, reply, save: next === state ? 'no' : 'now', effects: effectsOf(state, next) };
+}
+
+/** Upload and text together: what counts in the owner's total. */
+export function fileBytes({ bytes, progress }: FileRecord): number {
+  return bytes + (progress.status === 'ok' ? progress.document.bytes : 0);
 }
 
 /** The effects that a state read from the store still waits for. */
@@ -72,10 +73,10 @@ export function fileEffectsDue(state: FileState): readonly FileEffect[] {
   return state?.progress.status === 'extracting' ? [{ type: 'extract' }] : [];
 }
 
-function change(state: FileState, message: FileMessage, nowMs: number): FileState {
+function change(state: FileState, message: FileMessage): FileState {
   switch (message.type) {
     case 'create':
-      return created(state, message.file, nowMs);
+      return created(state, message.file);
     case 'read':
       return state;
     case 'extracted':
@@ -87,9 +88,9 @@ function change(state: FileState, message: FileMessage, nowMs: number): FileStat
   }
 }
 
-function created(state: FileState, file: NewFile, nowMs: number): FileRecord {
+function created(state: FileState, file: NewFile): FileRecord {
   if (state !== null) throw new ApiError('server', { error: `the id ${file.id} is taken` });
-  return { ...file, createdS: Math.floor(nowMs / 1000), progress: { status: 'extracting' } };
+  return { ...file, progress: { status: 'extracting' } };
 }
 
 /** After a crash an extraction may end twice: the first end counts. */

@@ -50,8 +50,12 @@ export const grantTable: { readonly [Name in GrantName]: GrantRow<AccountPolicy[
     help: 'tokens of chats (prompt and answer) in any 24 hours',
   },
   files: { kind: integer(0, limits.filesPerOwnerMax), help: 'files it may have' },
-  fileBytes: { kind: byteCount(0, limits.fileBytesPerOwnerMax), help: 'size of all its files' },
+  fileBytes: {
+    kind: byteCount(0, limits.fileBytesPerOwnerMax),
+    help: 'size of all its files together, uploads and extracted texts',
+  },
   cachedTokens: { kind: integer(0, TOKENS_MAX), help: 'tokens of all its live caches' },
+  tags: { kind: integer(0, COUNT_MAX), help: 'tags it may have' },
   models: {
     kind: listOf('model ids separated by commas, or all', (word) => MODEL.test(word)),
     help: 'models it may use; others are a 404',

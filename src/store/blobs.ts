@@ -42,7 +42,7 @@ export class Blobs {
     const path = this.partPath(name);
     const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
     const handle = await onDisk(() => open(path, flags, PRIVATE.file));
-    return new BlobWriter(handle, path, () => named(path, this.path(name)));
+    return new BlobWriter(handle, path, (as) => named(path, this.path(as)));
   }
 
   /** Makes the file at `partPath` the blob. @throws ApiError `unavailable`. */
@@ -110,7 +110,7 @@ export class BlobWriter {
   constructor(
     readonly handle: FileHandle,
     readonly path: string,
-    readonly settle: () => Promise<void>,
+    readonly settle: (name: string) => Promise<void>,
   ) {}
 
   get bytes(): number {
@@ -132,14 +132,14 @@ export class BlobWriter {
     this.#writing.catch(() => {});
   }
 
-  /** Resolves when the blob would survive a power cut. @throws ApiError `unavailable`; then no bytes remain. */
-  async keep(): Promise<KeptBlob> {
+  /** Under that name. Resolves when the blob would survive a power cut. @throws ApiError `unavailable`; then nothing is left. */
+  async keep(name: string): Promise<KeptBlob> {
     try {
       await this.#flush();
       await this.#writing;
       await onDisk(() => this.handle.sync());
       await this.#close();
-      await onDisk(this.settle);
+      await onDisk(() => this.settle(name));
     } catch (cause) {
       await this.discard();
       throw cause;

@@ -240,7 +240,7 @@ async function manyCaches({ caches, store }: Life, keepMs: number): Promise<void
     const length = Math.min(BATCH, COUNT - from);
     const changes = Array.from({ length }, (_, at) => {
       const number = from + at;
-      const id = `cache-${String((number * 7919) % COUNT).padStart(limits.cacheIdLength, '0')}`;
+      const id = `cache-${String((number * 7919) % COUNT).padStart(limits.itemIdLength, '0')}`;
       const metadata: CacheMetadata = [
         [`k${number % 1000}`, 'v'],
         ['parity', number % 2 === 0 ? 'even' : 'odd'],

@@ -213,7 +213,10 @@ const refusedFields: readonly [fields: object, details: string, param?: string][
     'stop[1] must have at most 32 bytes in UTF-8, got 36',
     'stop[1]',
   ],
-  [{ stop: 'x'.repeat(50) }, `stop must have at most 32 bytes in UTF-8, got '${'x'.repeat(40)}…'`],
+  [
+    { stop: 'x'.repeat(50) },
+    `stop must have at most 32 bytes in UTF-8, got '${'x'.repeat(40)}…' (50 bytes)`,
+  ],
   [{ stream: 'true' }, "stream must be a boolean, got 'true'"],
   [{ stream_options: true }, 'stream_options must be an object, got true'],
   [

@@ -5,11 +5,12 @@
 import t from 'tap';
 import { type FileRecord, fileEffectsDue, fileTransition } from '../../src/rules/file-state.js';
 
-const nowMs = 1_700_000_000_900;
-const made = { id: 'f', owner: 'alice', filename: '../a.pdf', bytes: 3, sample: 'ab' };
+const made = {
+  ...{ id: 'f', owner: 'alice', filename: '../a.pdf', bytes: 3, sample: 'ab' },
+  createdS: 1_700_000_000,
+};
 const extracting: FileRecord = {
   ...made,
-  createdS: 1_700_000_000,
   progress: { status: 'extracting' },
 };
 const document = { fileType: 'application/pdf', title: '', pages: 1, bytes: 9 };
@@ -17,14 +18,14 @@ const ok: FileRecord = { ...extracting, progress: { status: 'ok', document } };
 const refused: FileRecord = { ...extracting, progress: { status: 'error', reason: 'no text' } };
 
 t.test('a new file is extracted', async (t) => {
-  const decision = fileTransition(null, { type: 'create', file: made }, nowMs);
+  const decision = fileTransition(null, { type: 'create', file: made });
   t.same(decision, {
     next: extracting,
     reply: extracting,
     save: 'now',
     effects: [{ type: 'extract' }],
   });
-  t.throws(() => fileTransition(extracting, { type: 'create', file: made }, nowMs), /taken/);
+  t.throws(() => fileTransition(extracting, { type: 'create', file: made }), /taken/);
 });
 
 t.test('the first end counts, and is told', async (t) => {
@@ -33,10 +34,10 @@ t.test('the first end counts, and is told', async (t) => {
     [{ type: 'refused', reason: 'no text' } as const, refused],
   ] as const;
   for (const [message, next] of ends) {
-    const decision = fileTransition(extracting, message, nowMs);
+    const decision = fileTransition(extracting, message);
     t.same(decision, { next, reply: next, save: 'now', effects: [{ type: 'tell' }] });
     for (const state of [ok, refused, null]) {
-      const late = fileTransition(state, message, nowMs);
+      const late = fileTransition(state, message);
       t.same(late, { next: state, reply: state, save: 'no', effects: [] });
     }
   }
@@ -44,11 +45,11 @@ t.test('the first end counts, and is told', async (t) => {
 
 t.test('a delete answers what was there, and tells who waits', async (t) => {
   for (const state of [extracting, ok, refused]) {
-    const { next, reply, save, effects } = fileTransition(state, { type: 'delete' }, nowMs);
+    const { next, reply, save, effects } = fileTransition(state, { type: 'delete' });
     t.same([next, reply, save], [null, state, 'now']);
     t.same(effects, state === extracting ? [{ type: 'tell' }] : []);
   }
-  t.match(fileTransition(null, { type: 'delete' }, nowMs), { reply: null, save: 'no' });
+  t.match(fileTransition(null, { type: 'delete' }), { reply: null, save: 'no' });
 });
 
 t.test('only what a crash cut off is taken up again', async (t) => {

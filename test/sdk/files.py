@@ -62,6 +62,17 @@ def list_to_the_end():
     assert list(client.files.list()) == []
 
 
+def delete_while_paging():
+    # A page has 20 files: all of it is deleted before the next one is asked for, after the last that was on it.
+    made = {create(f"page {n}", f"{n}.txt").id for n in range(COUNT)}
+    gone = [client.files.delete(each.id).id for each in client.files.list()]
+    if not isinstance(client.files.list(), SyncCursorPage):
+        # The oldest versions do not ask for a second page.
+        gone += [client.files.delete(each.id).id for each in client.files.list()]
+    assert len(gone) == COUNT and set(gone) == made, (len(gone), len(made))
+    assert list(client.files.list()) == []
+
+
 def refusals():
     for make, error in [
         (lambda: client.files.create(file=("a.txt", b"x"), purpose="assistants"), openai.BadRequestError),
@@ -82,7 +93,7 @@ def refusals():
     client.files.delete(blank.id)
 
 
-for step in [upload_and_read, list_to_the_end, refusals]:
+for step in [upload_and_read, list_to_the_end, delete_while_paging, refusals]:
     begin = time.monotonic()
     outcome = {"step": step.__name__, "ok": True}
     try:

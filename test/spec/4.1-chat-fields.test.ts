@@ -135,7 +135,10 @@ const refusals: Readonly<Record<string, readonly (readonly [unknown, string])[]>
     [[''], 'stop[0] must not be empty'],
     [[1], 'stop[0] must be a string, got 1'],
     [['a', 'b', 'c', 'd', 'e', 'f'], 'stop must have at most 5 items, got 6'],
-    ['x'.repeat(33), `stop must have at most 32 bytes in UTF-8, got '${'x'.repeat(33)}'`],
+    [
+      'x'.repeat(33),
+      `stop must have at most 32 bytes in UTF-8, got '${'x'.repeat(33)}' (33 bytes)`,
+    ],
     ['é'.repeat(17), 'stop must have at most 32 bytes in UTF-8, got 34'],
     [['a', '😀'.repeat(9)], 'stop[1] must have at most 32 bytes in UTF-8, got 36'],
   ],

@@ -174,17 +174,19 @@ t.test('count and sum are bounds of each owner, also for uploads at once', async
   await upload(service, 'of another owner', 'a.txt', asBob);
 
   for (const { id } of kept) await service.call('DELETE', `/files/${id}`);
-  const first = await upload(service, 'x'.repeat(600));
+  const first = await upload(service, 'x'.repeat(300));
+  await contentOf(service, first.id);
+  // Its text is 302 bytes of JSON.
   const over = await refusal(
     t,
-    await send(service, form([purpose, ['file', 'y'.repeat(401), 'a']])),
+    await send(service, form([purpose, ['file', 'y'.repeat(399), 'a']])),
   );
   t.match(over, {
     ...invalid,
     message:
       'The total size of the files you have uploaded exceeded the max total size 10G, please delete previous uploaded files',
   });
-  await upload(service, 'y'.repeat(400));
+  await upload(service, 'y'.repeat(398));
   await service.call('DELETE', `/files/${first.id}`);
   await upload(service, 'z'.repeat(600));
 });

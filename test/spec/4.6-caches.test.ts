@@ -72,7 +72,7 @@ t.test('create, get, update and delete', async (t) => {
   t.equal(created.status, 200);
   t.ok(isCache(created.body), 'it has the shape that is described');
   const { id, created_at, expired_at, tokens, ...rest } = created.body;
-  t.match(id, /^cache-[a-z0-9]{20}$/);
+  t.match(id, /^cache-[a-z0-9]{24}$/);
   t.ok(created_at >= before && created_at <= nowS());
   t.equal(expired_at, created_at + 60);
   t.ok(tokens > 0, 'tokens are there at once');
@@ -173,16 +173,28 @@ const refused: readonly [fields: object, text: RegExp, param?: string][] = [
   [{ ttl: 60, expired_at: 4e9 }, /expired_at and ttl must not both be given/, 'ttl'],
   [{ expired_at: 4e9 }, /expired_at must be at most 3600 seconds ahead/, 'expired_at'],
   [{ expired_at: 1.5 }, /expired_at must be an integer/, 'expired_at'],
-  [{ name: 'x'.repeat(257) }, /name must have at most 256 characters/, 'name'],
+  [
+    { name: 'x'.repeat(257) },
+    /name must have at most 256 characters, got 'x{40}…' \(257 characters\)/,
+    'name',
+  ],
   [{ name: 7 }, /name must be a string, got 7/, 'name'],
-  [{ description: 'x'.repeat(513) }, /description must have at most 512/, 'description'],
+  [
+    { description: 'x'.repeat(513) },
+    /description must have at most 512 characters, got .* \(513 characters\)/,
+    'description',
+  ],
   [{ metadata: entries(17) }, /metadata must have at most 16 entries, got 17/, 'metadata'],
   [
     { metadata: { ['k'.repeat(65)]: 'v' } },
-    /metadata must have at most 64 characters in each key, got 'k+…'/,
+    /metadata must have at most 64 characters in each key, got 'k+…' \(65 characters\)/,
     'metadata',
   ],
-  [{ metadata: { k: 'v'.repeat(513) } }, /metadata.k must have at most 512/, 'metadata.k'],
+  [
+    { metadata: { k: 'v'.repeat(513) } },
+    /metadata.k must have at most 512 characters, got .* \(513 characters\)/,
+    'metadata.k',
+  ],
   [{ metadata: { k: 1 } }, /metadata.k must be a string, got 1/, 'metadata.k'],
   [{ metadata: { k: null } }, /metadata.k must be a string/, 'metadata.k'],
   [{ metadata: [] }, /metadata must be an object/, 'metadata'],
@@ -210,6 +222,35 @@ t.test('what is no valid request is a 400 that names the field', async (t) => {
     t.equal((await client.call('PUT', `/caching/${id}`, fields)).status, 400);
   }
   t.equal((await client.call('PUT', '/caching/cache-0', { ttl: 0 })).status, 400);
+});
+
+t.test('an update changes what it names, and nothing else', async (t) => {
+  const client = await open(t);
+  const { body: made } = await client.call('POST', '/caching', { ...plain, name: 'n', ttl: 600 });
+  await client.settled(made.id);
+  const path = `/caching/${made.id}`;
+  const put = await client.call('PUT', path, { metadata: { a: 'b' } });
+  t.match(put, { status: 200, body: { status: 'pending', expired_at: made.expired_at } });
+  t.match(await client.settled(made.id), { status: 'ready', expired_at: made.expired_at });
+  const zero = await client.call('PUT', path, { metadata: {}, expired_at: 0, ttl: null });
+  t.equal(zero.body.expired_at, made.expired_at, 'zero is how some clients write none');
+  const later = await client.call('PUT', path, { ttl: 900 });
+  t.ok(later.body.expired_at > made.expired_at);
+  t.strictSame(later.body.metadata, {});
+  await client.settled(made.id);
+  const fixed = { name: 'x', messages: [], model: 'svc-v1', tools: [], description: 'x', tags: [] };
+  for (const [name, value] of Object.entries({ ...fixed, id: 'x', status: 'ready', tokens: 0 })) {
+    const { status, body } = await client.call('PUT', path, {
+      metadata: { z: 'z' },
+      [name]: value,
+    });
+    t.equal(status, 400, name);
+    const message = `Invalid request: ${name} of a cache cannot be changed, only metadata, expired_at, ttl can`;
+    t.ok(body.error.message.startsWith(message), body.error.message);
+    t.equal(body.error.param, name);
+  }
+  t.equal((await client.call('PUT', path, { name: null, other: 1 })).status, 200);
+  t.match((await client.call('GET', path)).body, { name: 'n', metadata: {} });
 });
 
 t.test('what makes a creation fail is told by the status', async (t) => {

@@ -41,7 +41,9 @@ t.test('files: their number and their size, each account by its own', async (t) 
     'The number of files you have uploaded exceeded the max file count 1, please delete previous uploaded files',
   );
   t.equal((await upload('two', bob)).status, 200, 'others go on');
-  await grant({ files: 'default', file_bytes: 10 });
+  t.equal((await service.call('GET', `/files/${id}/content`)).status, 200);
+  // The upload has 3 bytes, and its text as JSON 5.
+  await grant({ files: 'default', file_bytes: 15 });
   const large = await refusal(t, await upload('eight by'));
   t.equal(
     large.message,
@@ -171,3 +173,29 @@ async function usageOf(of: TestService): Promise<Fields> {
     await fetch(`${of.url}/users/me/usage`, { headers: { authorization: `Bearer ${aliceKey}` } })
   ).json()) as Fields;
 }
+
+t.test('tags: their number, also for many at once, and what makes room', async (t) => {
+  const held = await json(cache('tagged', { tags: ['a', 'b'] }));
+  await grant({ tags: 4 });
+  const bind = (tag: string) =>
+    service.call('POST', '/caching/refs/tags', { tag, cache_id: held.id });
+  const names = ['c', 'd', 'e', 'f', 'g', 'h', 'i', 'j'];
+  const all = await Promise.all(names.map(bind));
+  t.equal(all.filter(({ status }) => status === 200).length, 2);
+  for (const response of all.filter(({ status }) => status !== 200)) {
+    t.match(await refusal(t, response), {
+      ...{ status: 400, type: 'invalid_request_error', param: 'tag' },
+      message: 'Invalid request: you may have at most 4 tags: delete some',
+    });
+  }
+  t.equal((await bind('a')).status, 200, 'one that is there may move');
+  t.equal((await cache('more', { tags: ['a', 'x'] })).status, 400);
+  t.equal((await cache('more', { tags: ['a', 'b'] })).status, 200);
+  for (let i = 0; i < 3; i += 1) await service.call('DELETE', '/caching/refs/tags/a');
+  const again = await Promise.all(['k', 'l'].map(bind));
+  t.strictSame(again.map(({ status }) => status).sort(), [200, 400], 'a deletion counts once');
+  const { data } = await json(service.call('GET', '/caching/refs/tags'));
+  t.equal((data as unknown[]).length, 4);
+  await grant({ tags: 'default' });
+  t.equal((await bind('z')).status, 200);
+});

@@ -26,7 +26,7 @@ t.test('what was kept is there, with its size and its hash, for this user alone'
   t.same(readdirSync(folder), ['abc.source.part'], 'until it is kept it has another name');
   const sample = new ContentSample();
   sample.update(bytes);
-  t.same(await writer.keep(), { bytes: bytes.length, sample: sample.digest() });
+  t.same(await writer.keep('abc.source'), { bytes: bytes.length, sample: sample.digest() });
   t.same(readdirSync(folder), ['abc.source']);
   t.ok(readFileSync(join(folder, 'abc.source')).equals(bytes));
   t.equal(statSync(folder).mode & 0o777, 0o700);

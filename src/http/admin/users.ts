@@ -38,6 +38,8 @@ export interface AdminUserParts {
   readonly users: Users;
   readonly accounts: Pick<Accounts, 'look' | 'rates'>;
   readonly clock: Clock;
+  /** What counts against the user's bounds. */
+  readonly kept: (user: string) => Promise<NonNullable<WireUser['kept']>>;
 }
 
 const USER = '/admin/v1/users/:user';
@@ -95,7 +97,8 @@ async function list(parts: AdminUserParts, query: string): Promise<object> {
 }
 
 async function shown(parts: AdminUserParts, user: string): Promise<WireUser> {
-  return await userJson(parts, user, await parts.users.countKeys(user));
+  const keys = await parts.users.countKeys(user);
+  return { ...(await userJson(parts, user, keys)), kept: await parts.kept(user) };
 }
 
 async function usage({ users, accounts, clock }: AdminUserParts, user: string, query: string) {

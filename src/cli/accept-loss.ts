@@ -1,0 +1,11 @@
+/**
+ * Owns the operator's word that lost records are lost.
+ * It must never touch records that are there.
+ */
+import type { Config } from '../settings/config.js';
+import { LmdbStore } from '../store/lmdb-store.js';
+
+/** Makes records that hold nothing where there are none: the start that follows removes what they do not explain. */
+export async function acceptLoss({ dataDir: folder }: Config): Promise<void> {
+  await LmdbStore.open({ folder, acceptLoss: true }).close();
+}
