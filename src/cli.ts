@@ -41,6 +41,10 @@ function program(): Command {
     .version(version)
     .exitOverride();
   command(root, 'serve', 'start the service', settingNames)
+    .option(
+      '--accept-data-loss',
+      'begin anew where the records are lost, and remove the files that they named',
+    )
     .addHelpText('after', serveHelp())
     .action((flags: Flags) => serve(flags));
   addKeys(root.command('keys').description('API keys, also while the service runs'));
@@ -51,6 +55,7 @@ function program(): Command {
   addBackup(root);
   command(root, 'doctor', 'check this machine and suggest what to do', settingNames)
     .option('--json', 'print the findings as JSON')
+    .option('--check-data', 'read all records and blobs, and name what is damaged')
     .option('--prune', 'only remove what the packages bring for other platforms and Node versions')
     .action((flags: Flags) => (flags.prune ? pruneModules(flags) : doctor(flags)));
   return root;
@@ -114,6 +119,7 @@ async function serve(flags: Flags): Promise<void> {
     // A second signal ends the process at once.
     onSignals((second) => process.exit(second));
   });
+  if (flags.acceptDataLoss) await acceptLoss(config.dataDir);
   await pullWeights(config, false);
   // Imported here, so that every other command runs on machines where the addons do not load.
   const { serve: start } = await import('./main.js');
@@ -126,6 +132,12 @@ async function serve(flags: Flags): Promise<void> {
   const service = await start(config, log.line, log.report);
   close = () => service.close();
   print(`preface listening on ${service.url}`);
+}
+
+/** Makes records that hold nothing: the start that follows removes what they do not explain. */
+async function acceptLoss(folder: string): Promise<void> {
+  const { LmdbStore } = await import('./store/lmdb-store.js');
+  await LmdbStore.open({ folder, acceptLoss: true }).close();
 }
 
 const signalCodes = { SIGINT: 130, SIGTERM: 143 } as const;
@@ -189,7 +201,7 @@ async function pullModels(flags: Flags): Promise<void> {
 
 async function doctor(flags: Flags): Promise<void> {
   const { examine } = await import('./cli/doctor.js');
-  const findings = await examine(() => configOf(flags));
+  const findings = await examine(() => configOf(flags), { checkData: Boolean(flags.checkData) });
   if (flags.json) print(JSON.stringify(findings, null, 2));
   else for (const finding of findings) printFinding(finding);
   if (findings.some(({ state }) => state === 'fail')) process.exitCode = 1;

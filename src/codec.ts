@@ -4,6 +4,7 @@
  */
 // The package's own door would load its native addon; this one is the same code without it.
 import { Packr } from 'msgpackr/pack';
+import { crc32 } from './crc32.js';
 import { limits } from './limits/index.js';
 
 /**
@@ -16,7 +17,18 @@ export function canonicalJson(value: unknown): string {
 }
 
 /** Raised when the meaning of the envelope changes; bytes of another form are refused, never guessed at. */
-const RECORD_FORM = 1;
+const RECORD_FORM = 2;
+/** The first one has no checksum. */
+const PLAIN_FORM = 1;
+
+/** Somebody changed the bytes of a record, or the disk did. The message names none: it may reach a client. */
+export class DamagedRecord extends Error {
+  override readonly name = 'DamagedRecord';
+
+  constructor(options?: ErrorOptions) {
+    super('a stored record is damaged', options);
+  }
+}
 
 // Maps without record definitions: any version reads what another has stored.
 const packr = new Packr({
@@ -30,26 +42,46 @@ const packr = new Packr({
 const framePackr = new Packr({ useRecords: true, moreTypes: true });
 
 /**
- * JSON with ordered keys inside a msgpackr envelope. msgpackr alone would turn lone surrogates into U+FFFD, −0 into 0
+ * JSON with ordered keys inside a msgpackr envelope, with its checksum. msgpackr alone would turn lone surrogates into U+FFFD, −0 into 0
  * and `__proto__` into `__proto_`.
  */
 export function encodeRecord(value: unknown): Uint8Array {
   const json = Buffer.from(canonicalJson(value));
-  return packr.pack([RECORD_FORM, json]);
+  return packr.pack([RECORD_FORM, json, crc32(json)]);
 }
 
-/** The caller names the type it wrote: records come from our own store only. */
+/** The caller names the type it wrote: records come from our own store only. @throws DamagedRecord */
 export function decodeRecord<Value>(bytes: Uint8Array): Value {
-  const envelope: unknown = packr.unpack(bytes);
-  if (!Array.isArray(envelope) || envelope[0] !== RECORD_FORM) {
-    throw new Error('a stored record has an unknown form');
-  }
-  const json: unknown = envelope[1];
-  if (!(json instanceof Uint8Array)) {
-    throw new Error('a stored record is damaged');
-  }
+  const [form, json, checksum] = unpacked(bytes);
+  if (!(json instanceof Uint8Array)) throw new DamagedRecord();
   const text = Buffer.from(json.buffer, json.byteOffset, json.byteLength);
-  return JSON.parse(text.toString('utf8')) as Value;
+  const whole = form === PLAIN_FORM || (form === RECORD_FORM && checksum === crc32(text));
+  if (!whole) throw new DamagedRecord();
+  try {
+    return JSON.parse(text.toString('utf8')) as Value;
+  } catch (cause) {
+    throw new DamagedRecord({ cause });
+  }
+}
+
+/** null where the record is damaged: for who can go on without it. */
+export function decodeWhole<Value>(bytes: Uint8Array): Value | null {
+  try {
+    return decodeRecord<Value>(bytes);
+  } catch (cause) {
+    if (cause instanceof DamagedRecord) return null;
+    throw cause;
+  }
+}
+
+function unpacked(bytes: Uint8Array): readonly unknown[] {
+  try {
+    const envelope: unknown = packr.unpack(bytes);
+    if (Array.isArray(envelope)) return envelope;
+  } catch (cause) {
+    throw new DamagedRecord({ cause });
+  }
+  throw new DamagedRecord();
 }
 
 /** Plain data with typed arrays, for a process border. Text must be free of lone surrogates: the edge refuses them. */

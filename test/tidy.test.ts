@@ -16,6 +16,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const leaves = [
   'src/clock',
   'src/codec',
+  'src/crc32',
   'src/environment',
   'src/errors',
   'src/fairness',

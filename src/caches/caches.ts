@@ -29,6 +29,7 @@ import {
   type PrefixHash,
   prefixChain,
 } from '../rules/prefix.js';
+import { Damage } from '../store/damage.js';
 import type { Store, StoreChange } from '../store/store.js';
 import { cacheEffects } from './effects.js';
 import { closedFamily, contentFaultOf, notFound, unknownFamily } from './faults.js';
@@ -66,6 +67,7 @@ export class Caches {
   readonly #quota: Quota;
   readonly #tokens: CacheTokens;
   readonly #ids: ItemIds;
+  readonly #damage: Damage;
 
   constructor(parts: CachesParts) {
     const { store, clock, report, prefiller } = parts;
@@ -73,6 +75,7 @@ export class Caches {
     this.#parts = parts;
     this.#keepMs = keepMs;
     this.#ids = new ItemIds(parts.newBytes);
+    this.#damage = new Damage(report);
     const { tagsMax = () => limits.accountTagsDefault } = parts;
     this.tags = new Tags({ store, clock, report, max: tagsMax });
     this.#quota = cacheQuota(store, quotaMax);
@@ -91,7 +94,7 @@ export class Caches {
       clock,
       report,
       keepMs,
-      touch: (id) => this.#ask(id, { type: 'read' }),
+      touch: (id) => this.#touch(id),
       forget: (hash) => this.#snapshots.forget(hash),
       busy: () => this.#snapshots.full(null),
     });
@@ -171,7 +174,8 @@ export class Caches {
     const records = await this.records(owner, query, limits.pageBytesMax);
     // A cache that is deleted meanwhile is left out.
     return records.flatMap((record) => {
-      const texts = bodyOf(this.#parts.store, record.id);
+      const { id } = record;
+      const texts = this.#damage.without(`cache-body ${id}`, () => bodyOf(this.#parts.store, id));
       return texts === null ? [] : [found(record, () => texts)];
     });
   }
@@ -180,8 +184,11 @@ export class Caches {
   records(owner: string, query: PageQuery, bytesMax = Infinity): Promise<CacheRecord[]> {
     const source = {
       page: (range: Parameters<Store['page']>[0]) => this.#parts.store.page(range),
-      read: (id: string) => this.#read(id),
-      current: (id: string) => this.#current(id),
+      read: (id: string) => this.#damage.without(`cache ${id}`, () => this.#read(id)),
+      current: async (id: string) => {
+        const known = this.#damage.without(`cache ${id}`, () => this.#read(id));
+        return known === null ? null : await this.#current(id);
+      },
     };
     return listCaches(owner, query, source, bytesMax);
   }
@@ -268,6 +275,12 @@ export class Caches {
     const record = this.#read(id);
     const aged = age(record, this.#parts.clock.nowMs(), this.#keepMs);
     return aged === record ? record : await this.#ask(id, { type: 'read' });
+  }
+
+  /** Told once, however often somebody comes by. */
+  async #touch(id: string): Promise<CacheState> {
+    this.#damage.without(`cache ${id}`, () => this.#read(id));
+    return await this.#ask(id, { type: 'read' });
   }
 
   async #ask(id: string, message: CacheActorMessage): Promise<CacheState> {

@@ -3,7 +3,7 @@
  * It must never read a cache's messages to know their size.
  */
 import { type Held, Quota } from '../actors/quota.js';
-import { decodeRecord } from '../codec.js';
+import { decodeWhole } from '../codec.js';
 import { type ApiError, invalid } from '../errors.js';
 import { limits } from '../limits/index.js';
 import type { CacheRecord } from '../rules/cache-state.js';
@@ -34,7 +34,7 @@ async function heldBy(store: Store, owner: string): Promise<Held> {
 
 function recordBytes(store: Store, entry: StoreEntry): number {
   const record = store.get(cacheKeys.record(idOf(entry)));
-  return record === null ? 0 : decodeRecord<CacheRecord>(record.value).bytes;
+  return (record && decodeWhole<CacheRecord>(record.value)?.bytes) ?? 0;
 }
 
 function refusal(over: 'count' | 'bytes', max: Held): ApiError {

@@ -3,6 +3,7 @@
  * It must never decide the state of a cache: it only sends its actor a message.
  */
 import type { Clock } from '../clock.js';
+import { DamagedRecord } from '../codec.js';
 import { limits } from '../limits/index.js';
 import type { CacheState } from '../rules/cache-state.js';
 import type { PrefixHash } from '../rules/prefix.js';
@@ -97,7 +98,9 @@ export class CacheSweeper {
       const results = await Promise.allSettled(page.map((entry) => act(idOf(entry), entry)));
       if (this.#stopped) return;
       for (const result of results) {
-        if (result.status === 'rejected') this.#parts.report(result.reason);
+        if (result.status === 'fulfilled') continue;
+        // It is met in each round, and was reported when it was touched first.
+        if (!(result.reason instanceof DamagedRecord)) this.#parts.report(result.reason);
       }
     }
   }

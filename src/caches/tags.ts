@@ -13,6 +13,7 @@ import { limits } from '../limits/index.js';
 import type { PageQuery } from '../protocol/page-query.js';
 import type { TagRecord } from '../protocol/tags.js';
 import { pageRange } from '../rules/paging.js';
+import { Damage } from '../store/damage.js';
 import type { Store } from '../store/store.js';
 import { countTags, findTag, placeOf, tagChanges, tagKeys, tagNameOf } from './tag-records.js';
 
@@ -58,10 +59,12 @@ export class Tags {
   readonly #store: Store;
   readonly #registry: Registry<TagsState, TagsSaved, TagsMessage, Reply, never>;
   readonly #quota: Quota;
+  readonly #damage: Damage;
 
   constructor(parts: TagsParts) {
     const { store, max } = parts;
     this.#store = store;
+    this.#damage = new Damage(parts.report);
     const logic = tagsLogic(store);
     this.#registry = new Registry({ ...parts, logic, runEffect: async () => null });
     this.#quota = new Quota({
@@ -143,7 +146,11 @@ export class Tags {
     const after = lower === null ? {} : { after: lower };
     const before = upper === null ? {} : { before: upper };
     const entries = this.#store.page({ ...range, ...after, ...before });
-    return entries.flatMap((entry) => findTag(this.#store, owner, tagNameOf(entry)) ?? []);
+    return entries.flatMap((entry) => {
+      const tag = tagNameOf(entry);
+      const read = () => findTag(this.#store, owner, tag);
+      return this.#damage.without(`tag ${owner} ${tag}`, read) ?? [];
+    });
   }
 
   #removed(owner: string, tag: string): Place | null {

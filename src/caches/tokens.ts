@@ -3,7 +3,7 @@
  * It must never count a cache that has expired or failed: nobody can reuse it.
  */
 import { type Held, Quota, type Reservation } from '../actors/quota.js';
-import { decodeRecord } from '../codec.js';
+import { decodeWhole } from '../codec.js';
 import { ApiError, invalid } from '../errors.js';
 import { limits } from '../limits/index.js';
 import { type CacheRecord, type CacheState, holdsSnapshot } from '../rules/cache-state.js';
@@ -77,7 +77,7 @@ async function liveBy(store: Store, owner: string): Promise<Held> {
   const live = { count: 0, bytes: 0 };
   for await (const entry of scanWithPauses(store, { prefix: cacheKeys.owned(owner) })) {
     const saved = store.get(cacheKeys.record(idOf(entry)));
-    const record = saved && decodeRecord<CacheRecord>(saved.value);
+    const record = saved && decodeWhole<CacheRecord>(saved.value);
     if (record === null || !holdsSnapshot(record)) continue;
     live.count += 1;
     live.bytes += record.tokens;

@@ -43,7 +43,7 @@ const bad = (check: string, text: string, cure: string): Finding => ({
 });
 
 /** @param load throws when the settings are wrong; checks that do not depend on them run all the same. */
-export async function examine(load: () => Config): Promise<Finding[]> {
+export async function examine(load: () => Config, { checkData = false } = {}): Promise<Finding[]> {
   const machine = [nodeFinding(thisNode()), await addonFinding()];
   let config: Config;
   try {
@@ -58,7 +58,7 @@ export async function examine(load: () => Config): Promise<Finding[]> {
     ...(await weightsFindings(config)),
     await readersFinding(config),
     await portFinding(config),
-    await dataFinding(config),
+    ...(checkData ? await dataFindings(config) : [await dataFinding(config)]),
     ...(await diskFindings(config)),
     ...memoryFindings(config, process.availableMemory()),
   ];
@@ -277,6 +277,23 @@ async function dataFinding({ dataDir }: Config): Promise<Finding> {
 
 const FREE_BYTES_MIN = 200e6;
 const FREE_BYTES_GOOD = 2e9;
+
+/** Lines that a person still reads. */
+const DAMAGED_SHOWN_MAX = 100;
+
+/** The store is opened here only where all of it could be read: a damaged page would end this process, too. */
+async function dataFindings(config: Config): Promise<Finding[]> {
+  const { checkData } = await import('./check-data.js');
+  const { damaged, records } = await checkData(config.dataDir);
+  if (damaged.length === 0) {
+    const whole = ok('data', `${records} records and their blobs are whole`);
+    return [whole, await dataFinding(config)];
+  }
+  const cure = 'restore the folder from a backup, or delete what is named';
+  const shown = damaged.slice(0, DAMAGED_SHOWN_MAX).map((text) => bad('data', text, cure));
+  const rest = damaged.length - shown.length;
+  return rest === 0 ? shown : [...shown, bad('data', `${rest} more are damaged`, cure)];
+}
 
 async function diskFindings(config: Config): Promise<Finding[]> {
   const missing = usedWeights(config).filter(

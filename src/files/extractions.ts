@@ -3,18 +3,19 @@
  * It must never write a record, nor report a text as extracted before it is safe from a power cut.
  */
 import type { Clock } from '../clock.js';
-import { decodeRecord } from '../codec.js';
 import { ApiError } from '../errors.js';
 import { limits } from '../limits/index.js';
 import type { Extraction } from '../pool/extraction.js';
-import type { FileMessage, FileRecord } from '../rules/file-state.js';
+import type { FileMessage, FileRecord, FileState } from '../rules/file-state.js';
 import type { Blobs } from '../store/blobs.js';
 import type { Store } from '../store/store.js';
 import { fileIdOf, fileKeys, sourceBlob, textBlob } from './records.js';
 import type { TextRoom } from './text-room.js';
 
 export interface ExtractionsParts {
-  readonly store: Store;
+  readonly store: Pick<Store, 'page'>;
+  /** null also for one that is damaged. */
+  readonly read: (id: string) => FileState;
   readonly blobs: Blobs;
   readonly extraction: Pick<Extraction, 'extract' | 'hasRoom'>;
   readonly room: TextRoom;
@@ -149,9 +150,9 @@ export class Extractions {
   }
 
   async #from(id: string, record: FileRecord, signal: AbortSignal): Promise<FileMessage | null> {
-    const stored = this.#parts.store.get(fileKeys.record(id));
-    if (stored === null) return null;
-    const { progress, bytes } = decodeRecord<FileRecord>(stored.value);
+    const earlier = this.#parts.read(id);
+    if (earlier === null) return null;
+    const { progress, bytes } = earlier;
     if (progress.status !== 'ok' || bytes !== record.bytes) return null;
     if (!(await this.#same(id, record, signal))) return null;
     return await this.#taken(id, record, { type: 'extracted', document: progress.document });

@@ -25,6 +25,7 @@ import {
 } from '../rules/file-state.js';
 import { pageRange } from '../rules/paging.js';
 import type { Blobs } from '../store/blobs.js';
+import { Damage } from '../store/damage.js';
 import { scanWithPauses } from '../store/scan.js';
 import type { Store, StoreKey } from '../store/store.js';
 import { Extractions } from './extractions.js';
@@ -78,6 +79,7 @@ export class Files {
   readonly #room: TextRoom;
   readonly #uploads: Uploads;
   readonly #waiters: Waiters;
+  readonly #damage: Damage;
   #cancelResume = () => {};
   #closed = false;
 
@@ -87,10 +89,12 @@ export class Files {
     const runEffect = (effect: FileEffect, id: string) => this.#runEffect(effect, id);
     this.#registry = new Registry({ logic, store, clock, report, runEffect });
     this.#waiters = new Waiters(clock);
+    this.#damage = new Damage(report);
     this.#quota = new Quota({ held: (owner) => this.#held(owner), max, refusal });
     this.#room = new TextRoom({ quota: this.#quota, max });
     const room = this.#room;
-    this.#extractions = new Extractions({ store, blobs, extraction, room, clock, report });
+    const read = (id: string) => this.#readWhole(id);
+    this.#extractions = new Extractions({ read, store, blobs, extraction, room, clock, report });
     this.#uploads = new Uploads({
       blobs,
       quota: this.#quota,
@@ -106,7 +110,10 @@ export class Files {
   async start(): Promise<void> {
     const { blobs } = this.#parts;
     for await (const name of blobs.names()) {
-      if (this.#read(fileIdOfBlob(name)) === null) await blobs.remove(name);
+      const id = fileIdOfBlob(name);
+      // One whose record is damaged has a record.
+      const known = this.#damage.without(`file ${id}`, () => this.#read(id) !== null) ?? true;
+      if (!known) await blobs.remove(name);
     }
     await this.#resume(null);
   }
@@ -134,8 +141,10 @@ export class Files {
     // One extra entry tells whether there is another page.
     const limit = query.limit + 1;
     const entries = this.#parts.store.page({ prefix, reverse, limit, ...after, ...before });
-    const files = entries.flatMap((entry) => this.#read(fileIdOf(entry)) ?? []);
-    return { files: files.slice(0, query.limit), hasMore: files.length > query.limit };
+    const files = entries
+      .slice(0, query.limit)
+      .flatMap((entry) => this.#readWhole(fileIdOf(entry)) ?? []);
+    return { files, hasMore: entries.length > query.limit };
   }
 
   /** Of the owner: files, and the bytes of their uploads and texts. */
@@ -201,8 +210,13 @@ export class Files {
     return record === null ? null : decodeRecord<FileRecord>(record.value);
   }
 
+  /** null also for a record that is damaged. */
+  #readWhole(id: string): FileState {
+    return this.#damage.without(`file ${id}`, () => this.#read(id));
+  }
+
   #place(owner: string, id: string): StoreKey | null {
-    const record = this.#read(id);
+    const record = this.#readWhole(id);
     if (record === null) {
       // A cursor is a position: one may delete while one pages.
       const createdS = fileCreatedS(owner, id);
@@ -227,7 +241,7 @@ export class Files {
     for await (const entry of scanWithPauses(this.#parts.store, {
       prefix: fileKeys.owned(owner),
     })) {
-      const record = this.#read(fileIdOf(entry));
+      const record = this.#readWhole(fileIdOf(entry));
       held.count += 1;
       held.bytes += record === null ? 0 : fileBytes(record);
     }
@@ -242,7 +256,8 @@ export class Files {
       const range = { prefix, ...(after && { after }) };
       for await (const entry of scanWithPauses(this.#parts.store, range)) {
         if (this.#closed) return;
-        await this.#registry.ask(fileIdOf(entry), { type: 'read' });
+        const id = fileIdOf(entry);
+        if (this.#readWhole(id) !== null) await this.#registry.ask(id, { type: 'read' });
         done = entry.key;
       }
     } catch (cause) {

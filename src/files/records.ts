@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { extname } from 'node:path';
-import { decodeRecord } from '../codec.js';
+import { decodeWhole } from '../codec.js';
 import type { FileRecord, FileState } from '../rules/file-state.js';
 import { scan } from '../store/scan.js';
 import type { Store, StoreChange, StoreEntry, StoreKey } from '../store/store.js';
@@ -85,9 +85,10 @@ export function fileIdOfBlob(name: string): string {
   return name.split('.', 1)[0] ?? '';
 }
 
-/** Every file of every owner. */
+/** Every file of every owner, without those whose record is damaged. */
 export function* allFiles(store: Store): Generator<FileRecord> {
   for (const { record } of scan(store, { prefix: ['file'] })) {
-    yield decodeRecord<FileRecord>(record.value);
+    const file = decodeWhole<FileRecord>(record.value);
+    if (file !== null) yield file;
   }
 }

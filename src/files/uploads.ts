@@ -97,12 +97,12 @@ export class Upload {
     const nowMs = clock.nowMs();
     const id = ids.next(owner, nowMs);
     this.#id = id;
-    const { bytes, sample } = await writer.keep(sourceBlob(id));
+    const kept = await writer.keep(sourceBlob(id));
     if (!hasRoom(owner)) throw overloaded();
     this.#place?.giveBack();
-    this.#place = await quota.reserve(owner, bytes);
+    this.#place = await quota.reserve(owner, kept.bytes);
     const createdS = Math.floor(nowMs / 1000);
-    const record = await commit({ id, owner, filename, bytes, sample, createdS });
+    const record = await commit({ id, owner, filename, ...kept, createdS });
     this.#place.kept();
     this.#place = null;
     return record;

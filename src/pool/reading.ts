@@ -106,16 +106,16 @@ export class Reading {
       await this.#written;
       return result;
     }
-    let bytes: number;
+    let written: Awaited<ReturnType<TextFile['end']>>;
     try {
       await this.#written;
-      bytes = await this.text.end();
+      written = await this.text.end();
     } catch (cause) {
       if (!(cause instanceof TextExcess)) throw cause;
       return { type: 'refused', reason: cause.message, fileType: result.fileType };
     }
     const { fileType, title } = result;
-    return { type: 'extracted', document: { fileType, title, pages: this.text.pages, bytes } };
+    return { type: 'extracted', document: { fileType, title, pages: this.text.pages, ...written } };
   }
 
   /** Nothing is written any more after it. */

@@ -4,6 +4,7 @@
  */
 import { type FileHandle, open } from 'node:fs/promises';
 import { toUSVString } from 'node:util';
+import { crc32 } from '../crc32.js';
 import type { TextPiece } from './messages.js';
 
 export interface TextBound {
@@ -22,6 +23,7 @@ export class TextFile {
   /** Pages written. */
   pages = 0;
   #bytes = 0;
+  #crc32 = 0;
   #between = QUOTE;
 
   private constructor(
@@ -43,10 +45,10 @@ export class TextFile {
     await this.#write(between + escaped);
   }
 
-  /** @returns bytes of the whole file. */
-  async end(): Promise<number> {
+  /** @returns what the whole file has. */
+  async end(): Promise<{ readonly bytes: number; readonly crc32: number }> {
     await this.#write(this.pages === 0 ? QUOTE + QUOTE : QUOTE);
-    return this.#bytes;
+    return { bytes: this.#bytes, crc32: this.#crc32 };
   }
 
   close(): Promise<void> {
@@ -64,5 +66,6 @@ export class TextFile {
       at += (await this.file.write(bytes, at)).bytesWritten;
     }
     this.#bytes += bytes.length;
+    this.#crc32 = crc32(bytes, this.#crc32);
   }
 }

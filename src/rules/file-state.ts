@@ -11,6 +11,8 @@ export interface FileDocument {
   readonly pages: number;
   /** Bytes of the text, as stored. */
   readonly bytes: number;
+  /** Of the same; absent in records from before there were checksums. */
+  readonly crc32?: number;
 }
 
 export type FileProgress =
@@ -27,6 +29,8 @@ export interface FileRecord {
   readonly bytes: number;
   /** Hash of a sample of the bytes, hexadecimal: equal for equal bytes, and rarely for others. */
   readonly sample: string;
+  /** Of all bytes; absent in records from before there were checksums. */
+  readonly crc32?: number;
   readonly createdS: number;
   readonly progress: FileProgress;
 }

@@ -5,6 +5,7 @@
 import { constants } from 'node:fs';
 import { chmod, type FileHandle, link, mkdir, open, opendir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { crc32 } from '../crc32.js';
 import { ApiError } from '../errors.js';
 import { limits } from '../limits/index.js';
 import { ContentSample, sameContent } from './content-sample.js';
@@ -17,6 +18,8 @@ export interface KeptBlob {
   readonly bytes: number;
   /** See `ContentSample`. */
   readonly sample: string;
+  /** Of all bytes. */
+  readonly crc32: number;
 }
 
 export class Blobs {
@@ -100,6 +103,7 @@ export class Blobs {
 /** One blob on its way to the disk. Either `keep` or `discard` ends it. */
 export class BlobWriter {
   readonly #sample = new ContentSample();
+  #crc32 = 0;
   #gathered: Buffer[] = [];
   #gatheredBytes = 0;
   #bytes = 0;
@@ -144,7 +148,7 @@ export class BlobWriter {
       await this.discard();
       throw cause;
     }
-    return { bytes: this.#bytes, sample: this.#sample.digest() };
+    return { bytes: this.#bytes, sample: this.#sample.digest(), crc32: this.#crc32 };
   }
 
   /** Removes the bytes, unless the blob was kept. */
@@ -159,7 +163,10 @@ export class BlobWriter {
     const pieces = this.#gathered;
     this.#gathered = [];
     this.#gatheredBytes = 0;
-    for (const piece of pieces) this.#sample.update(piece);
+    for (const piece of pieces) {
+      this.#sample.update(piece);
+      this.#crc32 = crc32(piece, this.#crc32);
+    }
     let rest = pieces;
     while (rest.length > 0) rest = await this.#writeOnce(rest);
   }

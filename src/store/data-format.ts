@@ -4,7 +4,7 @@
  */
 
 /** Grows with each change after which an older program cannot read the records. */
-export const DATA_FORMAT = 1;
+export const DATA_FORMAT = 2;
 
 /** Byte 0 sorts below every store key. */
 export const FORMAT_RECORD = Buffer.of(0x00, 0x02);

@@ -9,7 +9,7 @@
  */
 import { createHash } from 'node:crypto';
 import { type Clock, type NewBytes, unixS } from '../clock.js';
-import { decodeRecord, encodeRecord } from '../codec.js';
+import { decodeRecord, decodeWhole, encodeRecord } from '../codec.js';
 import { limits } from '../limits/index.js';
 import type { ApiKeySetting } from '../settings/types.js';
 import { pages, scan, scanWithPauses } from './scan.js';
@@ -128,14 +128,17 @@ export class ApiKeys {
 
   /** Stored keys, the oldest first, without the keys of the settings. */
   list(): KeyInfo[] {
-    const infos = [...scan(this.#parts.store, { prefix: ALL })].map(infoOf);
+    const entries = scan(this.#parts.store, { prefix: ALL });
+    const infos = [...entries].flatMap(({ record }) => decodeWhole<KeyInfo>(record.value) ?? []);
     return infos.sort((a, b) => a.createdS - b.createdS || (a.keyId < b.keyId ? -1 : 1));
   }
 
-  /** All stored keys in no order. It pauses between pages, so that a service answers other requests meanwhile. */
+  /** All stored keys that are not damaged, in no order. It takes pauses, so a service answers other requests meanwhile. */
   async *walk(): AsyncGenerator<KeyInfo> {
-    for await (const entry of scanWithPauses(this.#parts.store, { prefix: ALL }))
-      yield infoOf(entry);
+    for await (const { record } of scanWithPauses(this.#parts.store, { prefix: ALL })) {
+      const info = decodeWhole<KeyInfo>(record.value);
+      if (info !== null) yield info;
+    }
   }
 
   /** Stored keys of one user, the oldest first. It reads no key of another user. */
@@ -145,7 +148,8 @@ export class ApiKeys {
     const infos: KeyInfo[] = [];
     for await (const { key } of scanWithPauses(store, { prefix: ofUser(user) })) {
       const record = store.get([...ALL, String(key.at(-1))]);
-      if (record !== null) infos.push(decodeRecord<KeyInfo>(record.value));
+      const info = record && decodeWhole<KeyInfo>(record.value);
+      if (info !== null) infos.push(info);
     }
     return infos;
   }
@@ -165,9 +169,11 @@ export class ApiKeys {
     for (const page of pages(store, { prefix: ALL })) {
       // If a key is revoked meanwhile, its entry stays; `listOf` skips it.
       await store.commit(
-        page.map((entry) => {
-          const key = indexKey(String(entry.key.at(-1)), infoOf(entry));
-          return { type: 'put', key, value: EMPTY };
+        page.flatMap((entry) => {
+          const info = decodeWhole<KeyInfo>(entry.record.value);
+          if (info === null) return [];
+          const key = indexKey(String(entry.key.at(-1)), info);
+          return [{ type: 'put', key, value: EMPTY } as const];
         }),
       );
     }

@@ -8,6 +8,7 @@ import { open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb'
 import { limits } from '../limits/index.js';
 import { assertReadable, FORMAT_RECORD } from './data-format.js';
 import { assertIntact } from './lmdb-file.js';
+import { makePrivate, PRIVATE_MODE } from './private-files.js';
 
 /** Another process has claimed the file. */
 export class DataFolderInUseError extends Error {
@@ -51,7 +52,8 @@ export async function copyDatabase(folder: string, file: string, target: string)
 
 export function makeFolder(folder: string): void {
   try {
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    mkdirSync(folder, { recursive: true, mode: PRIVATE_MODE.folder });
+    makePrivate(folder, 'folder');
     accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch (cause) {
     const code = cause instanceof Error && 'code' in cause ? cause.code : cause;
@@ -111,7 +113,10 @@ function openFile(folder: string, file: string, readOnly = false, mapSize?: numb
       readOnly,
       ...(mapSize === undefined ? {} : { mapSize }),
     };
-    return open<Uint8Array, Buffer>(options);
+    const db = open<Uint8Array, Buffer>(options);
+    // LMDB makes them for everybody; until here the folder keeps others out.
+    for (const each of [path, `${path}-lock`]) makePrivate(each, 'file');
+    return db;
   } catch (cause) {
     throw new Error(
       `the data folder ${folder} cannot be opened (${file}: ${cause}): restore it from a backup, or set another data folder`,

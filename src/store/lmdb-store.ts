@@ -6,6 +6,7 @@ import { ApiError } from '../errors.js';
 import { limits } from '../limits/index.js';
 import { CommitGroups } from './commit-groups.js';
 import { FORMAT_RECORD, formatValue } from './data-format.js';
+import { assertNoLoss } from './data-loss.js';
 import { bytesKey, keyBytes, rangeBounds } from './key-order.js';
 import {
   claim,
@@ -45,6 +46,8 @@ export interface LmdbStoreOptions {
    * several processes write in turn: versions then grow within a process, but not across processes.
    */
   readonly exclusive?: boolean;
+  /** True lets the records begin anew although files are left that lost records named. */
+  readonly acceptLoss?: boolean;
   /** Bound of the records. A write beyond it is refused with `unavailable`. Absent: the size of the disk. */
   readonly bytesMax?: number;
 }
@@ -62,6 +65,7 @@ export class LmdbStore implements Store {
   readonly #db: Database;
   readonly #release: Release;
   readonly #bytesMax: number;
+  readonly #readOnly: boolean;
   /** Bytes that may be written before the used bytes are read again, which costs a few reads. */
   #roomBytes = 0;
   #version: number;
@@ -72,8 +76,9 @@ export class LmdbStore implements Store {
 
   /** @throws Error that names the folder and the remedy: not writable, damaged, or in use by another process. */
   static open(options: LmdbStoreOptions): LmdbStore {
-    const { folder, name = 'records', exclusive = true, bytesMax } = options;
+    const { folder, name = 'records', exclusive = true, bytesMax, acceptLoss = false } = options;
     makeFolder(folder);
+    if (!acceptLoss) assertNoLoss(folder, `${name}.mdb`);
     const release = exclusive ? claim(folder, name) : async () => {};
     try {
       const db = openReadable(folder, `${name}.mdb`);
@@ -84,11 +89,17 @@ export class LmdbStore implements Store {
     }
   }
 
-  private constructor(db: Database, release: Release, bytesMax: number) {
+  /** For who only looks, also while a service has it open; a commit is refused. @throws Error as `open`. */
+  static openReadOnly(folder: string, name = 'records'): LmdbStore {
+    return new LmdbStore(openReadable(folder, `${name}.mdb`, true), async () => {}, 0, true);
+  }
+
+  private constructor(db: Database, release: Release, bytesMax: number, readOnly = false) {
     this.#db = db;
     this.#release = release;
     this.#bytesMax = bytesMax;
-    this.#version = this.#reserveVersions();
+    this.#readOnly = readOnly;
+    this.#version = readOnly ? 0 : this.#reserveVersions();
     this.#versionEnd = this.#version + VERSION_BLOCK;
   }
 
@@ -123,6 +134,7 @@ export class LmdbStore implements Store {
   async commit(changes: readonly StoreChange[]): Promise<boolean> {
     this.#assertOpen();
     assertCommitSize(changes);
+    if (this.#readOnly) throw unavailableFor('the data folder takes no writes');
     // All bytes are made before the first write: an error between two writes would leave half a commit.
     const steps = changes.map((change) => ({
       change,
@@ -242,6 +254,10 @@ function record(entry: { value: Uint8Array; version?: number }): StoredRecord {
   const { value, version } = entry;
   if (version === undefined) throw new Error('a stored record has no version');
   return { version, value };
+}
+
+function unavailableFor(error: string): ApiError {
+  return new ApiError('unavailable', { error }, { retryAfterMs: limits.storeRetryMs });
 }
 
 function full(bytesMax: number): ApiError {

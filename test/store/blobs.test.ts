@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { crc32 } from '../../src/crc32.js';
 import { limits } from '../../src/limits/index.js';
 import { Blobs } from '../../src/store/blobs.js';
 import { ContentSample } from '../../src/store/content-sample.js';
@@ -26,7 +27,11 @@ t.test('what was kept is there, with its size and its hash, for this user alone'
   t.same(readdirSync(folder), ['abc.source.part'], 'until it is kept it has another name');
   const sample = new ContentSample();
   sample.update(bytes);
-  t.same(await writer.keep('abc.source'), { bytes: bytes.length, sample: sample.digest() });
+  t.same(await writer.keep('abc.source'), {
+    bytes: bytes.length,
+    sample: sample.digest(),
+    crc32: crc32(bytes),
+  });
   t.same(readdirSync(folder), ['abc.source']);
   t.ok(readFileSync(join(folder, 'abc.source')).equals(bytes));
   t.equal(statSync(folder).mode & 0o777, 0o700);

@@ -25,13 +25,13 @@ t.test('a newer form is refused and left as it is', async (t) => {
     encoding: 'binary',
     keyEncoding: 'binary',
   });
-  await raw.put(FORMAT_RECORD, Buffer.from('2'), 1);
+  await raw.put(FORMAT_RECORD, Buffer.from('3'), 1);
   await raw.flushed;
   await raw.close();
   const before = readFileSync(path);
   t.throws(
     () => LmdbStore.open({ folder }),
-    /newer version of preface \(data format 2, .*start that version/,
+    /newer version of preface \(data format 3, .*start that version/,
   );
   t.ok(readFileSync(path).equals(before), 'untouched');
 });

@@ -1,0 +1,20 @@
+/**
+ * Owns who may read what the service keeps: its own user alone, also where a file or a folder was there before.
+ * It must never fail where the system lets nobody change a mode: a volume may belong to another user.
+ */
+import { chmodSync, existsSync, statSync } from 'node:fs';
+
+export const PRIVATE_MODE = { folder: 0o700, file: 0o600 } as const;
+
+const NOT_OURS: readonly unknown[] = ['EPERM', 'EROFS', 'ENOTSUP'];
+
+export function makePrivate(path: string, kind: keyof typeof PRIVATE_MODE): void {
+  if (!existsSync(path)) return;
+  const mode = PRIVATE_MODE[kind];
+  if ((statSync(path).mode & 0o777) === mode) return;
+  try {
+    chmodSync(path, mode);
+  } catch (cause) {
+    if (!(cause instanceof Error && 'code' in cause && NOT_OURS.includes(cause.code))) throw cause;
+  }
+}
