@@ -119,7 +119,10 @@ async function serve(flags: Flags): Promise<void> {
     // A second signal ends the process at once.
     onSignals((second) => process.exit(second));
   });
-  if (flags.acceptDataLoss) await acceptLoss(config.dataDir);
+  if (flags.acceptDataLoss) {
+    const { acceptLoss } = await import('./cli/accept-loss.js');
+    await acceptLoss(config);
+  }
   await pullWeights(config, false);
   // Imported here, so that every other command runs on machines where the addons do not load.
   const { serve: start } = await import('./main.js');
@@ -132,12 +135,6 @@ async function serve(flags: Flags): Promise<void> {
   const service = await start(config, log.line, log.report);
   close = () => service.close();
   print(`preface listening on ${service.url}`);
-}
-
-/** Makes records that hold nothing: the start that follows removes what they do not explain. */
-async function acceptLoss(folder: string): Promise<void> {
-  const { LmdbStore } = await import('./store/lmdb-store.js');
-  await LmdbStore.open({ folder, acceptLoss: true }).close();
 }
 
 const signalCodes = { SIGINT: 130, SIGTERM: 143 } as const;

@@ -101,7 +101,7 @@ const pluginValues = ['CONTRACT_VERSION', 'limits', 'systemClock'];
 
 /** Records and blobs, without a word of LMDB. */
 function storeContract(): string[] {
-  return ['src/store/store', 'src/store/scan', 'src/store/blobs'];
+  return ['src/store/store', 'src/store/scan', 'src/store/blobs', 'src/store/damage'];
 }
 
 /** Specifiers under which the package imports itself → the files that stand behind them. */
