@@ -6,7 +6,8 @@ import { systemClock, systemRandom } from '../clock.js';
 import type { Config } from '../settings/config.js';
 import { AccountGrants } from '../store/account-grants.js';
 import { ApiKeys } from '../store/keys.js';
-import { LmdbStore } from '../store/lmdb-store.js';
+import { isFull, LmdbStore } from '../store/lmdb-store.js';
+import { Reserve } from '../store/reserve.js';
 
 export interface SharedFile {
   readonly keys: ApiKeys;
@@ -16,7 +17,7 @@ export interface SharedFile {
 
 export function openSharedFile(config: Config): SharedFile {
   const { dataDir: folder, apiKeys: settings, accounts } = config;
-  const store = LmdbStore.open({ folder, name: 'keys', exclusive: false });
+  const store = openKeys(folder);
   const { accountConcurrency: concurrency, filesPerOwner: files } = config.limits;
   const { fileBytesPerOwner: fileBytes } = config.limits;
   const base = { concurrency, files, fileBytes, ...accounts.default };
@@ -25,6 +26,19 @@ export function openSharedFile(config: Config): SharedFile {
     grants: new AccountGrants({ store, base, users: accounts.users }),
     close: () => store.close(),
   };
+}
+
+/** Where there is no room left at all, keys that are there still open the door. */
+function openKeys(folder: string): LmdbStore {
+  const name = 'keys';
+  const reserve = Reserve.of(folder);
+  try {
+    // All that is written there is an operator's word: a suspension has no less right than a revocation.
+    return LmdbStore.open({ folder, name, exclusive: false, reserve, urgent: true });
+  } catch (cause) {
+    if (!isFull(cause)) throw cause;
+    return LmdbStore.openReadOnly(folder, name);
+  }
 }
 
 export async function withSharedFile<Result>(

@@ -288,6 +288,9 @@ export const limits = {
   /** Of an encoded key. LMDB takes 1 978 with pages of 4 KiB; one byte is reserved for the ends of ranges. */
   storeKeyBytesMax: 1_977,
   storePageMax: 1_000,
+  /** Room on the disk for what takes something away, and what is given up of it at once. */
+  reserveBytes: 4 * MIB,
+  reserveStepBytes: 512 * KIB,
   /** Address space of the database, and what its records may take: free pages need the difference. */
   storeMapBytes: 128 * 1_024 * MIB,
   recordsBytesMax: 96 * 1_024 * MIB,

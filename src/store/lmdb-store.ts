@@ -16,6 +16,7 @@ import {
   type Release,
   usedBytes,
 } from './lmdb-open.js';
+import type { Reserve } from './reserve.js';
 import {
   assertCommitSize,
   assertPageLimit,
@@ -50,6 +51,10 @@ export interface LmdbStoreOptions {
   readonly acceptLoss?: boolean;
   /** Bound of the records. A write beyond it is refused with `unavailable`. Absent: the size of the disk. */
   readonly bytesMax?: number;
+  /** Given up for commits that take something away, and for the opening, where the disk is full. */
+  readonly reserve?: Reserve;
+  /** Every commit is as urgent as one that takes something away. */
+  readonly urgent?: boolean;
 }
 
 /** Byte 0 sorts below every store key: no range reaches the store's own records. */
@@ -66,6 +71,9 @@ export class LmdbStore implements Store {
   readonly #release: Release;
   readonly #bytesMax: number;
   readonly #readOnly: boolean;
+  readonly #reserve: Reserve | null;
+  readonly #urgent: boolean;
+  #refillDueMs = 0;
   /** Bytes that may be written before the used bytes are read again, which costs a few reads. */
   #roomBytes = 0;
   #version: number;
@@ -76,13 +84,22 @@ export class LmdbStore implements Store {
 
   /** @throws Error that names the folder and the remedy: not writable, damaged, or in use by another process. */
   static open(options: LmdbStoreOptions): LmdbStore {
-    const { folder, name = 'records', exclusive = true, bytesMax, acceptLoss = false } = options;
+    const { folder, name = 'records', acceptLoss = false } = options;
     makeFolder(folder);
     if (!acceptLoss) assertNoLoss(folder, `${name}.mdb`);
-    const release = exclusive ? claim(folder, name) : async () => {};
+    for (;;) {
+      try {
+        return LmdbStore.#openOnce(folder, name, options);
+      } catch (cause) {
+        if (!isFull(cause) || options.reserve?.giveUpSome() !== true) throw cause;
+      }
+    }
+  }
+
+  static #openOnce(folder: string, name: string, options: LmdbStoreOptions): LmdbStore {
+    const release = options.exclusive === false ? async () => {} : claim(folder, name);
     try {
-      const db = openReadable(folder, `${name}.mdb`);
-      return new LmdbStore(db, release, bytesMax ?? Number.POSITIVE_INFINITY);
+      return new LmdbStore(openReadable(folder, `${name}.mdb`), release, options);
     } catch (cause) {
       void release();
       throw cause;
@@ -91,13 +108,16 @@ export class LmdbStore implements Store {
 
   /** For who only looks, also while a service has it open; a commit is refused. @throws Error as `open`. */
   static openReadOnly(folder: string, name = 'records'): LmdbStore {
-    return new LmdbStore(openReadable(folder, `${name}.mdb`, true), async () => {}, 0, true);
+    const db = openReadable(folder, `${name}.mdb`, true);
+    return new LmdbStore(db, async () => {}, { folder }, true);
   }
 
-  private constructor(db: Database, release: Release, bytesMax: number, readOnly = false) {
+  private constructor(db: Database, release: Release, options: LmdbStoreOptions, readOnly = false) {
     this.#db = db;
     this.#release = release;
-    this.#bytesMax = bytesMax;
+    this.#bytesMax = options.bytesMax ?? Number.POSITIVE_INFINITY;
+    this.#reserve = options.reserve ?? null;
+    this.#urgent = options.urgent ?? false;
     this.#readOnly = readOnly;
     this.#version = readOnly ? 0 : this.#reserveVersions();
     this.#versionEnd = this.#version + VERSION_BLOCK;
@@ -141,8 +161,32 @@ export class LmdbStore implements Store {
       key: keyBytes(change.key),
       value: change.type === 'put' ? Buffer.from(change.value) : null,
     }));
+    if (this.#urgent || steps.some(({ value }) => value === null)) return await this.#force(steps);
+    this.#assertReserve();
     this.#takeRoom(steps);
     return await this.#groups.run(() => this.#write(steps));
+  }
+
+  /** What takes something away, or is the operator's word, is written as long as there is anything to give up for it. */
+  async #force(steps: readonly Step[]): Promise<boolean> {
+    for (;;) {
+      try {
+        return await this.#groups.run(() => this.#write(steps));
+      } catch (cause) {
+        if (!isFull(cause) || this.#reserve?.giveUpSome() !== true) throw cause;
+      }
+    }
+  }
+
+  /** What was given up for others is not for what adds something. @throws ApiError `unavailable`. */
+  #assertReserve(): void {
+    if (this.#reserve?.low !== true) return;
+    const nowMs = performance.now();
+    if (nowMs >= this.#refillDueMs) {
+      this.#refillDueMs = nowMs + limits.storeRetryMs;
+      if (this.#reserve.fill()) return;
+    }
+    throw unavailableFor('the disk of the data folder is full');
   }
 
   /** The writes of one turn of the event loop become one transaction. */
@@ -254,6 +298,12 @@ function record(entry: { value: Uint8Array; version?: number }): StoredRecord {
   const { value, version } = entry;
   if (version === undefined) throw new Error('a stored record has no version');
   return { version, value };
+}
+
+/** What LMDB and the system say of a disk that takes no more. */
+export function isFull(cause: unknown): boolean {
+  const text = cause instanceof Error ? cause.message : String(cause);
+  return /No space left|ENOSPC|EDQUOT|Disk quota|Input\/output error|EIO/.test(text);
 }
 
 function unavailableFor(error: string): ApiError {
