@@ -38,7 +38,7 @@ async function prepare({ module }: EngineRef): Promise<void> {
     const plugin = await loadPlugin(module, 'engine');
     await plugin.prepare?.();
   } catch {
-    // The error has no receiver yet: the next attempt to open fails again and reports it.
+    // No stream can receive the error yet: the next attempt to open the engine fails again and reports it.
   }
 }
 
@@ -61,7 +61,7 @@ async function serve(engine: Engine, transport: Asker, warmFirst: boolean): Prom
   });
   const left = new Promise<void>((resolve) => transport.onClose(resolve));
   send({ type: 'ready', models: engine.models() });
-  // A failure here comes again with the first task.
+  // A failure here happens again with the first task, which reports it.
   if (!warmFirst) engine.warm?.().catch(() => {});
   await left;
   await engine.close();
@@ -84,7 +84,7 @@ interface EngineError extends Error {
   readonly retryAfterMs?: number;
 }
 
-/** Engines are plugins and do not know the error table: they set a `code`. */
+/** Engines are plugins without access to the error table: they set a `code`. */
 function engineError(cause: unknown): ErrorValue {
   const { code, message, retryAfterMs } = cause instanceof Error ? (cause as EngineError) : {};
   if (code === 'overloaded') {

@@ -1,6 +1,6 @@
 /**
  * Owns the run of a tokenization task in a pool thread: open the plugin once, call it, answer.
- * It must never throw across the thread: an error is a value, since a clone loses class and fields.
+ * It must never throw across the thread: an error is a value, since cloning loses its class and fields.
  */
 import { setImmediate } from 'node:timers/promises';
 import { toErrorValue } from '../src/errors.js';
@@ -30,7 +30,7 @@ async function tokenizerOf({ module, ...options }: TokenizerRef): Promise<Tokeni
   if (known !== undefined) return await known;
   const opening = loadPlugin(module, 'tokenizer').then((plugin) => plugin.open(options));
   opened.set(key, opening);
-  // A missing file may exist at the next task.
+  // After a failure, such as a missing file, the next task tries again.
   opening.catch(() => opened.delete(key));
   return await opening;
 }

@@ -1,6 +1,6 @@
 /**
- * Owns the gathering of texts on their way to the tokenization pool: what one turn of the event loop asks for is one task.
- * It must never let one asker's text fail another's, nor let small texts wait for a large one.
+ * Owns the batches for the tokenization pool: the texts that one turn of the event loop asks for become one task.
+ * It must never let the text of one request fail another request, nor let small texts wait for a large one.
  */
 import { ApiError, fromErrorValue } from '../errors.js';
 import { limits } from '../limits/index.js';
@@ -8,13 +8,13 @@ import type { TokenizeResult, TokenizerRef, TokenizeTask } from './messages.js';
 import { ThreadEndedError } from './pool.js';
 
 export interface TokenizePool {
-  /** @param owner whose turn a long text takes; a batch of short ones is nobody's. */
+  /** @param owner takes the turn for a long text; a batch of short texts belongs to no owner. */
   run(task: TokenizeTask, owner?: string): Promise<TokenizeResult>;
 }
 
 type Ids = Uint32Array;
 
-/** What one asker wants. */
+/** The texts of one request. */
 interface Order {
   readonly owner: string;
   readonly texts: readonly string[];
@@ -32,10 +32,10 @@ interface Batch {
 }
 
 export class EncodeBatches {
-  /** Those that leave at the end of this turn, by the name of their tokenizer. */
+  /** Batches that leave at the end of this turn, by the name of their tokenizer. */
   readonly #waiting = new Map<string, Batch>();
 
-  /** Whose thread ended are tried again one after the other: then only the one at fault is there when it ends again. */
+  /** Orders whose thread died are retried one at a time, so that a second death shows which order causes it. */
   #again: Promise<void> = Promise.resolve();
 
   constructor(readonly pool: TokenizePool) {}
@@ -79,7 +79,7 @@ export class EncodeBatches {
     void this.#run(batch.tokenizer, batch.orders);
   }
 
-  /** Never rejects. After a failure each order is tried alone, so that the one at fault is alone with it. */
+  /** Never rejects. After a failure each order is retried alone, so that only the order at fault fails. */
   async #run(tokenizer: TokenizerRef, orders: readonly Order[], again = false): Promise<void> {
     const texts = orders.flatMap((order) => order.texts);
     const owner = orders.length === 1 ? orders[0]?.owner : undefined;
@@ -121,11 +121,13 @@ function idsOf(result: TokenizeResult, texts: number): Ids[] {
   let end = 0;
   return Array.from(result.lengths, (length) => {
     end += length;
-    // A copy: a view would keep the ids of all texts alive for the sake of one.
+    // A copy: a view of one text's ids would keep the ids of all texts in memory.
     return result.ids.slice(end - length, end);
   });
 }
 
 export function outOfTurn(result: TokenizeResult): ApiError {
-  return new ApiError('server', { error: `the tokenizer answered '${result.type}' out of turn` });
+  return new ApiError('server', {
+    error: `the tokenizer gave the unexpected answer '${result.type}'`,
+  });
 }

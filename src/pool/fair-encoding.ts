@@ -1,5 +1,5 @@
 /**
- * Owns the order in which long texts go to the tokenization pool: few at a time, and owners take turns.
+ * Owns the order in which long texts go to the tokenization pool: a few at a time, and owners take turns.
  * It must never delay a short text, nor let the waiting texts grow without a bound.
  */
 import { ApiError } from '../errors.js';
@@ -9,7 +9,7 @@ import type { TokenizePool } from './encode-batches.js';
 import type { TokenizeResult, TokenizeTask } from './messages.js';
 
 export class FairEncoding implements TokenizePool {
-  /** What starts each waiting task. */
+  /** The functions that start the waiting tasks. */
   readonly #waiting = new FairQueue<() => void>();
   #running = 0;
   /** UTF-16 units of the long texts that run or wait. */
@@ -41,7 +41,7 @@ export class FairEncoding implements TokenizePool {
     });
   }
 
-  /** The next task counts as running from here on, so no later one overtakes it before it begins. */
+  /** The next task counts as running from now on, so no later one can overtake it. */
   #startNext(): void {
     if (this.#running >= limits.encodeLongTasksMax) return;
     const start = this.#waiting.shift();

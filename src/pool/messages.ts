@@ -1,6 +1,6 @@
 /**
  * Owns every message that crosses a thread or a process, as discriminated unions of plain data.
- * Nothing that crosses is a handle, and nothing crosses that is not declared here.
+ * It must never declare anything but plain data and the ports that carry it. Every message that crosses is declared here.
  */
 import type { MessagePort } from 'node:worker_threads';
 import type { ErrorValue } from '../errors.js';
@@ -39,7 +39,7 @@ export type TokenizeTask =
 
 export type TokenizeResult =
   | { readonly type: 'info'; readonly info: TokenizerInfo }
-  /** Ids of all texts end to end, and how many belong to each. */
+  /** Ids of all texts, one text after the other, and the number of ids of each. */
   | {
       readonly type: 'encoded';
       readonly ids: Uint32Array;
@@ -49,7 +49,7 @@ export type TokenizeResult =
 
 // ------------------------------------------------- inference pool: many streams over one transport
 
-/** What a stream is for. All but `generate` say little, and end. */
+/** The work of a stream. Every kind but `generate` gives a few events and ends. */
 export type EngineWork =
   | { readonly type: 'generate'; readonly task: GenerateTask }
   | { readonly type: 'prefill'; readonly task: PrefillTask }
@@ -57,18 +57,18 @@ export type EngineWork =
 
 export type ToEngine =
   | { readonly type: 'start'; readonly stream: number; readonly work: EngineWork }
-  /** The reader can take this many more pieces. */
+  /** The reader can receive this many more pieces. */
   | { readonly type: 'credit'; readonly stream: number; readonly pieces: number }
-  /** `choice` null ends the whole stream; nothing follows it but `end`. */
+  /** `choice` null ends the whole stream; only `end` follows. */
   | { readonly type: 'cancel'; readonly stream: number; readonly choice: number | null }
-  /** Answered by the thread that runs the engine, as soon as it comes to it. */
+  /** The thread that runs the engine answers it at its next chance. */
   | { readonly type: 'ping' };
 
 export type FromEngine =
   | { readonly type: 'ready'; readonly models: readonly EngineModel[] }
   /** The engine could not be opened; nothing follows. */
   | { readonly type: 'failed'; readonly error: ErrorValue }
-  /** What happened to one stream within one turn, in order. */
+  /** The events of one stream within one turn of the event loop, in order. */
   | { readonly type: 'events'; readonly stream: number; readonly events: EngineEvent[] }
   | { readonly type: 'end'; readonly stream: number }
   | { readonly type: 'error'; readonly stream: number; readonly error: ErrorValue }
@@ -77,37 +77,37 @@ export type FromEngine =
 export type EngineRef = PluginRef<EngineOptions>;
 
 /**
- * The tasks of an inference worker: make ready what takes long, then open the engine and serve its streams until whoever
- * asks is gone. Their work, credit and cancel come to the worker itself, in order; a task for each stream would cost more
- * than an echo.
+ * The tasks of an inference worker: prepare what takes long, then open the engine and serve its streams until the other
+ * side is gone. Work, credit and cancel of all streams come to the worker in order, over one transport: a task for each
+ * stream would cost more than the whole work of the echo engine.
  */
 export type InferTask =
   | { readonly type: 'prepare'; readonly engine: EngineRef }
   | {
       readonly type: 'serve';
       readonly engine: EngineRef;
-      /** The number of an open file, a pipe to the parent process; or a port, within one process. */
+      /** The file descriptor of a pipe to the parent process; or a port, within one process. */
       readonly asker: number | MessagePort;
       /** Whether the engine is warm before it is ready: see `Engine.warm`. */
       readonly warmFirst: boolean;
     };
 
-/** What a host process is started with, as a line of JSON on its standard input. */
+/** The options of a host process: a line of JSON on its standard input. */
 export interface HostStart {
   readonly engine: EngineRef;
 }
 
-/** The line after it, when the process is to open its engine: until then it stands by. */
+/** The next line tells the process to open its engine: until then it stands by. */
 export interface HostOpen {
   readonly warmFirst: boolean;
 }
 
 // ------------------------------------------------- extraction pool: one document, one value
 
-/** What a process that reads documents is started with, as JSON in its first argument. */
+/** The options of a process that reads documents, as JSON in its first argument. */
 export interface ReaderStart {
   readonly extractors: readonly PluginRef<ExtractorOptions>[];
-  /** Resident, of the process. */
+  /** Resident size of the process. */
   readonly memoryBytesMax: number;
 }
 
@@ -127,10 +127,10 @@ export type ReaderResult =
   | {
       readonly type: 'read';
       readonly result: ReadResult;
-      /** What the extractor broke on, for the log; null where it did what it should. */
+      /** The internal cause of a failure, for the log; null where the extractor worked as it should. */
       readonly fault: string | null;
     }
-  /** The fault of the machine or of the installation, never of the document. */
+  /** A fault of the machine or of the installation, never of the document. */
   | { readonly type: 'failed'; readonly error: ErrorValue };
 
 /** Part of the text of a page; pages follow one another. */
@@ -150,12 +150,12 @@ export type ToReader =
 export type FromReader =
   | { readonly type: 'ready' }
   | { readonly type: 'text'; readonly piece: TextPiece }
-  /** More than its bound: it is to be ended. */
+  /** It exceeds its memory bound and must be ended. */
   | { readonly type: 'memory' }
   | {
       readonly type: 'end';
       readonly result: ReaderResult;
-      /** Resident after it. */
+      /** Resident size afterwards. */
       readonly memoryBytes: number;
     };
 
@@ -175,17 +175,17 @@ export interface ExtractedDocument {
   readonly fileType: string;
   readonly title: string;
   readonly pages: number;
-  /** Of the file written. */
+  /** Bytes of the file that was written. */
   readonly bytes: number;
 }
 
 export type ExtractResult =
   | { readonly type: 'extracted'; readonly document: ExtractedDocument }
-  /** The document's own fault: the same bytes fail again. */
+  /** A fault of the document: the same bytes fail again. */
   | Refusal;
 
 export interface ExtractProgress {
   readonly page: number;
-  /** Null where nobody knows yet. */
+  /** Null while it is unknown. */
   readonly pages: number | null;
 }

@@ -13,22 +13,22 @@ export interface PoolOptions {
   readonly worker: URL;
   readonly threads: number;
   readonly tasksPerThread: number;
-  /** Tasks that may wait; one more is `engine_overloaded_error`. */
+  /** The most tasks that may wait; one more is refused with `engine_overloaded_error`. */
   readonly queueMax: number;
   /**
    * Whether a thread may freeze its event loop between tasks, which is faster.
-   * False where a worker has something to do while no task runs: ports, timers, saves.
+   * False where a worker has work between tasks: ports, timers, saves.
    */
   readonly sleepsBetweenTasks: boolean;
-  /** Of the JavaScript heap of one thread, which ends when it needs more; absent: Node's own bound. */
+  /** Bound of the JavaScript heap of one thread, which ends when it needs more; absent: Node's own bound. */
   readonly heapBytesMax?: number;
-  /** A thread whose task makes one step for longer is ended; absent: none is. */
+  /** Longest time of one step of a task; a thread that takes longer is ended. Absent: no bound. */
   readonly stuckMsMax?: number;
-  /** Called when a thread died by itself; its running tasks have been rejected. */
+  /** Called when a thread died by itself; its running tasks are rejected already. */
   readonly onThreadError: (error: Error) => void;
 }
 
-/** The thread ended under its tasks; which of them it ended of is not known. */
+/** A thread ended while it ran tasks; it is unknown which task caused it. */
 export class ThreadEndedError extends ApiError {
   constructor(reason: string) {
     super('server', { error: `a worker thread ended: ${reason}` });
@@ -65,7 +65,7 @@ export class Pool<Task, Result> {
       return await this.#piscina.run(task, { transferList });
     } catch (cause) {
       if (isQueueFull(cause)) throw new ApiError('overloaded', {}, { retryAfterMs: 1000 });
-      // Workers answer with values, errors included: what rejects is their thread.
+      // Workers answer with values, even for errors: a rejection means that the thread ended.
       const ended = new ThreadEndedError(cause instanceof Error ? cause.message : String(cause));
       if (!this.#closed) this.#onThreadError(ended);
       throw ended;
@@ -74,7 +74,7 @@ export class Pool<Task, Result> {
     }
   }
 
-  /** Ends the threads at once; tasks under way are rejected. */
+  /** Ends the threads at once; running tasks are rejected. */
   close(): Promise<void> {
     this.#closed = true;
     this.#watch?.close();
@@ -86,7 +86,7 @@ function heapLimits(bytesMax: number): { maxOldGenerationSizeMb: number } {
   return { maxOldGenerationSizeMb: Math.ceil(bytesMax / 2 ** 20) };
 }
 
-/** Piscina tells its queue errors apart by text only. */
+/** Piscina's queue errors differ only by text. */
 function isQueueFull(cause: unknown): boolean {
   return (
     cause instanceof Error &&

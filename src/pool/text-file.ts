@@ -1,6 +1,6 @@
 /**
- * Owns the file of a document's text: one JSON string literal in UTF-8, pages parted by a form feed, written as it comes.
- * It must never hold more than a piece of a page, nor write what is no valid JSON.
+ * Owns the file of a document's text: one JSON string literal in UTF-8 with a form feed between pages, written page by page.
+ * It must never hold more than a piece of a page, nor write invalid JSON.
  */
 import { type FileHandle, open } from 'node:fs/promises';
 import { toUSVString } from 'node:util';
@@ -20,7 +20,7 @@ const QUOTE = '"';
 const PAGE_BREAK = '\\f';
 
 export class TextFile {
-  /** Pages written. */
+  /** Pages written so far. */
   pages = 0;
   #bytes = 0;
   #crc32 = 0;
@@ -31,7 +31,7 @@ export class TextFile {
     readonly bound: TextBound,
   ) {}
 
-  /** @throws Error where there is such a file already. */
+  /** @throws Error where the file already exists. */
   static async create(path: string, bound: TextBound): Promise<TextFile> {
     return new TextFile(await open(path, 'wx', 0o600), bound);
   }

@@ -1,10 +1,10 @@
 /**
- * Owns the sign of life of pool threads: a counter in shared memory for each, odd while a step of a task runs.
- * It must never end a thread that makes steps, however slow the machine is.
+ * Owns the liveness check of pool threads: each has a counter in shared memory, which is odd while a step of a task runs.
+ * It must never end a thread that makes progress, however slow the machine is.
  */
 import { threadId, type Worker, workerData } from 'node:worker_threads';
 
-/** Thread numbers rise for the life of the process; two living ones of a pool never share a slot. */
+/** Thread numbers only rise within a process; two living threads of a pool never share a slot. */
 const SLOTS = 1024;
 const LOOKS = 10;
 
@@ -13,14 +13,14 @@ export class ThreadWatch {
   readonly #stuckMsMax: number;
   #held = 0;
   #timer: NodeJS.Timeout | null = null;
-  /** The counter of each thread, and how many looks ago it was seen first. */
+  /** The counter of each thread, and for how many checks it has been the same. */
   #seen = new Map<Worker, { readonly count: number; readonly looks: number }>();
 
   constructor(stuckMsMax: number) {
     this.#stuckMsMax = stuckMsMax;
   }
 
-  /** Looks at the threads until it is released; nobody looks while no task runs. */
+  /** Checks the threads until it is released; there are no checks while no task runs. */
   hold(threads: () => readonly Worker[]): () => void {
     this.#held += 1;
     this.#timer ??= setInterval(() => this.#look(threads()), this.#stuckMsMax / LOOKS).unref();
@@ -36,7 +36,7 @@ export class ThreadWatch {
     this.#seen.clear();
   }
 
-  /** Looks are counted, not time: a machine that slept is no fault of the thread. */
+  /** Counts checks, not time: a machine that was suspended is no fault of the thread. */
   #look(threads: readonly Worker[]): void {
     const seen = new Map<Worker, { readonly count: number; readonly looks: number }>();
     for (const thread of threads) {
@@ -50,7 +50,7 @@ export class ThreadWatch {
   }
 }
 
-/** In the thread: runs one step without a pause of the event loop. */
+/** In the thread: runs one synchronous step. */
 export function step<Value>(work: () => Value): Value {
   if (!(workerData instanceof Int32Array)) return work();
   Atomics.add(workerData, slotOf(threadId), 1);

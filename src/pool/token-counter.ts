@@ -1,6 +1,6 @@
 /**
  * Owns the one token count: from a rendered prompt to the ids that are counted, charged and evaluated.
- * It must never share what it remembers between owners: a quick answer would tell one what another wrote.
+ * It must never share remembered fragments between owners: a quick answer would reveal what another owner wrote.
  */
 import { fromErrorValue } from '../errors.js';
 import { limits } from '../limits/index.js';
@@ -20,15 +20,15 @@ type Answer = ReadonlyMap<string, Ids>;
 
 const NO_ANSWER: Promise<Answer> = Promise.resolve(new Map());
 
-/** A segment with its text replaced by ids, or by the key under which they will be. */
+/** A segment whose text is replaced by its ids, or by the key under which they will be stored. */
 type Fragment = Ids | string | Exclude<PromptSegment, { readonly text: string }>;
 
 export class TokenCounter {
   readonly #memory: TokenMemory;
   readonly #batches: EncodeBatches;
-  /** Fragments on their way: who asks for one of them waits for the same answer. */
+  /** Fragments that are being encoded: further requests for one wait for the same answer. */
   readonly #underway = new Map<string, Promise<Answer>>();
-  /** Path and module are long, and stand in the key of every fragment: a number will do. */
+  /** A short number for each tokenizer, since the key of every fragment holds it. */
   readonly #tokenizers = new Map<string, number>();
   readonly #infos = new Map<string, Promise<TokenizerInfo>>();
 
@@ -40,7 +40,7 @@ export class TokenCounter {
     this.#batches = new EncodeBatches(pool);
   }
 
-  /** Ids of the whole prompt; at once, without a promise, when every fragment is remembered. */
+  /** Ids of the whole prompt; without a promise when every fragment is remembered. */
   encode(
     owner: string,
     tokenizer: TokenizerRef,
@@ -69,7 +69,7 @@ export class TokenCounter {
     return asked;
   }
 
-  /** The owner's length keeps two scopes apart whatever an owner is called. */
+  /** The length of the owner's name keeps scopes apart, whatever the name contains. */
   #scopeOf(owner: string, { module, path }: TokenizerRef): string {
     const name = path === null ? module : `${module}\0${path}`;
     const number = this.#tokenizers.get(name) ?? this.#tokenizers.size;
@@ -84,13 +84,13 @@ export class TokenCounter {
     unknown: ReadonlyMap<string, string>,
   ): Promise<Ids> {
     this.#start(owner, tokenizer, unknown);
-    // Mostly one answer has all of them.
+    // Usually one answer holds all of them.
     const awaited = new Set([...unknown.keys()].map((key) => this.#underway.get(key) ?? NO_ANSWER));
     const answers = await Promise.all(awaited);
     return joined(fragments, (key) => answers.find((answer) => answer.has(key))?.get(key));
   }
 
-  /** One order for all fragments that nobody has asked for yet. */
+  /** Asks for all fragments that are not being encoded yet, in one order. */
   #start(owner: string, tokenizer: TokenizerRef, unknown: ReadonlyMap<string, string>): void {
     const fresh = [...unknown].filter(([key]) => !this.#underway.has(key));
     if (fresh.length === 0) return;

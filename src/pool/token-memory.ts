@@ -1,20 +1,20 @@
 /**
- * Owns the memory of encoded fragments: what was not used lately goes first, bounded by bytes.
- * It must never keep a long text itself, nor a slice that keeps a whole prompt alive.
+ * Owns the memory of encoded fragments: bounded by bytes, the least recently used are evicted first.
+ * It must never keep a long text itself, nor a slice that keeps a whole prompt in memory.
  */
 import { createHash } from 'node:crypto';
 
-/** Up to here the text is its own key, which is quicker than hashing it. */
+/** Up to this length a text is its own key, which is faster than hashing it. */
 const KEY_TEXT_LENGTH_MAX = 512;
 /**
- * What a map entry, its key's header and an array with memory of its own cost beside their contents: measured over
- * 100 000 short texts, whose process grew by 1.5 KB each.
+ * The overhead of a map entry, the header of its key and an array with its own memory. With 100 000 short texts the
+ * process grew by 1.5 KB each.
  */
 const ENTRY_BYTES = 1_200;
 
 /**
- * Two generations: what is used moves to the young one; when that is half the budget, the old one is dropped.
- * A hit in the young one writes nothing, which is what a known prompt costs.
+ * Two maps: a used entry moves to the young map; when that fills half of the budget, the old map is dropped.
+ * A hit in the young map writes nothing, so a known prompt costs only look-ups.
  */
 export class TokenMemory {
   #young = new Map<string, Uint32Array>();
@@ -24,7 +24,7 @@ export class TokenMemory {
 
   constructor(readonly bytesMax: number) {}
 
-  /** Scope and text together make a new flat string, so a slice of a prompt does not survive in it. */
+  /** Scope and text together make a new flat string, which keeps no slice of the prompt. */
   keyOf(scope: string, text: string): string {
     if (text.length <= KEY_TEXT_LENGTH_MAX) return `${scope}=${text}`;
     return `${scope}#${createHash('sha256').update(text).digest('base64')}`;

@@ -9,21 +9,21 @@ import type { EngineWork, FromEngine, ToEngine } from './messages.js';
 import type { Transport } from './transport.js';
 
 export interface TokenStreamHandlers {
-  /** All events that arrived together, in order. Their pieces use up credit. */
+  /** All events that arrived together, in order. Pieces among them use up credit. */
   onEvents(events: readonly EngineEvent[]): void;
-  /** Once, last. null: the generation ended by itself or by cancel. */
+  /** Called once, last. Null: the generation ended by itself or by cancel. */
   onEnd(error: ErrorValue | null): void;
 }
 
 export interface TokenStream {
   readonly number: number;
-  /** Lets this many more pieces come; the stream starts with `limits.creditPieces`. */
+  /** Allows this many more pieces; the stream starts with `limits.creditPieces`. */
   grant(pieces: number): void;
-  /** Ends one choice, or with null the whole generation. `onEnd` still comes. */
+  /** Ends one choice, or with null the whole generation. `onEnd` still follows. */
   cancel(choice: number | null): void;
 }
 
-/** What is about one stream. */
+/** Messages about one stream. */
 export type StreamMessage = Exclude<ToEngine, { readonly type: 'ping' }>;
 
 export type EngineState = Extract<FromEngine, { readonly type: 'ready' | 'failed' }>;
@@ -31,13 +31,13 @@ export type EngineState = Extract<FromEngine, { readonly type: 'ready' | 'failed
 export const ENGINE_GONE: ErrorValue = {
   row: 'server',
   values: { error: 'the inference process ended' },
-  // Another process is on its way.
+  // A new process is starting.
   extra: { retryAfterMs: 1000 },
 };
 
 const OVERLOADED: ErrorValue = { row: 'overloaded', values: {}, extra: { retryAfterMs: 1000 } };
 
-/** What a caller holds when there is nothing behind it; its handlers hear of the end a little later. */
+/** The stream that a refused caller gets; its handlers learn of the end in a microtask. */
 export function refused(handlers: TokenStreamHandlers, error: ErrorValue): TokenStream {
   queueMicrotask(() => handlers.onEnd(error));
   return { number: 0, grant() {}, cancel() {} };
@@ -53,7 +53,7 @@ export class TokenStreamClient {
   constructor(
     readonly transport: Transport<ToEngine, FromEngine>,
     readonly onState: (state: EngineState) => void,
-    /** Takes what a listener throws: one stream's bug must not be every stream's end. */
+    /** Receives what a listener throws: a bug of one stream must not end all streams. */
     readonly report: (fault: unknown) => void,
     /** Streams that may run or wait in the engine at the same time; one more is `overloaded`. */
     readonly streamsMax: number,
@@ -66,13 +66,13 @@ export class TokenStreamClient {
     return this.#closed;
   }
 
-  /** Asks the engine's thread for a sign of life. */
+  /** Asks the engine's thread whether it is alive. */
   ping(): void {
     this.#pings += 1;
     this.transport.send({ type: 'ping' });
   }
 
-  /** Pings since anything came from there. */
+  /** Pings since the last message from the engine. */
   get pingsUnanswered(): number {
     return this.#pings;
   }
@@ -130,14 +130,14 @@ export class TokenStreamClient {
   }
 }
 
-/** What uses up credit. */
+/** Events that use up credit. */
 const PIECES: ReadonlySet<EngineEvent['type']> = new Set(['piece', 'text', 'call']);
 
-/** What the answering side knows of one stream. */
+/** One stream, on the answering side. */
 export class StreamControl {
   #credit: number = limits.creditPieces;
   #wake: (() => void) | null = null;
-  /** Made when somebody asks for its signal: it costs more than a short generation has to spend. */
+  /** Made at the first use of the signal, because it would be a large part of the cost of a short generation. */
   #abort: AbortController | null = null;
   #aborted = false;
   readonly #cancelled = new Set<number>();
@@ -172,7 +172,7 @@ export class StreamControl {
     this.#release();
   }
 
-  /** Takes one credit; null at once, or a promise to wait for before the next event is pulled. */
+  /** Uses one credit. @returns null, or a promise to await before the next event is pulled. */
   spend(): Promise<void> | null {
     this.#credit -= 1;
     if (this.#credit > 0 || this.#aborted) return null;
@@ -188,7 +188,7 @@ export class StreamControl {
   }
 }
 
-/** Runs one generation to its end and tells everything that happens, the end included. */
+/** Runs one generation to its end and sends all its events, including the end. */
 export async function runStream(
   stream: number,
   control: StreamControl,
@@ -209,14 +209,14 @@ export async function runStream(
   }
 }
 
-/** What happened to one stream within one turn leaves as one message. */
+/** Joins the events of one stream within one turn into one message. */
 export function joinEvents(last: FromEngine, next: FromEngine): boolean {
   if (last.type !== 'events' || next.type !== 'events' || last.stream !== next.stream) return false;
   last.events.push(...next.events);
   return true;
 }
 
-/** The answering side's streams, by number. A credit or cancel that finds none is for one that has ended. */
+/** The answering side's streams, by number. A credit or cancel without a stream is for one that has ended. */
 export class StreamControls {
   readonly #controls = new Map<number, StreamControl>();
 

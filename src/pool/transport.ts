@@ -1,6 +1,6 @@
 /**
  * Owns the two ways messages travel, a thread's port and a process's pipe, behind one small interface.
- * It must never look into a message: what crosses is the business of `messages.ts`.
+ * It must never look into a message: `messages.ts` owns the contents.
  */
 import type { Duplex } from 'node:stream';
 import type { MessagePort } from 'node:worker_threads';
@@ -8,21 +8,21 @@ import { packFrame, unpackFrame } from '../codec.js';
 import { limits } from '../limits/index.js';
 
 export interface Transport<Out, In> {
-  /** What is sent within one turn of the event loop leaves together, in order. */
+  /** Messages of one turn of the event loop leave together, in order. */
   send(message: Out): void;
-  /** One listener for all that arrived together. Set once, before anything can arrive. */
+  /** Sets the listener, which gets all messages that arrived together. Called once, before anything can arrive. */
   receive(listener: (messages: readonly In[]) => void): void;
-  /** Called once, when the other side is gone for whatever reason. */
+  /** Calls the listener once, when the other side is gone for any reason. */
   onClose(listener: () => void): void;
-  /** Calls back when all that was sent has left. */
+  /** Calls back when all messages have left. */
   finish(done: () => void): void;
   close(): void;
 }
 
-/** Takes `next` into `last`, which has not left yet, and says whether it could: one message costs less than two. */
+/** Merges `next` into `last`, which has not left yet, and returns whether it could: one message costs less than two. */
 export type Join<Out> = (last: Out, next: Out) => boolean;
 
-/** Gathers one turn's messages: crossing a border costs far more than one message more. */
+/** Gathers the messages of one turn: each crossing costs far more than one more message in it. */
 class Batch<Out> {
   #waiting: Out[] = [];
 
@@ -45,7 +45,7 @@ class Batch<Out> {
     this.#send(messages);
   }
 
-  /** A busy turn's messages may be more than a frame should hold: then they go in halves. */
+  /** Messages of a busy turn may exceed the bound of a frame: then they go in halves. */
   #send(messages: readonly Out[]): void {
     const frame = packFrame(messages);
     if (frame.byteLength <= limits.frameBytesUsual || messages.length === 1) {
@@ -58,12 +58,12 @@ class Batch<Out> {
   }
 }
 
-/** Frames, not objects: packing them costs half of a structured clone. */
+/** Sends frames, not objects: packing costs half as much as a structured clone. */
 export function portTransport<Out, In>(
   port: MessagePort,
   join: Join<Out> = never,
 ): Transport<Out, In> {
-  // A copy of its own: of a view the whole memory behind it would be cloned.
+  // A copy: for a view, the whole buffer behind it would be cloned.
   const sendFrame = (frame: Uint8Array) => port.postMessage(new Uint8Array(frame));
   const batch = new Batch<Out>(sendFrame, join);
   return {
@@ -76,7 +76,7 @@ export function portTransport<Out, In>(
   };
 }
 
-/** @param onFault told of frames that cannot be read, and of what a listener throws; without it, they are thrown. */
+/** @param onFault receives the errors of unreadable frames and of listeners; without it, they are thrown. */
 export function pipeTransport<Out, In>(
   pipe: Duplex,
   join: Join<Out> = never,
@@ -92,7 +92,7 @@ export function pipeTransport<Out, In>(
     pipe.uncork();
   };
   const batch = new Batch<Out>(sendFrame, join);
-  // A pipe whose other end died reports both 'error' and 'close'; the latter tells it all.
+  // A pipe whose other end died emits both 'error' and 'close'; 'close' is enough.
   pipe.on('error', () => {});
   return {
     send: (message) => batch.add(message),
@@ -130,7 +130,7 @@ export class FrameReader {
   push(chunk: Buffer): void {
     this.#chunks.push(chunk);
     this.#length += chunk.length;
-    // A large frame comes in many chunks: they are joined once, when it is whole.
+    // A large frame comes in many chunks: they are joined once, when it is complete.
     if (this.#length < this.#wanted()) return;
     let bytes = this.#chunks.length === 1 ? chunk : Buffer.concat(this.#chunks, this.#length);
     for (let end = frameEnd(bytes); end <= bytes.length; end = frameEnd(bytes)) {

@@ -187,7 +187,7 @@ t.test('an answer that does not fit the question is an error of ours', async (t)
   const counter = new TokenCounter(pool);
   pool.answer = () => ({ type: 'encoded', ids: new Uint32Array(1), lengths: new Uint32Array(1) });
   await t.rejects(Promise.resolve(counter.encode('alice', bytes, hi)), {
-    message: /out of turn/,
+    message: /unexpected answer/,
   });
 });
 

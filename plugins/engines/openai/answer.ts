@@ -1,6 +1,6 @@
 /**
  * Owns the way from the chunks of one upstream's answer to the events of the contract.
- * It must never end a choice that the upstream did not end, nor invent a figure that it did not give.
+ * It must never end a choice before the upstream does, nor invent a figure that the upstream did not give.
  */
 import { type EngineEvent, limits, type TextChance, type TextLogprob } from 'preface/plugin';
 import { Echo } from './echo.js';
@@ -14,9 +14,9 @@ interface Call {
 
 interface Choice {
   readonly calls: Map<number, Call>;
-  /** Chunks with something in them: mostly a token each. */
+  /** Chunks with content, mostly one token each. */
   chunks: number;
-  /** As the upstream said it of this choice alone. */
+  /** Tokens that the upstream counted for this choice alone. */
   counted: number | null;
   reason: 'stop' | 'length' | null;
   readonly echo: Echo;
@@ -29,7 +29,7 @@ interface WireChance {
   readonly top_logprobs?: readonly WireChance[];
 }
 
-/** Of a chunk, what is read of it. Nothing of it is believed. */
+/** The fields that are read from a chunk. Each is checked before use. */
 interface WireChunk {
   readonly error?: unknown;
   readonly choices?: readonly WireChoice[];
@@ -62,7 +62,7 @@ export class AnswerReader {
   constructor(
     choices: number,
     readonly secret: string | null,
-    /** What is left out where a choice begins with it. */
+    /** Text that is left out where a choice begins with it. */
     echo = '',
   ) {
     this.#choices = Array.from({ length: choices }, () => ({
@@ -74,7 +74,7 @@ export class AnswerReader {
     }));
   }
 
-  /** @returns what can be told already. @throws UpstreamError when it is no chunk, or tells of a failure. */
+  /** @returns the events of one chunk. @throws UpstreamError for invalid JSON and for a chunk with an error. */
   read(data: string): EngineEvent[] {
     const chunk = parsed(data);
     if (chunk.error !== undefined && chunk.error !== null) {
@@ -85,9 +85,9 @@ export class AnswerReader {
     return choices.flatMap((wire: WireChoice) => this.#readChoice(wire));
   }
 
-  /** What could only be told at the end. @throws UpstreamError when there was no end. */
+  /** The last events of the stream. @throws UpstreamError when a choice has no end. */
   *end(spentTokens: number): Generator<EngineEvent> {
-    if (this.#choices.some(({ reason }) => reason === null)) throw broken('it has no end');
+    if (this.#choices.some(({ reason }) => reason === null)) throw broken('a choice has no end');
     if (this.#usage !== null) yield this.#counted(this.#usage, spentTokens);
     for (const [choice, { calls, reason }] of this.#choices.entries()) {
       for (const call of calls.values()) yield { type: 'call', choice, ...call };
@@ -111,7 +111,7 @@ export class AnswerReader {
   #readChoice(wire: WireChoice): EngineEvent[] {
     const index = Number(wire.index ?? 0);
     const choice = this.#choices[index];
-    if (choice === undefined) throw broken(`it has a choice ${index}`);
+    if (choice === undefined) throw broken(`it has an unexpected choice ${index}`);
     choice.counted = usageOf(wire.usage)?.completionTokens ?? choice.counted;
     const { content, reasoning_content, reasoning, tool_calls } = wire.delta ?? {};
     const calls = Array.isArray(tool_calls) ? (tool_calls as readonly WireCall[]) : [];
@@ -148,9 +148,9 @@ function parsed(data: string): WireChunk {
     const value: unknown = JSON.parse(data);
     if (typeof value === 'object' && value !== null) return value;
   } catch {
-    // Told below.
+    // The error below says it.
   }
-  throw broken('an event of it is no JSON object');
+  throw broken('one of its events is not a JSON object');
 }
 
 function readLogprob(wire: WireChance): TextLogprob {

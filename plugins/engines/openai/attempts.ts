@@ -1,12 +1,12 @@
 /**
  * Owns when and where a request is tried again: on another replica at once, on the same one after a pause.
- * It must never try again what has begun to answer, nor what every replica would refuse alike.
+ * It must never retry a request whose answer has begun, nor one that every replica would refuse.
  */
 import { limits } from 'preface/plugin';
 import { UpstreamError } from './failure.js';
 import type { Replica } from './replicas.js';
 
-/** `run` resolves once the first byte is there. @throws UpstreamError of the last try. */
+/** `run` resolves when the first byte has arrived. @throws UpstreamError of the last attempt. */
 export async function firstToAnswer<Value>(
   order: readonly Replica[],
   signal: AbortSignal,

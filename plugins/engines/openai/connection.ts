@@ -1,6 +1,6 @@
 /**
- * Owns the connections to one upstream: kept open, a request each, with a bound on every wait.
- * It must never follow a redirect, send its key anywhere else, nor read on while nobody takes what was read.
+ * Owns the connections to one upstream: kept alive, one request at a time on each, with a bound on every wait.
+ * It must never follow a redirect, send its key to another server, nor read more than its caller takes.
  */
 import { limits, type RemoteSpec, type UpstreamSpec } from 'preface/plugin';
 import { Pool } from 'undici';
@@ -8,12 +8,12 @@ import { broken, failureOfConnection, UpstreamError } from './failure.js';
 
 export type Waits = Pick<RemoteSpec, 'connectMs' | 'firstByteMs' | 'silenceMs'>;
 
-/** What a caller asks; `body` makes it a POST. */
+/** A request; with `body` it is a POST, else a GET. */
 export interface Ask {
   readonly path: string;
   readonly body: string | null;
   readonly signal: AbortSignal;
-  /** In place of the usual bound. */
+  /** Replaces the usual bound. */
   readonly firstByteMs?: number;
 }
 
@@ -42,13 +42,13 @@ export class Connection {
       connections: limits.upstreamConnectionsMax,
       connect: { timeout: waits.connectMs },
       keepAliveTimeout: limits.upstreamKeepAliveMs,
-      // Both are watched here: the library's begin anew with every part of a head or body.
+      // This class watches both: the library restarts its timers with every part of a head or body.
       headersTimeout: 0,
       bodyTimeout: 0,
     });
   }
 
-  /** Resolves with the head of an answer, whatever its status. @throws UpstreamError */
+  /** Resolves with the head of an answer of any status. @throws UpstreamError */
   async ask({ path, body, signal, firstByteMs = this.waits.firstByteMs }: Ask): Promise<Answer> {
     signal.throwIfAborted();
     const stop = new AbortController();
@@ -82,14 +82,14 @@ export class Connection {
   }
 }
 
-/** An answer whose head is here. Its bytes must be taken, or it must be dropped. */
+/** An answer whose head has arrived. The caller must read its bytes or drop it. */
 export class Answer {
   constructor(
     readonly status: number,
     readonly headers: Readonly<Record<string, string | string[] | undefined>>,
     readonly body: Body,
     readonly waits: {
-      /** What is left of the wait for the first byte. */
+      /** Time that remains to wait for the first byte. */
       readonly leftMs: number;
       readonly firstByteMs: number;
       readonly silenceMs: number;
@@ -97,11 +97,11 @@ export class Answer {
     readonly stop: AbortController,
     readonly release: () => void,
   ) {
-    // Whoever reads hears of it; one that nobody reads must not end the process.
+    // A reader gets this error too; without a reader it must not end the process.
     body.on('error', () => {});
   }
 
-  /** As told in `retry-after-ms` or `retry-after`, in seconds or as a date. */
+  /** From `retry-after-ms`, or from `retry-after` in seconds or as a date. */
   get retryAfterMs(): number | null {
     const ms = Number(this.#header('retry-after-ms') ?? Number.NaN);
     if (ms >= 0) return ms;
@@ -116,7 +116,7 @@ export class Answer {
     return this.#header('content-type')?.startsWith('text/event-stream') ?? false;
   }
 
-  /** As they come. Pull is the back-pressure. Leaving the loop drops the rest. @throws UpstreamError */
+  /** The bytes as they arrive. The pull is the back-pressure. Leaving the loop drops the rest. @throws UpstreamError */
   async *bytes(): AsyncGenerator<Buffer> {
     const { leftMs, firstByteMs, silenceMs } = this.waits;
     const iterator = this.body[Symbol.asyncIterator]();
@@ -138,7 +138,7 @@ export class Answer {
     }
   }
 
-  /** The whole, cut where it is longer than allowed. */
+  /** The whole text, cut at its bound. */
   async text(): Promise<string> {
     const parts: Buffer[] = [];
     let length = 0;

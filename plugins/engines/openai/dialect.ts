@@ -1,20 +1,20 @@
 /**
- * Owns what servers want said beside the fields that all of them know: by the `owned_by` of their list of models.
- * It must never send an unknown server a field that OpenAI does not document: strict ones refuse it.
+ * Owns the fields that servers know beyond OpenAI's, chosen by the `owned_by` in their list of models.
+ * It must never send an unknown server a field that OpenAI does not document: strict servers refuse it.
  */
 
 export interface Dialect {
-  /** Sampling that the contract promises and the server would not do by itself. */
+  /** Sampling fields that make the server keep the contract's defaults. */
   readonly sampling: Readonly<Record<string, number>>;
-  /** Keeps owners' prefixes apart: what another owner evaluated is not reused, whatever the prompt. */
+  /** Whether `cache_salt` keeps owners' prefixes apart, so that no prompt reuses the evaluation of another owner. */
   readonly saltsCache: boolean;
-  /** How a last message of the assistant's is continued. */
+  /** How the server is asked to continue a last message of the assistant. */
   readonly partial: 'last-message' | 'flags' | 'partial';
-  /** A continued message may be repeated from its beginning. */
+  /** Whether the answer may repeat the continued message before it goes on. */
   readonly repeats: boolean;
 }
 
-/** Top-k, min-p and repetition are off by the contract; these servers have defaults of their own, or the model's. */
+/** The contract turns top-k, min-p and repetition off; these servers have other defaults, or take the model's. */
 const dialects: ReadonlyMap<string, Dialect> = new Map([
   [
     'vllm',

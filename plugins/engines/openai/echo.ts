@@ -1,6 +1,6 @@
 /**
- * Owns what an answer says again before it goes on: the beginning that it was given, in however many parts.
- * It must never leave out more than that, and nothing of an answer that begins otherwise.
+ * Owns the removal of a repeated beginning: some servers repeat the message that they continue, in any number of parts.
+ * It must never remove more than that message, nor any of an answer that begins differently.
  */
 
 export class Echo {
@@ -11,7 +11,7 @@ export class Echo {
     this.#isOver = text === '';
   }
 
-  /** @returns what of this part belongs to the answer, and of the parts before that were held back. */
+  /** @returns the text of this part, and of earlier parts that were held back, that belongs to the answer. */
   without(part: string): string {
     if (this.#isOver) return part;
     this.#held += part;
@@ -20,7 +20,7 @@ export class Echo {
     return this.#held.startsWith(this.text) ? this.#held.slice(this.text.length) : this.#held;
   }
 
-  /** The answer is over: what was held back was no repetition after all. */
+  /** At the end of the answer. @returns the text that was held back, since it was no complete repetition. */
   end(): string {
     if (this.#isOver) return '';
     this.#isOver = true;

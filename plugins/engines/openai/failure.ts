@@ -1,13 +1,13 @@
 /**
- * Owns what can go wrong with an upstream: who is at fault, whether another try can help, what a client may read of it.
- * It must never carry a key, an address or a header of an upstream: its text reaches clients.
+ * Owns the failures of an upstream: whose fault they are, whether a retry can help, what a client may read of them.
+ * It must never contain a key, an address or a header of an upstream: its text reaches clients.
  */
 import { limits } from 'preface/plugin';
 
-/** Where the same request may be tried again, as long as no byte of an answer has come. */
+/** Where the same request may be retried, as long as no byte of an answer has arrived. */
 export type Again = 'anywhere' | 'elsewhere' | 'never';
 
-/** The contract's codes; null is a failure in the middle. */
+/** The contract's codes; null for a failure after the start of an answer. */
 export type FailureCode = 'overloaded' | 'unavailable' | 'refused';
 
 export class UpstreamError extends Error {
@@ -19,7 +19,7 @@ export class UpstreamError extends Error {
     code: FailureCode | null,
     readonly again: Again,
     retryAfterMs: number | null = null,
-    /** Says that the upstream is not to be asked until it shows life. */
+    /** The upstream counts as dead until it answers a check. */
     readonly isDead = false,
   ) {
     super(message);
@@ -31,11 +31,11 @@ export class UpstreamError extends Error {
 export interface Refusal {
   readonly status: number;
   readonly retryAfterMs: number | null;
-  /** The body, as far as it was read. */
+  /** The part of the body that was read. */
   readonly text: string;
 }
 
-/** What an answer that is no success means. */
+/** The meaning of an answer that is no success. */
 export function failureOf({ status, retryAfterMs, text }: Refusal, secret: string | null) {
   const said = reasonOf(text, secret);
   if (status >= 300 && status < 400) {
@@ -46,7 +46,7 @@ export function failureOf({ status, retryAfterMs, text }: Refusal, secret: strin
     return new UpstreamError('the upstream is overloaded', 'overloaded', 'anywhere', retryAfterMs);
   }
   if (status === 401 || status === 403 || status === 404) {
-    // Ours to mend, not the client's: what it says may name our account there.
+    // The operator must fix this, not the client; the upstream's text may name the operator's account there.
     const message = `the upstream does not serve us the model (${status})`;
     return new UpstreamError(message, 'unavailable', 'elsewhere');
   }
@@ -60,7 +60,7 @@ export function failureOf({ status, retryAfterMs, text }: Refusal, secret: strin
   return new UpstreamError(`the upstream failed (${status})`, null, 'elsewhere');
 }
 
-/** What broke before or in an answer, by the error of the connection. */
+/** The failure of a connection, before or during an answer. */
 export function failureOfConnection(cause: unknown): UpstreamError {
   if (cause instanceof UpstreamError) return cause;
   const code = (cause as { code?: string } | null)?.code ?? '';
@@ -70,7 +70,7 @@ export function failureOfConnection(cause: unknown): UpstreamError {
   return new UpstreamError(message, 'unavailable', 'anywhere', 1000, isDead);
 }
 
-/** Nobody is there. A connection that breaks may only have been idle for too long. */
+/** Errors of a server that is down. A broken connection is not one: it may have been idle for too long. */
 const UNREACHED: Readonly<Record<string, string>> = {
   UND_ERR_CONNECT_TIMEOUT: 'the upstream does not take connections in time',
   ECONNREFUSED: 'the upstream refuses connections',
@@ -78,17 +78,17 @@ const UNREACHED: Readonly<Record<string, string>> = {
   ENOTFOUND: 'the name of the upstream is not known',
 };
 
-/** After the first byte nothing is tried again: the client has part of an answer. */
+/** No retry after the first byte: the client has part of an answer. */
 export function broken(why: string): UpstreamError {
   return new UpstreamError(`the upstream broke off its answer: ${why}`, null, 'never');
 }
 
-/** The message of the usual envelope, or what there is; without what must not be seen. */
+/** The message of the usual error envelope, or the whole text; without the key. */
 export function reasonOf(text: string, secret: string | null): string {
   const message = messageIn(text) ?? text;
   const clean = secret === null ? message : message.replaceAll(secret, '…');
   const plain = clean.replace(/\s+/g, ' ').trim();
-  // Cut between two halves of a character it would be no text any more.
+  // A cut between the two halves of a character would leave invalid text.
   return Buffer.from(plain.slice(0, limits.upstreamReasonLengthMax)).toString();
 }
 

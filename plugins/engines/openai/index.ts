@@ -1,9 +1,9 @@
 /**
- * Owns the engine that asks others: any server or cluster that speaks the chat completions of OpenAI.
- * It must never run anything here, nor say that something was reused which an upstream did not report.
+ * Owns the engine that asks upstreams: any server or cluster that speaks OpenAI's chat completions.
+ * It must never run a model itself, nor report reuse that the upstream did not report.
  *
- * An upstream has a template, tool calls and JSON of its own, so it gets the conversation and not the ids; the ids are
- * what this side counts by. A prefix is made, and looked after, by a one-token call with its messages.
+ * An upstream has its own template, tool calls and JSON mode, so it gets the conversation and not the ids; preface counts
+ * with the ids. A one-token call with the messages of a prefix creates it, checks it and keeps it warm.
  */
 import { createHash } from 'node:crypto';
 import {
@@ -48,7 +48,7 @@ interface Begun {
   readonly answer: Answer;
   readonly events: AsyncGenerator<string>;
   readonly first: IteratorResult<string, void>;
-  /** What a look at the prefix reported, where the task has one. */
+  /** The usage of the call that checked the prefix, where the task has one. */
   readonly prefix: Usage | null;
 }
 
@@ -72,7 +72,7 @@ class OpenAiEngine implements Engine {
     try {
       yield* this.#generate(task, control);
     } catch (cause) {
-      // Nobody wants the rest, so nobody wants to know how it broke.
+      // The stream was cancelled, so its failure does not matter.
       if (!control.signal.aborted) throw cause;
     }
   }
@@ -83,7 +83,7 @@ class OpenAiEngine implements Engine {
     const { replica, prefix } = begun;
     let isWhole = false;
     try {
-      // Behind the prefix there was a turn of ours, which may be cached as well.
+      // The check appends a turn to the prefix, which may be cached as well.
       const reusedTokens = Math.min(prefix?.cachedTokens ?? 0, task.snapshot?.tokens ?? 0);
       yield { type: 'started', reusedTokens };
       const echo = echoOf(conversation, replica.dialect);
@@ -106,7 +106,7 @@ class OpenAiEngine implements Engine {
     }
   }
 
-  /** On the first replica that answers; where there is a prefix to reuse, that is looked after before. */
+  /** Begins on the first replica that answers. Where there is a prefix to reuse, it is checked first. */
   #begin(
     task: GenerateTask,
     conversation: ConversationRequest,
@@ -131,7 +131,7 @@ class OpenAiEngine implements Engine {
     });
   }
 
-  /** Ready when the upstream itself reports that it holds the prefix: at once, or when asked again. */
+  /** Ready when the upstream itself reports the prefix as cached: in the first call or in the second. */
   async prefill(task: PrefillTask, signal: AbortSignal): Promise<SnapshotInfo> {
     const conversation = asked(task.conversation);
     const order = this.#of(task.model).order(task.snapshot);
@@ -152,7 +152,7 @@ class OpenAiEngine implements Engine {
     });
   }
 
-  /** Upstreams forget by themselves, what was not used for the longest time first. */
+  /** Upstreams evict prefixes by themselves, the least recently used first. */
   async forget(): Promise<void> {}
 
   async close(): Promise<void> {
@@ -194,7 +194,7 @@ function prefixOf({ messages, tools, prefixMessages }: ConversationRequest): Con
   return { messages: messages.slice(0, prefixMessages), tools };
 }
 
-/** @throws UpstreamError for any answer that is no success. */
+/** @throws UpstreamError for every answer without success. */
 async function post(replica: Replica, body: string, signal: AbortSignal): Promise<Answer> {
   const { connection, upstream } = replica;
   const answer = await connection.ask({ path: '/chat/completions', body, signal });
@@ -224,24 +224,24 @@ function usageIn(text: string): unknown {
   }
 }
 
-/** Left in the middle, the events stay where they are. */
+/** Ending this generator does not end `events`, which `reuse` reads on. */
 async function* resumed({ events, first }: Begun): AsyncGenerator<string> {
   for (let next = first; !next.done; next = await events.next()) yield next.value;
 }
 
-/** The connection serves others once the last bytes are taken; one whose end does not come is given up. */
+/** Reads to the end, so that the connection can be used again; drops an answer whose end does not come in time. */
 async function reuse({ events, answer }: Begun): Promise<void> {
   const cancel = systemClock.after(limits.upstreamEndMsMax, () => answer.drop());
   try {
     while (!(await events.next()).done);
   } catch {
-    // The answer is whole all the same.
+    // The answer is complete all the same.
   } finally {
     cancel();
   }
 }
 
-/** What the upstream says again before it goes on. */
+/** The text that the upstream repeats before it goes on. */
 function echoOf({ messages, partial }: ConversationRequest, { repeats }: Dialect): string {
   return partial && repeats ? (messages.at(-1)?.content ?? '') : '';
 }

@@ -1,6 +1,6 @@
 /**
  * Owns the upstreams of one model: which one a task goes to, how busy each is, which are dead and when they are back.
- * It must never give up on an upstream: the dead are asked last, and again as soon as they show life.
+ * It must never give up on an upstream: dead ones are asked last, and normally again once they answer a check.
  */
 import { createHash } from 'node:crypto';
 import { type Clock, limits, type RemoteSpec, type UpstreamSpec } from 'preface/plugin';
@@ -9,11 +9,11 @@ import { type Dialect, dialectOf, plainDialect } from './dialect.js';
 
 export class Replica {
   readonly connection: Connection;
-  /** Requests that wait or run there now. */
+  /** Requests that wait or run on this upstream. */
   running = 0;
   isAlive = true;
   dialect: Dialect = plainDialect;
-  /** Resolves after the first look, whatever it found. */
+  /** Resolves after the first check, whatever its result. */
   readonly looked: Promise<void>;
   #cancelNext = () => {};
   readonly #closed = new AbortController();
@@ -28,7 +28,7 @@ export class Replica {
     this.looked = this.#look();
   }
 
-  /** A request failed in a way that says that nobody is there. */
+  /** A request failed in a way that says that the server is down. */
   died(why: string): void {
     if (!this.isAlive) return;
     this.isAlive = false;
@@ -41,7 +41,7 @@ export class Replica {
     await this.connection.close();
   }
 
-  /** Any answer but a failure of the server's own is life; the list of models also says what kind of server it is. */
+  /** Any answer below status 500 shows life. The list of models also tells what kind of server it is. */
   async #look(): Promise<void> {
     try {
       const { signal } = this.#closed;
@@ -71,7 +71,7 @@ export class Replicas {
 
   /**
    * Every replica, the best first.
-   * @param key what keeps its prefix warm on one replica; null for whoever has least to do.
+   * @param key requests with equal keys go to one replica, which keeps their prefix warm; null for the least busy replica.
    */
   order(key: string | null): readonly Replica[] {
     const ranked = key === null ? this.#byLoad() : this.#byHash(key);
@@ -82,7 +82,7 @@ export class Replicas {
     await Promise.all(this.all.map((replica) => replica.close()));
   }
 
-  /** Rendezvous: where one leaves or comes, only its own keys move. */
+  /** Rendezvous hashing: when a replica leaves or joins, only its own keys move. */
   #byHash(key: string): Replica[] {
     const rank = ({ upstream }: Replica) =>
       createHash('sha256').update(`${key}\0${upstream.url}\0${upstream.model}`).digest('hex');
@@ -90,7 +90,7 @@ export class Replicas {
     return ranked.sort((a, b) => (a.rank < b.rank ? 1 : -1)).map(({ replica }) => replica);
   }
 
-  /** Those with equally much to do take turns. */
+  /** Equally busy replicas take turns. */
   #byLoad(): Replica[] {
     const { length } = this.all;
     this.#turn = (this.#turn + 1) % length;

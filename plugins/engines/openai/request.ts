@@ -1,6 +1,6 @@
 /**
- * Owns the wire form of what an upstream is asked.
- * It must never hold a field that the client wrote and the service did not read, nor anything of another owner.
+ * Owns the wire form of requests to an upstream.
+ * It must never hold a field of the client's that the service did not parse, nor anything of another owner.
  */
 import { createHash } from 'node:crypto';
 import type {
@@ -15,7 +15,7 @@ import type { Dialect } from './dialect.js';
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** OpenAI takes this many; the reader looks for the others itself. */
+/** OpenAI accepts this many stop strings; preface looks for the others in the answer itself. */
 const STOPS_MAX = 4;
 
 export interface Target {
@@ -44,7 +44,7 @@ export function chatBody(
   });
 }
 
-/** Has the upstream evaluate a prefix: a token is the least that can be asked of it. */
+/** Makes the upstream evaluate a prefix: one token is the smallest answer it can give. */
 export function prefixBody(owner: string, prefix: Conversation, target: Target): string {
   return JSON.stringify({
     ...shared(owner, prefix, target),
@@ -64,7 +64,7 @@ function shared(owner: string, { tools }: Conversation, { upstream, dialect }: T
   };
 }
 
-/** The same for one owner always, and nobody without the key can make it. */
+/** Constant for one owner, and impossible to compute without the key. */
 function salt(owner: string, { apiKey }: UpstreamSpec): string {
   return createHash('sha256')
     .update(`${apiKey ?? ''}\0${owner}`)
@@ -92,7 +92,7 @@ function messages({ messages: all, partial }: ConversationRequest, dialect: Dial
   return [...wire, partial && dialect.partial === 'partial' ? { ...last, partial: true } : last];
 }
 
-/** Most templates want the user's turn last; this one is the shortest, and behind all that is to be kept. */
+/** Most templates want a user's turn last: this is the shortest one, after everything that is to be cached. */
 function answerable(all: readonly ConversationMessage[]): readonly ConversationMessage[] {
   const last = all.at(-1)?.role;
   if (last === 'user' || last === 'tool') return all;
@@ -125,7 +125,7 @@ function tool({ name, description, parameters }: ConversationTool): Json {
   };
 }
 
-/** `auto` is what no choice means, and servers without a parser of calls refuse the word. */
+/** `auto` is the default, and servers without a parser for tool calls refuse the word. */
 function toolChoice({ tools, toolChoice: choice, parallelToolCalls }: ConversationRequest): Json {
   if (tools.length === 0) return {};
   const parallel = parallelToolCalls ? {} : { parallel_tool_calls: false };

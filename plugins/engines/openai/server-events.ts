@@ -1,12 +1,12 @@
 /**
  * Owns the reading of a stream of server-sent events: bytes in, the data of each event out, within a bound.
- * It must never know what the data means.
+ * It must never interpret the data.
  */
 import { createParser } from 'eventsource-parser';
 import { limits } from 'preface/plugin';
 import { broken } from './failure.js';
 
-/** Comments, other fields and half events at the end are left out. */
+/** Skips comments, other fields and an incomplete event at the end. */
 export async function* serverEvents(bytes: AsyncIterable<Buffer>): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   const ready: string[] = [];

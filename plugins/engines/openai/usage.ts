@@ -1,6 +1,6 @@
 /**
- * Owns the figures of an upstream: where servers put them, and what they mean here.
- * It must never make one up: what was not said is null.
+ * Owns the token counts of an upstream: where servers put them, and what they mean here.
+ * It must never make up a count: a missing one is null.
  */
 import { limits } from 'preface/plugin';
 
@@ -11,7 +11,7 @@ export interface Usage {
   readonly cachedTokens: number | null;
 }
 
-/** OpenAI's place, then this service's own, then DeepSeek's. */
+/** Reads OpenAI's field, then preface's own, then DeepSeek's. */
 export function usageOf(wire: unknown): Usage | null {
   if (typeof wire !== 'object' || wire === null) return null;
   const usage = wire as Readonly<Record<string, unknown>>;
@@ -32,7 +32,7 @@ function count(value: unknown): number | null {
   return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : null;
 }
 
-/** A sum that was counted for all choices together, by what came of each. */
+/** Splits a total over all choices, in proportion to `parts`. */
 export function splitCount(total: number, parts: readonly number[]): number[] {
   const sum = parts.reduce((all, part) => all + part, 0);
   let [given, seen] = [0, 0];
@@ -45,7 +45,7 @@ export function splitCount(total: number, parts: readonly number[]): number[] {
   });
 }
 
-/** The upstream holds the prefix, but for what does not fill one of its blocks. */
+/** Whether the upstream holds the prefix, except for the rest that does not fill one of its blocks. */
 export function isCached({ promptTokens, cachedTokens }: Usage): boolean {
   if (cachedTokens === null || cachedTokens === 0) return false;
   const slack = Math.max(

@@ -165,12 +165,12 @@ t.test('a slow reader holds up the upstream, not memory', async (t) => {
 t.test('what is no answer is refused', async (t) => {
   const { fake, engine } = await open(t);
   const cases: [string, string[], RegExp][] = [
-    ['no JSON', ['data: {"choices": [\n\n'], /no JSON object/],
-    ['null', ['data: null\n\n'], /no JSON object/],
-    ['a number', ['data: 17\n\n'], /no JSON object/],
+    ['no JSON', ['data: {"choices": [\n\n'], /not a JSON object/],
+    ['null', ['data: null\n\n'], /not a JSON object/],
+    ['a number', ['data: 17\n\n'], /not a JSON object/],
     ['an end without an end', [chunk('a'), done], /has no end/],
     ['nothing at all', [], /has no end/],
-    ['another choice', [chunk('a', { index: 7 })], /has a choice 7/],
+    ['another choice', [chunk('a', { index: 7 })], /an unexpected choice 7/],
     ['an error event', [chunk('a'), event(bad)], /broke off its answer: no room for …/],
     ['a giant line', [`data: ${'x'.repeat(limits.upstreamEventBytesMax + 10)}`], /longer than/],
     ['endless lines', [`data: ${'yyyyyyyyyyyy\ndata: '.repeat(200_000)}`], /longer than/],
