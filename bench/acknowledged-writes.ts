@@ -1,6 +1,6 @@
 /**
- * Owns the question whether a write that was acknowledged outlives kill -9: how many there were, and that none was lost.
- * It must never have a rule of its own for what is lost: the crash run of the tests decides, and ends at the first loss.
+ * Owns the question whether acknowledged writes survive kill -9: how many there were, and that none was lost.
+ * It must never decide itself what is lost: the crash run of the tests decides, and ends at the first loss.
  */
 import { crashRun } from '../test/support/crash-run.js';
 import type { OpenQuestion, Question, Sample } from './support/question.js';

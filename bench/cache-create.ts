@@ -2,7 +2,7 @@
  * Owns the question what a durable creation of a small cache costs: its latency alone, and its rate with 64 at once.
  * It must never count a creation that was acknowledged before it was on the disk.
  *
- * All caches have the same messages, so that one snapshot serves them: what is measured is the record, not the prefill.
+ * All caches have the same messages, so that one snapshot serves them: the record is measured, not the prefill.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,10 +15,10 @@ import { RawStore } from './support/raw-store.js';
 import { manyCaches, type Server, startService } from './support/servers.js';
 
 const TOGETHER = 64;
-/** Of one sample: those of all rounds must not exceed what one owner may have. */
+/** Writes of one sample. All rounds together must stay below the bound on one owner's caches. */
 const ALONE_WRITES = 300;
 const TOGETHER_WRITES = 1_920;
-/** In which the echo engine has made the snapshot, and its cache is ready. */
+/** Long enough for the echo engine to make the snapshot, so that the cache is ready. */
 const ALONE_GAP_MS = 10;
 
 export const question: Question = {
@@ -86,7 +86,7 @@ function openQuestion({ service, raw, client, scale }: Parts): Omit<OpenQuestion
     lines,
     notes: [
       'An answer leaves only after its record is flushed to the disk, in both.',
-      'One at a time: from a request to its answer. The next comes when the prefix is prefilled, which is no part of it.',
+      'One at a time: from a request to its answer. The next request follows after the prefill, which is not measured.',
     ],
   };
 }
@@ -99,7 +99,7 @@ const lines: OpenQuestion['lines'] = [
     unit: 'ms',
     judged: 'ratio',
     better: 'less',
-    // Nothing beyond the raw write and what is on top of it.
+    // The bound is the raw write plus a fixed addition.
     must: 1,
     goal: 1,
     plus: { must: 1.5, goal: 0.7 },

@@ -1,6 +1,6 @@
 /**
- * Owns the question how often a hit answers as a cold chat does: always, by default, and how often without that promise.
- * It must never compare two answers that were not asked greedily, nor a hit that was none.
+ * Owns the question how often a hit gives the answer of a cold chat: always by default, and how often without that promise.
+ * It must never compare sampled answers, nor count a chat as a hit that reused nothing.
  */
 import { FIRST_NUMBER, Prefix } from './support/caches.js';
 import { defaultWeights } from './support/counting.js';
@@ -57,7 +57,7 @@ export const question: Question = {
   },
 };
 
-/** Once: the same weights give the same share. */
+/** Measured once: the same weights give the same share. */
 function side(name: string, server: Server, scale: Scale): Side {
   return { name, roundsMax: 1, measure: () => measure(server, scale) };
 }

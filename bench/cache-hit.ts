@@ -1,6 +1,6 @@
 /**
- * Owns the question what a cache hit is worth: time to the first text, over the length of the prefix.
- * It must never call a chat a hit that the engine evaluated, nor one cold that found anything evaluated.
+ * Owns the question how much time a cache hit saves: time to the first text, over the length of the prefix.
+ * It must never call a chat a hit whose prefix was evaluated, nor a chat cold that reused anything.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
@@ -14,7 +14,7 @@ import { RestartedService } from './support/restarted-service.js';
 
 const WINDOW = 8_192;
 
-/** What a row is held to: the part of the cold time that a hit may take, and in how many rounds cold is affordable. */
+/** The bounds of a row: the share of the cold time that a hit may take, and the number of rounds with a cold chat. */
 interface Length {
   readonly tokens: number;
   readonly must: number;
@@ -61,7 +61,7 @@ async function openQuestion(
   closers: (() => Promise<void> | void)[],
 ): Promise<Omit<OpenQuestion, 'close'>> {
   const lengths = scale.tiny ? TINY : LENGTHS;
-  // A tiny run looks at no figure, so it need not find the best number of threads.
+  // A tiny run judges no figure, so it need not find the best number of threads.
   const env = { PREFACE_ENGINE: 'llama', ...(scale.tiny ? { PREFACE_THREADS: '1,1' } : {}) };
   const service = await RestartedService.open(join(folder, 'data'), env);
   closers.push(() => service.close());

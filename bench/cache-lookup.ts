@@ -1,6 +1,6 @@
 /**
- * Owns the question what the look at the caches costs a chat that finds nothing in them.
- * It must never compare two processes: code that was compiled otherwise differs by more than what is measured here.
+ * Owns the question what the cache look-up costs a chat that finds no cache.
+ * It must never compare two processes: differently compiled code differs by more than the look-up costs.
  */
 import { call, readyCache } from './support/caches.js';
 import { chatRequest } from './support/chat.js';
@@ -12,10 +12,10 @@ import type { Line, Question, Sample, Scale, Side } from './support/question.js'
 import { KEY, type Server, startService } from './support/servers.js';
 
 const CONNECTIONS = 32;
-/** Each round is cut into so many turns, so that a slow moment of the machine falls on all sides alike. */
+/** Turns of each round, so that a slow moment of the machine affects all sides alike. */
 const TURNS = 10;
 const CACHES = 1_000;
-/** Of a user who has no caches; as long as the other. */
+/** The key of a user without caches; as long as the other key. */
 const OTHER_KEY = 'key-of-others';
 
 const OFF = 'no caches';
@@ -76,7 +76,7 @@ function lineOf(subject: string): Line {
   };
 }
 
-/** The serial digits come later in the text, so their place moves with the header. */
+/** The header moves the serial digits, which come later in the text. */
 function naming(request: string, id: string): string {
   return request.replace('\r\n\r\n', `\r\nx-svc-context-cache: ${id}\r\n\r\n`);
 }
@@ -93,7 +93,7 @@ interface TurnsParts {
   readonly client: LoadClient;
   readonly scale: Scale;
   readonly serialAt: number;
-  /** By side. */
+  /** The request of each side. */
   readonly requests: ReadonlyMap<string, string>;
 }
 
@@ -122,7 +122,7 @@ class Turns {
     );
     const turns = this.parts.scale.tiny ? 1 : TURNS;
     for (let turn = 0; turn < turns; turn++) {
-      // There and back, so that none is always the first.
+      // Alternating order, so that no side is always the first.
       for (const name of turn % 2 === 0 ? names : [...names].reverse()) {
         const { requests, cpuS, errors, body } = await this.#slice(name);
         const sum = sums.get(name);

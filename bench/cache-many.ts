@@ -1,5 +1,5 @@
 /**
- * Owns the question whether a user's caches are found as quickly, and held as cheaply, when there are very many.
+ * Owns the question whether look-ups stay as fast, and memory as small, when a user has very many caches.
  * It must never measure an owner whose caches are still being made.
  */
 import { readyCache } from './support/caches.js';
@@ -66,7 +66,7 @@ function sideOf(name: 'get' | 'list', owner: Owner, client: LoadClient, scale: S
   };
 }
 
-/** Ten times as many may cost a step or two more in a tree, and no more. */
+/** Ten times as many caches may cost one or two more steps in a tree, and no more. */
 function linesOf(name: string, [fewest, ...more]: readonly Owner[]): Line[] {
   const floors = [nameOf(name, fewest?.caches ?? 0)];
   return more.map(({ caches }) => ({
@@ -81,7 +81,7 @@ function linesOf(name: string, [fewest, ...more]: readonly Owner[]): Line[] {
   }));
 }
 
-/** Of a service of its own, so that the memory is that of these caches. */
+/** An owner on a separate service, so that its memory is that of these caches. */
 async function openOwner(client: LoadClient, caches: number): Promise<Owner> {
   const service = await startService({ core: 'server', config: manyCaches });
   await createSome(client, service, caches >> 1);

@@ -1,5 +1,5 @@
 /**
- * Owns the question what happens when there are more caches than the memory holds: each is asked in its turn.
+ * Owns the question what happens when there are more caches than fit into memory: chats use them in turn.
  * It must never give one side more bytes for its sequences than the other.
  */
 import { FIRST_NUMBER, newQuestion, Prefix, type ReadyCache } from './support/caches.js';
@@ -12,7 +12,7 @@ import { type Server, startService } from './support/servers.js';
 
 const WINDOW = 8_192;
 const SLOTS = 4;
-/** Four sequences of that window, their scores and a little more. */
+/** Enough for four sequences of that window, their scores and a little more. */
 const MEMORY = '900MiB';
 const ANSWER_TOKENS = 2;
 /** The opening words of the template, which every prompt begins with. */
@@ -54,7 +54,7 @@ async function openQuestion(
   const made: ReadyCache[] = [];
   const cold: FirstContent[] = [];
   for (let at = 0; at < caches; at++) {
-    // The chat is one of the cold ones, and the cache is made from what it left.
+    // This chat is one of the cold ones, and the cache reuses what it evaluated.
     const body = prefix.chat(FIRST_NUMBER + at, newQuestion(), ANSWER_TOKENS);
     cold.push(await firstContent({ port: service.port, body }));
     made.push(await prefix.cache(service, FIRST_NUMBER + at));
@@ -116,7 +116,7 @@ async function turns(
   };
 }
 
-/** Measured when the caches were made: one for each round, beginning with the last. */
+/** The cold chats were measured while the caches were made: one for each round, the last one first. */
 function coldSide(cold: FirstContent[]): Side {
   const measure = async (): Promise<Sample> => {
     const told = cold.pop();

@@ -1,11 +1,11 @@
 /**
  * Owns the question what the whole path of a chat costs without the model: parse, count, engine process, answer.
- * It must never send the same text twice on the side that the bound speaks of, since known texts are not counted again.
+ * It must never send the same text twice on the side with the bound, since known texts are not counted again.
  *
- * What the profile taught (all on one core, µs of CPU a chat): main process about 160, a quarter of it the Jinja render of
- * the template, which builds a map of methods for every value; engine process about 100, most of it the two hops between
- * its main thread, its pool and its worker; a text that is new adds about 150 for the task in the tokenization pool.
- * A sampling profiler blames `writev` and the pool's `postTask`: that is where the woken process takes the core over.
+ * Findings of a profile (all on one core, µs of CPU per chat): the main process takes about 160, a quarter of it to render
+ * the Jinja template, which builds a map of methods for every value. The engine process takes about 100, most of it for
+ * the two hops between its main thread, its pool and its worker. A new text adds about 150 for its task in the
+ * tokenization pool. A sampling profiler blames `writev` and the pool's `postTask`, where the woken process takes the core.
  */
 import { chatRequest } from './support/chat.js';
 import { httpSide } from './support/http-side.js';
@@ -75,7 +75,7 @@ function openQuestion(scale: Scale, service: Server, raw: Server): OpenQuestion 
   };
 }
 
-/** The raw server answers what the service does, byte for byte. */
+/** The raw server gives the service's answer, byte for byte. */
 async function answerOf({ port }: Server, body: string): Promise<string> {
   const response = await fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
     method: 'POST',

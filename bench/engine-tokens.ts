@@ -1,6 +1,6 @@
 /**
- * Owns the question what the service takes away from the engine: tokens a second, one stream and eight.
- * It must never let a prompt be reused: both sides evaluate every prompt whole.
+ * Owns the question what the service costs the engine: tokens per second, with one stream and with eight.
+ * It must never let a prompt be reused: both sides evaluate every prompt in full.
  */
 import { availableParallelism } from 'node:os';
 import { MODEL } from './support/chat.js';
@@ -19,7 +19,7 @@ export const question: Question = {
     if (weights === null) {
       return { skipped: 'the default weights are not here; `preface models pull` gets them' };
     }
-    // A tiny run looks at no figure, so it need not find the best number of threads.
+    // A tiny run judges no figure, so it need not find the best number of threads.
     const threads = scale.tiny ? { PREFACE_THREADS: '1,1' } : {};
     const env = { PREFACE_ENGINE: 'llama', ...threads };
     const service = await startService({ core: 'any', env });
@@ -60,7 +60,7 @@ const nameOf = (streams: number): string => (streams === 1 ? '1 stream' : `${str
 function rawSides(raw: RawEngine, streams: number, scale: Scale): Side[] {
   const cores = availableParallelism();
   const threads = scale.tiny ? [1] : [...new Set([1, Math.max(1, cores >> 1), cores])];
-  // Four sequences give all that eight give, and the rest waits: both are tried.
+  // Four sequences may be as fast as eight, while the other streams wait: both are tried.
   const sequences = [...new Set([Math.min(4, streams), streams])].slice(0, scale.tiny ? 1 : 2);
   return sequences.flatMap((at) =>
     threads.map((count) => ({
@@ -108,7 +108,7 @@ interface Usage {
   readonly cached_tokens?: number;
 }
 
-/** Read as a stream, as a user does; the usage comes in its last chunk. */
+/** Reads the answer as a stream, as a user does; the last chunk holds the usage. */
 async function chat(service: Server, [system, user]: Content, scale: Scale): Promise<Usage> {
   const response = await fetch(`http://127.0.0.1:${service.port}/v1/chat/completions`, {
     method: 'POST',
@@ -134,7 +134,7 @@ const tokensOf = ({ tiny }: Scale): number => (tiny ? 4 : 64);
 
 type Content = readonly [system: string, user: string];
 
-/** Different from the first word on, and of the same number of tokens each. */
+/** Prompts that differ from the first word on, with the same number of tokens each. */
 function contents(round: number, streams: number): Content[] {
   return Array.from({ length: streams }, (_, stream) => {
     const number = 100_000 + (round + 1) * 100 + stream;

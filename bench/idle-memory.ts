@@ -1,5 +1,5 @@
 /**
- * Owns the question what the service costs while nobody asks: its memory, and the time until it answers.
+ * Owns the question what an idle service costs: its memory, and the time from its start to its first answer.
  * It must never count weights: the echo engine has none.
  */
 import { checkOf } from './support/check.js';
@@ -32,7 +32,7 @@ function line(label: string, unit: string, must: number, goal: number): Line {
   return { label, subject: label, unit, floors, judged: 'value', better: 'less', must, goal };
 }
 
-/** One start gives all figures of a round. */
+/** One start per round gives all figures. */
 class Idle {
   #last: { round: number; figures: Promise<Figures> } | null = null;
 

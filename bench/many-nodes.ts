@@ -1,5 +1,5 @@
 /**
- * Owns the question what a thousand nodes with a million caches come to, and which node has too much first.
+ * Owns the question what load a million caches put on a thousand nodes, and which node is overloaded first.
  * It must never be taken for a measurement: it is arithmetic over a model, the same each time.
  *
  * `node dist/bench/many-nodes.js` prints the table of the page on deployment.
@@ -8,7 +8,7 @@ import { pathToFileURL } from 'node:url';
 import { limits } from '../src/limits/index.js';
 import { type NodeLoad, type RingPlan, ringLoads } from './support/node-ring.js';
 
-/** Of a kept prefix with the default model, on disk. */
+/** Bytes on disk of a token in a snapshot, with the default model. */
 const BYTES_PER_TOKEN = 23_057;
 const GB = 1e9;
 

@@ -1,6 +1,6 @@
 /**
  * Owns the question how fast pictures of text are recognised on two cores, beside two tesseract programs of one thread each.
- * It must never give one of them another picture than the other.
+ * It must never give the two sides different pictures.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,6 +1,6 @@
 /**
  * Owns the question how fast the text of PDF is read, beside pdf2json alone and the program pdftotext.
- * It must never count a page whose text one of them did not read.
+ * It must never count a page whose text one side did not read.
  */
 import { statSync } from 'node:fs';
 import { checkOf } from './support/check.js';
@@ -9,7 +9,7 @@ import { hasProc } from './support/processes.js';
 import type { Curves, Line, OpenQuestion, Question, Sample, Side } from './support/question.js';
 import { ReadingProcess } from './support/reading.js';
 
-/** How often each is read in one measurement: the short ones take a few milliseconds. */
+/** Readings of each document in one measurement, since short documents take a few milliseconds. */
 const documents = [
   { name: 'text.pdf', pages: 2, times: 12 },
   { name: 'tagged.pdf', pages: 2, times: 12 },
@@ -41,7 +41,7 @@ export const question: Question = {
       lines: read.flatMap((document) => linesOf(document, programs)),
       ...(read.length > 1 && { curves: curvesOf(['preface', 'pdf2json', ...programs]) }),
       notes: [
-        'preface: the whole way of a document, from its file to the file of its text, in its own process.',
+        'preface: the whole extraction, from the document file to the text file, in its own process.',
         'Its first document has compiled the program by then, as pdf2json has its own.',
       ],
       close: async () => {

@@ -1,6 +1,6 @@
 /**
- * Owns the question what a service adds to a chat that another server answers: one connection, both ways in turn.
- * It must never compare runs of different moments: each request through is beside one that goes straight.
+ * Owns the question what a service adds to a chat that another server answers: one connection, direct and proxied in turn.
+ * It must never compare different moments: each proxied request has a direct one beside it.
  */
 import { Agent, request as httpRequest } from 'node:http';
 import { MODEL } from './support/chat.js';

@@ -1,5 +1,5 @@
 /**
- * Owns a run of the benches: which questions are asked, how long, and what is left behind.
+ * Owns a run of the benches: which questions are asked, for how long, and what files it writes.
  * It must never be part of the tests: figures depend on the machine, and only shapes can be tested.
  */
 import { fileURLToPath } from 'node:url';
@@ -44,8 +44,7 @@ async function answer(question: Question, scale: Scale, out: string): Promise<vo
   printResult(result);
   if (!scale.tiny) saveResult(out, result);
   const errors = result.sides.reduce((sum, side) => sum + side.errors, 0);
-  if (errors > 0)
-    throw new Error(`${question.name}: ${errors} errors, so its figures mean nothing`);
+  if (errors > 0) throw new Error(`${question.name}: ${errors} errors make its figures invalid`);
 }
 
 await main();

@@ -1,6 +1,6 @@
 /**
- * Owns a soak from the command line: how long, how hard, the table of what became of it, and the verdict.
- * It must never end well after a violation.
+ * Owns a soak from the command line: how long, how hard, the table of results, and the verdict.
+ * It must never exit with success after a violation.
  */
 import { parseArgs } from 'node:util';
 import { hasProc } from './support/processes.js';
@@ -14,7 +14,7 @@ const USAGE = `usage: npm run soak -- [--seconds 600] [--warm-up 60] [--rate 200
 warm-up: seconds that count for no time and no memory; slope: MB a minute that still are flat`;
 
 async function main(): Promise<void> {
-  if (!hasProc) throw new Error('a soak reads memory from /proc, which is not here');
+  if (!hasProc) throw new Error('a soak reads memory from /proc, which this machine does not have');
   const { values } = parseArgs({
     options: {
       seconds: { type: 'string', default: '600' },

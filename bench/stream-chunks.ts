@@ -1,10 +1,10 @@
 /**
  * Owns the question what one chunk of a stream costs on its way from the engine to the socket, with 200 streams open.
- * It must never count the opening or the end of a stream: only the time between is measured.
+ * It must never count the opening or the end of a stream: it measures only the time between.
  *
- * What the profile taught: the main process spends 60 % of a paced chunk in the socket write, as the raw loop does; the
- * engine process spent as much in copying objects between its threads as in all else, so frames now pass it unread.
- * As fast as it goes, many chunks share a write and the crossings all but vanish.
+ * Findings of a profile: the main process spends 60 % of a paced chunk in the socket write, as the raw loop does. The
+ * engine process spent half of its time copying objects between its threads, so frames now pass through it unread.
+ * At full speed many chunks share a write, and the crossings cost almost nothing.
  */
 
 import { MODEL, streamRequest } from './support/chat.js';
@@ -16,7 +16,7 @@ import type { Question, Sample, Scale, Side } from './support/question.js';
 import { type Server, startRaw, startService } from './support/servers.js';
 
 const STREAMS = 200;
-/** Room for a stream that goes on as long as it is looked at. */
+/** A window that lets a stream run for the whole measurement. */
 const WINDOW = 16 * 2 ** 20;
 
 export const question: Question = {
@@ -70,7 +70,7 @@ export const question: Question = {
   },
 };
 
-/** What the service sends for each word, with an id as long as its ids. */
+/** The chunk that the service sends for each word, with an id of the same length. */
 const CHUNK = `data: ${JSON.stringify({
   id: `chatcmpl-${'0'.repeat(32)}`,
   object: 'chat.completion.chunk',

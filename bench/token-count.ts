@@ -1,6 +1,6 @@
 /**
  * Owns the question how fast tokens are counted, beside the bare encoder on one thread.
- * It must never count a text twice for one owner, except on the side where that is the question.
+ * It must never count a text twice for one owner, except on the side that measures it.
  */
 import { availableParallelism } from 'node:os';
 import {
@@ -12,7 +12,7 @@ import {
 import { prose } from './support/prose.js';
 import type { Line, Question, Sample, Scale, Side } from './support/question.js';
 
-/** Chats of one message each; then one chat that grows by a message a turn and is sent whole each time. */
+/** Chats of one message each; and a chat that grows by one message per turn and is sent in full each time. */
 const CHATS = 128;
 const CHAT_BYTES = 8_192;
 const TURNS = 24;
@@ -95,7 +95,7 @@ function notes({ name }: Vocabulary, { tiny }: Scale): string[] {
 type Chats = readonly (readonly string[])[];
 type Count = (chat: readonly string[]) => Promise<number>;
 
-/** A fresh owner a measurement; a growing chat comes turn by turn, other chats as they like. */
+/** Each measurement has a new owner; the turns of a growing chat are sequential, other chats concurrent. */
 function counting(counter: BenchCounter): { newOwner(): void; count: Count } {
   return { newOwner: () => counter.newOwner(), count: (chat) => counter.count(chat) };
 }

@@ -1,6 +1,6 @@
 /**
- * Owns the question how fast a large file is taken, and with how much memory, beside a bare server that takes the same bytes.
- * It must never let the reading of one file's text run into the upload of the next.
+ * Owns the question how fast a large upload is, and how much memory it takes, beside a bare server with the same bytes.
+ * It must never begin an upload while the text of the previous file is still being extracted.
  */
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -84,7 +84,7 @@ function rawSide(name: string, server: Server, megabytes: number, piece: Buffer)
   };
 }
 
-/** One upload a round gives both figures. */
+/** One upload per round gives both figures. */
 class Uploads {
   #last: { round: number; samples: Promise<Samples> } | null = null;
 
@@ -111,14 +111,14 @@ class Uploads {
     const memoryMb = peak.moreMegabytes();
     const { id, bytes } = JSON.parse(body) as { id?: string; bytes?: number };
     const address = `http://127.0.0.1:${this.server.port}/v1/files/${id}`;
-    // It is no document: its reader says so, and then there is nothing left to do.
+    // The file is no document: once its reader has said so, no work is left.
     await (await fetch(`${address}/content`, { headers })).text();
     await (await fetch(address, { method: 'DELETE', headers })).text();
     const errors = status === 200 && bytes === this.megabytes * this.piece.length ? 0 : 1;
     const check = { errors, check: 'taken' };
     return {
       speed: { ...check, value: (1000 * this.megabytes) / ms },
-      // A figure must be one: nothing is a kilobyte.
+      // Zero would be no valid figure, so one kilobyte stands for it.
       memory: { ...check, value: Math.max(memoryMb, 0.001) },
     };
   }

@@ -1,6 +1,6 @@
 /**
- * Owns the question which words of a document are found, and in which order, beside the programs others use for it.
- * It must never count for or against preface what a program says of itself: names of sheets it numbers, codes of fields.
+ * Owns the question which words of a document are found, and in which order, beside other programs for the same work.
+ * It must never count words that a program adds itself, such as numbered names of sheets and field codes.
  */
 import { spawnSync } from 'node:child_process';
 import { checkOf } from './support/check.js';

@@ -1,12 +1,12 @@
 /**
- * Owns the life of one question: opened, measured, closed whatever happens.
- * It must never print or save: that is for the one who asks.
+ * Owns the life of one question: it is opened, measured, and always closed.
+ * It must never print or save results: its caller does.
  */
 import type { Question, Scale } from './question.js';
 import type { Result } from './report.js';
 import { measure } from './rounds.js';
 
-/** Enough to prove that a question still works, and for nothing else. */
+/** Just enough to prove that a question still works. */
 export const tiny: Scale = { tiny: true, rounds: 1, ms: 300 };
 
 export async function ask(

@@ -1,6 +1,6 @@
 /**
- * Owns writing grey pixels as a file of BMP, which every reader of pictures takes.
- * It must never compress: what is measured is the reading of letters.
+ * Owns writing grey pixels as a BMP file, which every picture reader accepts.
+ * It must never compress: the bench measures the recognition of letters.
  */
 import type { GreyPicture } from '../../plugins/extractors/ocr/picture.js';
 

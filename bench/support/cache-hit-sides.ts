@@ -1,6 +1,6 @@
 /**
- * Owns what is measured of one prefix: cold, hit, warm hit, after a restart, and the floors beside them.
- * It must never let a sample count whose reuse is not the one its name says.
+ * Owns the measurements of one prefix: cold, hit, warm hit, after a restart, and the floors beside them.
+ * It must never count a sample whose reuse differs from what its name says.
  */
 import { FIRST_NUMBER, newQuestion, Prefix, type ReadyCache } from './caches.js';
 import { type FirstContent, firstContent } from './first-content.js';
@@ -17,20 +17,20 @@ export interface HitParts {
   readonly other: Server | null;
   readonly folder: string;
   readonly lengths: readonly number[];
-  /** Short figures are taken so often a round; their median is the sample. */
+  /** Repetitions of short measurements per round; their median is the sample. */
   readonly times: number;
-  /** Settings that the engine alone is tried with; the best one is the floor. */
+  /** Settings for the engine alone; the best one is the floor. */
   readonly threads: readonly number[];
 }
 
 interface Cached {
   readonly prefix: Prefix;
-  /** What makes this prefix another one from its first token on. */
+  /** A number that makes this prefix differ from its first token on. */
   readonly number: number;
   readonly cache: ReadyCache;
-  /** The chat that evaluated the prefix first; the cache was made from what it left. */
+  /** The chat that evaluated the prefix first; the cache reused its evaluation. */
   readonly first: FirstContent;
-  /** What a hit evaluates whose prefix was read from its file, and one that follows another: the same first words. */
+  /** Tokens that a hit evaluates after its prefix was read from file, and after another hit, which begins with the same words. */
   readonly newTokens: { readonly file: number; readonly memory: number };
 }
 
@@ -40,7 +40,7 @@ const ANSWER_TOKENS = 2;
 
 export class HitSides {
   #colds = 0;
-  /** Lengths whose first cold chat, that of the cache's own prefix, is told already. */
+  /** Lengths whose first cold chat, with the cache's own prefix, is already reported. */
   readonly #told = new Set<number>();
 
   private constructor(
@@ -122,7 +122,7 @@ export class HitSides {
     return this.#hitSample(length, [await this.#hit(length)]);
   }
 
-  /** A hit is what the engine's count says, whatever the headers say. */
+  /** The engine's count decides what a hit is, not the headers. */
   #hitSample(length: number, told: readonly FirstContent[]): Sample {
     const { tokens } = this.#cached(length).cache;
     const errors = told.filter(
@@ -159,7 +159,7 @@ export class HitSides {
     return { value: Math.min(...medians), errors: 0, check };
   }
 
-  /** The first one may be cold; what is measured begins with what that one left. */
+  /** The first chat may be cold; the measured ones reuse what it evaluated. */
   async #measureOther(other: Server, length: number): Promise<Sample> {
     const { prefix, number, cache } = this.#cached(length);
     const ask = () => chat(other, prefix, number);
@@ -181,10 +181,10 @@ export class HitSides {
   }
 }
 
-/** Where the numbers of prefixes begin that were never seen. */
+/** The first number of prefixes that the service has never seen. */
 const COLD_NUMBER = 500_000;
 
-/** A cold chat before the cache: what it evaluates need not be evaluated once more. */
+/** A cold chat before the cache is made, which then reuses its evaluation. */
 async function openCached(server: Server, length: number, number: number): Promise<Cached> {
   const prefix = await Prefix.ofTokens(server, length);
   const first = await chat(server, prefix, number);

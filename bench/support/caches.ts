@@ -1,6 +1,6 @@
 /**
  * Owns the caches of the benches: prefixes of a wanted number of tokens, made and waited for over HTTP.
- * It must never make two prefixes that begin alike: what one leaves in the engine would speed up the other.
+ * It must never make two prefixes that begin alike: the engine would reuse the one for the other.
  */
 
 import { until } from '../../test/support/until.js';
@@ -16,7 +16,7 @@ export interface ReadyCache {
   readonly tokens: number;
 }
 
-/** All texts of one length: the same words behind a number of six digits, so that all have as many tokens. */
+/** Texts of one length: the same words after a number of six digits, so that all have the same number of tokens. */
 export class Prefix {
   private constructor(readonly words: string) {}
 
@@ -51,12 +51,12 @@ export class Prefix {
   }
 }
 
-/** Six digits: a vocabulary that takes each digit alone gives all of them as many tokens. */
+/** Six digits: with one token per digit, all of them have the same number of tokens. */
 export const FIRST_NUMBER = 100_000;
 
 let asked = 0;
 
-/** A question nobody asked before, with its first word another than those of the last two dozen. */
+/** A new question, whose first word differs from those of the last two dozen. */
 export function newQuestion(): string {
   asked += 1;
   const letter = String.fromCharCode(65 + (asked % 26));

@@ -1,13 +1,13 @@
 /**
  * Owns the chats that the benches send.
- * It must never send one text twice where the service would remember it, unless that is the question.
+ * It must never send a text twice that the service would remember, unless a bench measures that.
  */
 import { requestText, SERIAL } from './load.js';
 
 const PATH = '/v1/chat/completions';
 export const MODEL = 'svc-v1-8k';
 
-/** A system message that stays and a question that is new each time: what a chat client really sends. */
+/** A constant system message and a new question each time, as a real chat client sends. */
 export function chatRequest(question: string): { request: string; serialAt: number } {
   const request = requestText('POST', PATH, {
     model: MODEL,

@@ -1,6 +1,6 @@
 /**
  * Owns the short text that stands for what a side answered, so that two rounds, or two runs, can be compared.
- * It must never contain what differs between equal answers: ids, times, ports.
+ * It must never contain values that differ between equal answers: ids, times, ports.
  */
 import { createHash } from 'node:crypto';
 

@@ -17,7 +17,7 @@ import { loadConfig } from '../../src/settings/config.js';
 import { weightsPath } from '../../src/weights/index.js';
 import { builtFile } from './processes.js';
 
-/** The default weights where they are here; else null. */
+/** The default weights; null where they are missing. */
 export function defaultWeights(): string | null {
   const config = loadConfig({ flags: {}, env: { HOME: homedir() } });
   const [spec] = Object.values(config.weights);
@@ -30,7 +30,7 @@ export interface Vocabulary {
   readonly name: string;
 }
 
-/** The served model's own, or the one that lies in the package. */
+/** The vocabulary of the served model, or the one in the package. */
 export function benchVocabulary(): Vocabulary {
   const path = defaultWeights();
   return { path, name: path === null ? 'Kimi K2' : 'SmolLM2' };
@@ -63,7 +63,7 @@ export class BenchCounter {
     this.#tokenizer = { module: builtFile('plugins/tokenizers/tiktoken/index.js'), path };
   }
 
-  /** What one owner's chats taught does not help the next: nothing is known to a new owner. */
+  /** A new owner each time: fragments that are remembered for one owner do not help another. */
   newOwner(): void {
     this.#owner += 1;
   }

@@ -1,5 +1,5 @@
 /**
- * Owns the picture of a figure that grows: one curve a series, both axes by factors, quartiles as whiskers.
+ * Owns the plot of a figure over a size: one curve per series, both axes logarithmic, quartiles as whiskers.
  * It must never join points that were not measured in the same run.
  */
 import type { Curves } from './question.js';

@@ -1,5 +1,5 @@
 /**
- * Owns the documents that the benches read: those other people made, which the tests keep.
+ * Owns the documents that the benches read: real documents of the tests.
  * It must never hold one that the tests do not.
  */
 import { spawnSync } from 'node:child_process';
@@ -9,12 +9,12 @@ export function documentPath(name: string): string {
   return fileURLToPath(new URL(`../../../test/documents/${name}`, import.meta.url));
 }
 
-/** Whether a program is installed that other programs are measured beside. */
+/** Whether a program for comparison is installed. */
 export function hasProgram(name: string): boolean {
   return spawnSync('sh', ['-c', `command -v ${name}`]).status === 0;
 }
 
-/** Seconds of CPU that a command of the shell takes, with all that it starts. @throws where it fails. */
+/** Seconds of CPU that a shell command and its children take. @throws Error where it fails. */
 export function shellCpuSeconds(command: string, args: readonly string[]): number {
   const script = `TIMEFORMAT='%U %S'; time { ${command}\n}`;
   const { status, stderr } = spawnSync('bash', ['-c', script, 'bash', ...args], {

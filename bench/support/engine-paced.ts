@@ -1,6 +1,6 @@
 /**
- * Owns an engine that gives every open stream one token a step, all in the same turn, as a batch over sequences does.
- * It must never cost anything itself: what is measured is the way from an engine to the sockets.
+ * Owns an engine that gives every open stream one token per step, all in the same turn, as a batch over sequences does.
+ * It must never take noticeable time itself: the benches measure the way from an engine to the sockets.
  */
 import type {
   Engine,
@@ -9,12 +9,12 @@ import type {
   GenerateControl,
 } from '../../src/plugin/contract.js';
 
-/** 50 tokens a second a stream: faster than people read, slower than nothing is batched by accident. */
+/** 50 tokens per second and stream: faster than people read, and slow enough that tokens are not batched by accident. */
 export const STEP_MS = 20;
-/** What each step says: one token a byte, so a word is a piece of several. */
+/** The text of each step: with one token per byte, a word is a piece of several tokens. */
 export const WORD = 'hello ';
 
-/** All streams of a run. */
+/** The streams of a run. */
 const SLOTS = 1_024;
 const ids = [...Buffer.from(WORD)];
 const waiting = new Set<() => void>();

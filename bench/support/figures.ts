@@ -1,5 +1,5 @@
 /**
- * Owns the tables of figures in the documents, made from the files that the benches left behind.
+ * Owns the tables of figures in the documents, made from the result files of the benches.
  * It must never hold a figure itself, nor hide a row that fell short.
  */
 import { readdirSync, readFileSync } from 'node:fs';
@@ -14,12 +14,12 @@ interface StoredResult extends Result {
   readonly commit: string | null;
 }
 
-/** A row of the short table: what it is called there, and which line of which question it is. */
+/** A row of the short table: its name there, and the line and question it comes from. */
 interface Pick {
   readonly what: string;
   readonly question: string;
   readonly label: string;
-  /** Begins the name of the side beside it, where a label has several lines. */
+  /** The beginning of the floor's name, where a label has several lines. */
   readonly beside?: string;
 }
 
@@ -127,7 +127,7 @@ function mustOf({ must, better, judged }: MeasuredLine): string {
   return `${better === 'more' ? '≥' : '≤'} ${ratioText(must)}${judged === 'ratio' ? '×' : ''}`;
 }
 
-/** Three digits that count: 0.017 must not become 0.02. */
+/** Three significant digits: 0.017 must not become 0.02. */
 function ratioText(value: number): string {
   return value.toLocaleString('en', { maximumSignificantDigits: 3 });
 }

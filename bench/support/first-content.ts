@@ -6,14 +6,14 @@ import { Agent, type IncomingMessage, request } from 'node:http';
 import { KEY } from './servers.js';
 
 export interface FirstContent {
-  /** To the first non-empty `delta.content`. */
+  /** Milliseconds to the first non-empty `delta.content`. */
   readonly ms: number;
-  /** The whole answer. */
+  /** Milliseconds to the end of the answer. */
   readonly text: string;
   readonly promptTokens: number;
-  /** By the engine's own count. */
+  /** As the engine counts. */
   readonly cachedTokens: number;
-  /** `Svc-Context-Cache-Status` and what it gives as the reason, where it was a cache that was named. */
+  /** `Svc-Context-Cache-Status` and its reason, where the chat named a cache. */
   readonly cache: string | null;
 }
 
@@ -39,7 +39,7 @@ const agent = new Agent({ keepAlive: true });
 const ANSWER_MS_MAX = 300_000;
 const PATH = '/v1/chat/completions';
 
-/** @throws Error for anything but a whole stream with text and usage in it. */
+/** @throws Error unless the answer is a complete stream with text and usage. */
 export async function firstContent({ port, body, cache }: Ask): Promise<FirstContent> {
   const text = JSON.stringify({ ...body, stream: true, stream_options: { include_usage: true } });
   const { response, startedMs } = await post(port, text, cache);
@@ -79,7 +79,7 @@ function post(port: number, text: string, cache: string | undefined): Promise<Po
     const startedMs = performance.now();
     const sent = request(options, (response) => resolve({ response, startedMs }));
     sent.on('error', (cause) => {
-      // llama-server closes after a stream without having said so: then the clock starts again.
+      // llama-server closes the connection after a stream without announcing it: the clock then starts again.
       if (sent.reusedSocket) post(port, text, cache).then(resolve, reject);
       else reject(cause);
     });

