@@ -75,6 +75,9 @@ function eventsOf(engine: Engine, control: StreamControl): AsyncIterable<EngineE
 /** The messages about snapshots. */
 async function* keep(engine: Engine, { work, signal }: StreamControl): AsyncGenerator<EngineEvent> {
   if (work.type === 'forget') await engine.forget(work.snapshot);
+  if (work.type === 'holds') {
+    yield { type: 'held', held: (await engine.holds?.(work.task)) ?? true };
+  }
   if (work.type !== 'prefill') return;
   yield { type: 'prefilled', snapshot: await engine.prefill(work.task, signal) };
 }

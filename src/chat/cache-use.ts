@@ -124,7 +124,17 @@ export class CacheUse {
     return this.#parts.options.dryRun;
   }
 
-  /** The outcome that a run would have now. */
+  /** The same, after the engine has said whether it holds the prefix for this model. */
+  async foreseen(): Promise<CacheOutcome> {
+    const { model, owner, ids } = this.#parts;
+    if (this.snapshot === null) return this.predicted();
+    const { name, tokens } = this.snapshot;
+    const task = { model: model.id, owner, prompt: ids.slice(0, tokens), snapshot: name };
+    const held = (await model.inference.holds?.(task)) ?? true;
+    return held ? this.predicted() : NOT_HELD;
+  }
+
+  /** The outcome that a run would have now if the engine holds what was prefilled. */
   predicted(): CacheOutcome {
     return this.outcome(this.snapshot?.tokens ?? 0);
   }
@@ -193,6 +203,11 @@ const NOT_REUSED: CacheOutcome = {
   missReason: 'the engine could not reuse the prefix',
   missClass: 'engine',
   hit: null,
+};
+
+const NOT_HELD: CacheOutcome = {
+  ...NOT_REUSED,
+  missReason: 'the engine does not hold the prefix for this model: a chat would prefill it',
 };
 
 function judge({ found, options, request, model, owner }: CacheUseParts): Verdict {

@@ -18,6 +18,8 @@ export interface Inference {
   generate(task: GenerateTask, handlers: TokenStreamHandlers): TokenStream;
   /** `signal` ends it soon; then it rejects. */
   prefill(task: PrefillTask, signal: AbortSignal): Promise<SnapshotInfo>;
+  /** See `Engine.holds`; absent: nobody can say. */
+  holds?(task: PrefillTask): Promise<boolean>;
   forget(snapshot: string): Promise<void>;
 }
 
@@ -199,7 +201,7 @@ export class ChatGeneration implements TokenStreamHandlers, Entrant {
   }
 
   #take(event: EngineEvent): void {
-    if (event.type === 'prefilled') return;
+    if (event.type === 'prefilled' || event.type === 'held') return;
     if (event.type === 'started') {
       this.#reusedTokens = event.reusedTokens;
       this.#started = true;

@@ -32,7 +32,7 @@ export function chatRoutes(gate: Gate, service: ChatService, pace: StreamPace): 
     const note = noteOf(chat);
     exchange.note.chat = note;
     if (chat.cache?.dryRun) {
-      replyDry(exchange, chat, chat.cache);
+      await replyDry(exchange, chat, chat.cache);
       return null;
     }
     await caller.admission.reserve(chat.tokensMax);
@@ -49,11 +49,11 @@ function isRejected(cause: unknown): boolean {
 }
 
 /** Answers with what a run would say of the cache. */
-function replyDry(exchange: Exchange, chat: PreparedChat, cache: CacheUse): void {
+async function replyDry(exchange: Exchange, chat: PreparedChat, cache: CacheUse): Promise<void> {
   const usage = { promptTokens: chat.promptTokens, completionTokens: 0, cachedTokens: null };
   const nothing = { content: '', finishReason: 'stop', toolCalls: [], logprobs: null } as const;
   exchange.replyJson(200, completion(chat.head, [nothing], usage), {
-    ...cacheHeaders(cache.predicted()),
+    ...cacheHeaders(await cache.foreseen()),
     ...nearestHeader(cache.nearest()),
   });
 }

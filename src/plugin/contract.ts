@@ -206,6 +206,8 @@ export type EngineEvent =
     }
   /** The only event of a prefill. */
   | { readonly type: 'prefilled'; readonly snapshot: SnapshotInfo }
+  /** The only event of a question whether a prefix is held. */
+  | { readonly type: 'held'; readonly held: boolean }
   /** Once per choice. `length`: `maxTokens` reached. `stop`: an end id or the constraint's end. */
   | {
       readonly type: 'finished';
@@ -236,6 +238,11 @@ export interface Engine {
    * @throws Error with a `code` of `overloaded`, `no_space` or `unavailable`.
    */
   prefill(task: PrefillTask, signal: AbortSignal): Promise<SnapshotInfo>;
+  /**
+   * Whether a `generate` that begins now would reuse the prefix for this model, without doing anything for it. Absent
+   * where nobody can say: then a prefix that was prefilled once counts as held.
+   */
+  holds?(task: PrefillTask): Promise<boolean>;
   /** Frees memory and disk of a snapshot, for every model. Unknown names are fine. */
   forget(snapshot: string): Promise<void>;
   /**

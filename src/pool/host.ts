@@ -112,6 +112,12 @@ export class Host {
     throw new ApiError('server', { error: 'the engine ended a prefill without a snapshot' });
   }
 
+  /** See `Engine.holds`. */
+  async holds(task: PrefillTask): Promise<boolean> {
+    const [event] = await this.#whole({ type: 'holds', task });
+    return event?.type === 'held' && event.held;
+  }
+
   /** See `Engine.forget`. */
   async forget(snapshot: string): Promise<void> {
     await this.#whole({ type: 'forget', snapshot });

@@ -53,6 +53,7 @@ export type TokenizeResult =
 export type EngineWork =
   | { readonly type: 'generate'; readonly task: GenerateTask }
   | { readonly type: 'prefill'; readonly task: PrefillTask }
+  | { readonly type: 'holds'; readonly task: PrefillTask }
   | { readonly type: 'forget'; readonly snapshot: string };
 
 export type ToEngine =

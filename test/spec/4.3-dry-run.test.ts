@@ -1,6 +1,8 @@
 /**
  * §4.3, dry run: what a chat would make of a cache, without inference, without tokens, without a change.
  */
+import { readdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { decodeRecord } from '../../src/codec.js';
 import { serve } from '../../src/main.js';
@@ -23,7 +25,7 @@ import {
 import { said as chatOf, model, openProbe } from '../support/chat-client.js';
 import { letGo } from '../support/engine-gated.js';
 import { notes } from '../support/engine-probe.js';
-import { aliceKey, serviceEnv, temporaryFolder } from '../support/service.js';
+import { aliceKey, openService, serviceEnv, temporaryFolder } from '../support/service.js';
 
 t.setTimeout(120_000);
 
@@ -196,4 +198,23 @@ t.test('a request, but no token, on the account', async (t) => {
   await store.close();
   const { today } = decodeRecord<AccountRecord>(record?.value ?? new Uint8Array(0));
   t.match(today, { requests: 4, promptTokens: usage.prompt_tokens, completionTokens: 2 });
+});
+
+t.test('a hit is foretold only where the engine holds the prefix', async (t) => {
+  const own = await openService(t);
+  const messages = [said('the prefix of this cache')];
+  const cache = await readyCache(own, { messages });
+  const chat = [...messages, said('Hi')];
+  const promised = await askWith(own, cache.id, chat, dry);
+  t.equal(promised.cache.status, 'hit');
+  // What the engine keeps is gone, and the service has not heard of it.
+  const folder = join(own.dataDir, 'engine');
+  for (const name of readdirSync(folder, { recursive: true, withFileTypes: true })) {
+    if (name.isFile()) rmSync(join(name.parentPath, name.name));
+  }
+  const foretold = await askWith(own, cache.id, chat, dry);
+  t.equal(foretold.cache.status, 'miss');
+  t.match(foretold.cache['miss-reason'], /does not hold the prefix for this model/);
+  const asked = await askWith(own, cache.id, chat);
+  t.equal(asked.cache.status, 'miss', 'and so it is');
 });

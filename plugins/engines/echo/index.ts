@@ -81,6 +81,10 @@ class EchoEngine implements Engine {
     return { tokens: prompt.length, bytes: prompt.byteLength, evaluatedTokens };
   }
 
+  async holds({ snapshot }: PrefillTask): Promise<boolean> {
+    return (await this.#kept(snapshot)) !== null;
+  }
+
   async forget(snapshot: string): Promise<void> {
     await rm(join(this.#folder, snapshot), { force: true });
   }

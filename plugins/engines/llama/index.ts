@@ -133,6 +133,7 @@ function newEngine({ stations, snapshots, models }: Parts): Engine {
       checkedWindow(task, stations);
       return await keeper.prefill(task, signal);
     },
+    holds: (task) => keeper.holds(task),
     forget: (snapshot) => keeper.forget(snapshot),
     warm: () => stations.reopen(),
     close() {

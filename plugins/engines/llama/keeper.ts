@@ -74,6 +74,13 @@ export class Keeper {
     return { tokens, bytes, evaluatedTokens: ids.length - job.prompt.reused };
   }
 
+  /** A file is enough: what is in memory alone may be gone when the chat comes. */
+  async holds({ model, owner, snapshot, prompt }: PrefillTask): Promise<boolean> {
+    const ids = prompt.subarray(0, this.#saved(model, prompt.length));
+    const prefix = this.#prefix(snapshot, model, owner, ids);
+    return (await this.parts.snapshots.size(prefix)) !== null;
+  }
+
   #saved(model: string, tokens: number): number {
     const facts = this.parts.stations.weights(model)?.facts;
     const grain = this.#exactness(model)?.grain ?? 1;

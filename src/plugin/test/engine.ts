@@ -57,7 +57,7 @@ export async function answer(
   for await (const event of engine.generate(task, control(over))) {
     if (read.events.length === 0) t.equal(event.type, 'started', 'started comes first');
     read.events.push(event);
-    if (event.type === 'prefilled') t.fail('a generation is no prefill');
+    if (event.type === 'prefilled' || event.type === 'held') t.fail('a generation is no prefill');
     else if (event.type === 'started') read.started.push(event.reusedTokens);
     else if (event.type === 'piece' || event.type === 'text') {
       t.equal(read.reasons[event.choice], undefined, 'no piece after finished');
