@@ -7,11 +7,14 @@ import { fileURLToPath } from 'node:url';
 
 const folder = fileURLToPath(new URL('../../plugins/', import.meta.url));
 
-/** Name in the settings → module in the folder `plugins`. A name begins with its kind. */
+/**
+ * Name in the settings → module in the folder `plugins` of the build. A name begins with its kind. A plugin of many files
+ * is bundled into one beside its folder (`npm run bundle`), so that the package stays small.
+ */
 export const builtInPlugins: Readonly<Record<string, string>> = {
   'engine-echo': 'engines/echo/index.js',
-  'engine-llama': 'engines/llama/index.js',
-  'engine-openai': 'engines/openai/index.js',
+  'engine-llama': 'engines/llama.js',
+  'engine-openai': 'engines/openai.js',
   'extractor-doc': 'extractors/office/doc.js',
   'extractor-docx': 'extractors/office/docx.js',
   'extractor-epub': 'extractors/book/epub.js',
@@ -24,10 +27,10 @@ export const builtInPlugins: Readonly<Record<string, string>> = {
   'extractor-text': 'extractors/text/text.js',
   'extractor-xls': 'extractors/office/xls.js',
   'extractor-xlsx': 'extractors/office/xlsx.js',
-  'filter-words': 'filters/words/index.js',
+  'filter-words': 'filters/words.js',
   'tokenizer-bytes': 'tokenizers/bytes/index.js',
-  'tokenizer-tiktoken': 'tokenizers/tiktoken/index.js',
-  'tokenizer-upstream': 'tokenizers/upstream/index.js',
+  'tokenizer-tiktoken': 'tokenizers/tiktoken.js',
+  'tokenizer-upstream': 'tokenizers/upstream.js',
 };
 
 /** @returns absolute path of the module, undefined where no built-in plugin has this name. */

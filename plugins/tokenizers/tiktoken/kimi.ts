@@ -7,9 +7,9 @@ import { gunzipSync } from 'node:zlib';
 import { kimiPattern } from './patterns.js';
 import { packTokens, type VocabularySource } from './source.js';
 
-/** The vocabulary that is shipped. The build copies no data: `dist` stands beside the source tree. */
+/** The shipped vocabulary. The build copies no data, and this module runs bundled, one folder up, or as it is. */
 export function shippedRanksPath(): URL {
-  const places = ['../data/', '../../../../plugins/tokenizers/data/'];
+  const places = ['../../../plugins/tokenizers/data/', '../../../../plugins/tokenizers/data/'];
   const urls = places.map((place) => new URL(`${place}kimi-k2.tiktoken.gz`, import.meta.url));
   const found = urls.find((url) => existsSync(url));
   if (found === undefined) throw new Error(`no kimi-k2.tiktoken.gz at ${urls.join(' or ')}`);
