@@ -71,7 +71,7 @@ export class Quota {
     this.release(owner, -bytes, -count);
   }
 
-  /** For what is gone from the store. An owner that was not counted yet will be counted without it. */
+  /** Says that a thing is gone from the store. An owner that is not counted yet will be counted without it. */
   release(owner: string, bytes: number, count = 1): void {
     const ledger = this.#ledgers.get(owner);
     if (ledger?.counting) ledger.disturbed = true;

@@ -28,7 +28,7 @@ export interface TagsParts {
 /** Where a tag stood that is gone: one may delete while one pages. */
 type Place = Pick<TagRecord, 'tag' | 'createdS' | 'order'>;
 
-/** The tags are records of their own, which nobody else writes: the actor holds none of them. */
+/** Tags are records of their own that only this actor writes; the actor keeps none of them in memory. */
 interface TagsState {
   readonly owner: string;
   /** The newest last. */
@@ -75,8 +75,8 @@ export class Tags {
   }
 
   /**
-   * Binds all of them to the cache. Durable when it resolves.
-   * @param commit of another actor whose record changes in the same transaction.
+   * Binds all these tags to the cache. Durable when it resolves.
+   * @param commit of another actor, whose record changes in the same transaction.
    * @throws ApiError for more tags than the owner may keep; then nothing is written.
    */
   async move(

@@ -162,7 +162,7 @@ export class Files {
     this.#quota.release(owner, fileBytes(gone));
     await this.#extractions.abort(id);
     this.#room.giveBack(id);
-    // The file is gone, whatever the disk says: the next start finds what it kept.
+    // The record is gone even if the disk fails here: the next start removes the bytes.
     for (const blob of [sourceBlob(id), textBlob(id)]) {
       await this.#parts.blobs.remove(blob).catch(this.#parts.report);
     }

@@ -34,7 +34,7 @@ export function contentKey({ sample, filename }: Pick<FileRecord, 'sample' | 'fi
   return createHash('sha256').update(`${sample} ${end}`).digest('hex');
 }
 
-/** Where a file stands among those of its owner. */
+/** The position of a file in its owner's list. */
 export function listPlace({ createdS, id }: Pick<FileRecord, 'createdS' | 'id'>): StoreKey {
   return [createdS, id];
 }
