@@ -60,7 +60,7 @@ async function serve(engine: Engine, transport: Asker, warmFirst: boolean): Prom
     }
   });
   const left = new Promise<void>((resolve) => transport.onClose(resolve));
-  send({ type: 'ready', models: engine.models() });
+  send({ type: 'ready', models: engine.models(), refused: engine.refused?.() ?? [] });
   // A failure here happens again with the first task, which reports it.
   if (!warmFirst) engine.warm?.().catch(() => {});
   await left;

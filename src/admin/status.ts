@@ -46,6 +46,7 @@ export function statusOf(parts: StatusParts): () => Promise<WireServiceStatus> {
       workers: await workers(parts),
       worker_restarts: metrics.workersEnded(),
       models: models(parts),
+      refused_models: [...parts.catalog.refused],
       disk_bytes: await gauges.diskBytes(),
       memory_bytes: await gauges.memoryBytes(),
     };
@@ -71,5 +72,6 @@ function models({ catalog }: StatusParts): WireServiceStatus['models'] {
     slots: engine.slots,
     waiting: queue.waiting.count,
     waiting_tokens: queue.waiting.work,
+    exact: engine.exact ?? null,
   }));
 }

@@ -3,7 +3,7 @@
  * It must never list a model that cannot answer; any other id is a 404.
  */
 import { ApiError } from '../errors.js';
-import type { EngineModel } from '../plugin/contract.js';
+import type { EngineModel, RefusedModel } from '../plugin/contract.js';
 import { type AccountPolicy, modelOpen } from '../rules/account-policy.js';
 import type { PromptSource } from '../rules/chat-prompt.js';
 import { smallestFit } from '../rules/token-budget.js';
@@ -41,7 +41,11 @@ const AUTO = '-auto';
 export class Catalog {
   readonly #byId: ReadonlyMap<string, readonly ServedModel[]>;
 
-  constructor(readonly models: readonly ServedModel[]) {
+  constructor(
+    readonly models: readonly ServedModel[],
+    /** Models of the settings that are not served. */
+    readonly refused: readonly RefusedModel[] = [],
+  ) {
     const byId = new Map<string, readonly ServedModel[]>(
       models.map((model) => [model.id, [model]]),
     );

@@ -98,9 +98,9 @@ function vocabularyOf(config: Config, model: ModelConfig): Omit<TokenizerRef, 'm
   return { path, remote: { ...remote, template } };
 }
 
-/** Leaves out models that their engine does not offer, for example for lack of memory. */
+/** Leaves out models that their engine does not offer; the log names each with the reason. */
 export async function openCatalog(
-  { config }: Context,
+  { config, log }: Context,
   engines: ReadonlyMap<string, Host>,
   prompts: PromptLibrary,
 ): Promise<Catalog> {
@@ -113,7 +113,10 @@ export async function openCatalog(
     const queue = openQueue(config, inference, engine);
     return { id, family, window, engine, inference, queue, prompts: await prompts.of(model) };
   });
-  return new Catalog((await Promise.all(served)).filter((model) => model !== null));
+  const models = (await Promise.all(served)).filter((model) => model !== null);
+  const refused = [...engines.values()].flatMap((engine) => engine.refused);
+  for (const { id, reason } of refused) log(`the model ${id} is not offered: ${reason}`);
+  return new Catalog(models, refused);
 }
 
 function openQueue(config: Config, host: Host, { slots }: EngineModel): AdmissionQueue {

@@ -102,6 +102,11 @@ export interface EngineModel {
   /** Generations that run at the same time: the service gives it no more, others wait there for their turn. */
   readonly slots: number;
   readonly logprobs: boolean;
+  /**
+   * Whether a reused prefix gives the bits of a cold run: `proved` by a comparison on this machine, `not held` where it
+   * failed, `off` where the settings prefer speed. Absent: the engine says nothing of it.
+   */
+  readonly exact?: 'proved' | 'not held' | 'off';
   /** False for models that count images but cannot look at them. */
   readonly vision: boolean;
   /**
@@ -109,6 +114,13 @@ export interface EngineModel {
    * carry a `conversation`, and it answers with `text` and `call` in place of `piece`.
    */
   readonly conversation?: boolean;
+}
+
+/** A model of the settings that the engine does not offer. */
+export interface RefusedModel {
+  readonly id: string;
+  /** A sentence's second half, for the operator: what the model is or lacks. */
+  readonly reason: string;
 }
 
 export interface Sampling {
@@ -226,6 +238,8 @@ export interface GenerateControl {
 
 export interface Engine {
   models(): readonly EngineModel[];
+  /** The others of the settings, each with its reason. Without it, none was refused. */
+  refused?(): readonly RefusedModel[];
   /**
    * Pull is the back-pressure: a generation whose events are not taken pauses alone.
    * @throws Error with a `code` of `overloaded` when there is no room to queue, `unavailable` when whom it asks does not

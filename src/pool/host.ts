@@ -12,6 +12,7 @@ import type {
   EngineModel,
   GenerateTask,
   PrefillTask,
+  RefusedModel,
   SnapshotInfo,
 } from '../plugin/contract.js';
 import { childPipe, killChild, startChild } from './child.js';
@@ -65,6 +66,7 @@ export class Host {
   /** Their pipes have closed, and others are in their place; they have not ended yet. */
   readonly #leaving = new Set<ChildProcess>();
   readonly #watchers: HostWatcher[] = [];
+  #refused: readonly RefusedModel[] = [];
   #delayMs: number = limits.hostRestartDelayMs;
   #onFirstState: (state: EngineState) => void = () => {};
   /** Models the engine offers; settled by the first start, which must succeed. */
@@ -73,13 +75,20 @@ export class Host {
   constructor(readonly options: HostOptions) {
     this.ready = new Promise((resolve, reject) => {
       this.#onFirstState = (state) => {
-        if (state.type === 'ready') resolve(state.models);
-        else reject(fromErrorValue(state.error));
+        if (state.type === 'ready') {
+          this.#refused = state.refused;
+          resolve(state.models);
+        } else reject(fromErrorValue(state.error));
       };
     });
     // The one who composes awaits it; until then a failure must not end the process.
     this.ready.catch(() => {});
     this.#spawn();
+  }
+
+  /** Models the engine does not offer, once it is `ready`. */
+  get refused(): readonly RefusedModel[] {
+    return this.#refused;
   }
 
   get pid(): number | undefined {

@@ -11,6 +11,7 @@ import type {
   ExtractorOptions,
   GenerateTask,
   PrefillTask,
+  RefusedModel,
   RemoteVocabulary,
   TokenizerInfo,
 } from '../plugin/contract.js';
@@ -66,7 +67,11 @@ export type ToEngine =
   | { readonly type: 'ping' };
 
 export type FromEngine =
-  | { readonly type: 'ready'; readonly models: readonly EngineModel[] }
+  | {
+      readonly type: 'ready';
+      readonly models: readonly EngineModel[];
+      readonly refused: readonly RefusedModel[];
+    }
   /** The engine could not be opened; nothing follows. */
   | { readonly type: 'failed'; readonly error: ErrorValue }
   /** The events of one stream within one turn of the event loop, in order. */

@@ -51,8 +51,14 @@ export const serviceStatusSchema = Type.Object({
         minimum: 0,
         description: 'Tokens that the waiting chats may use.',
       }),
+      exact: Type.Union([Type.Enum(['proved', 'not held', 'off']), Type.Null()], {
+        description: 'Whether an answer over a reused prefix is the cold one, bit for bit.',
+      }),
     }),
   ),
+  refused_models: Type.Array(Type.Object({ id: Type.String(), reason: Type.String() }), {
+    description: 'Models of the settings that are not served, each with the reason.',
+  }),
   disk_bytes: bytesBy('By what they are for: `records`, `snapshots`.'),
   memory_bytes: bytesBy('Resident, by process: `main`, `inference`.'),
 });

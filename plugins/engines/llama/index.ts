@@ -9,9 +9,11 @@ import { join } from 'node:path';
 import type {
   Engine,
   EngineModel,
+  EngineModelSpec,
   EngineOptions,
   EnginePlugin,
   GenerateTask,
+  RefusedModel,
 } from 'preface/plugin';
 import { exactnessOf } from './certificate.js';
 import { Generation } from './generation.js';
@@ -20,7 +22,7 @@ import { Runtime, type Weights } from './native.js';
 import { Scheduler } from './scheduler.js';
 import { Snapshots } from './snapshots.js';
 import { Stations } from './stations.js';
-import { ThreadChoice, threadCounts } from './threads.js';
+import { ThreadChoice } from './threads.js';
 
 const plugin: EnginePlugin = { kind: 'engine', name: 'engine-llama', contract: 1, prepare, open };
 export default plugin;
@@ -42,28 +44,54 @@ async function openEngine(runtime: Runtime, options: EngineOptions): Promise<Eng
   const weights = await loadAll(runtime, options);
   const [first] = weights.values();
   if (!first) throw new Error('engine-llama: no model with weights is configured');
-  const counts = options.threads ?? (await threadCounts(first, options));
-  const threads = new ThreadChoice(counts, options.threads !== null);
+  const threads = await ThreadChoice.open(options, first.facts.description);
   const stations = new Stations(options, threads);
-  const models: EngineModel[] = [];
+  const offer: Offer = { models: [], refused: [] };
   for (const spec of options.models) {
-    const path = spec.weights ?? '';
-    const own = weights.get(path);
-    const exactness =
-      own && options.exact
-        ? await exactnessOf(own, runtime.build, options.stateDir, counts.batch)
-        : null;
-    if (own && stations.add(spec, path, own, exactness)) {
-      const slots = stations.plan(spec.id)?.sequences ?? 1;
-      const { id, window } = spec;
-      const settings = { window, slots, exact: options.exact };
-      const fingerprint = await modelFingerprint(runtime, settings, path, own);
-      models.push({ id, window, fingerprint, slots, logprobs: true, vision: false });
-    }
+    const own = weights.get(spec.weights ?? '');
+    if (own) await offerModel({ runtime, options, stations, threads }, spec, own, offer);
   }
   const folder = join(options.stateDir, 'snapshots');
   const snapshots = await Snapshots.open(folder, options.snapshotBytesMax);
-  return newEngine({ stations, snapshots, models });
+  return newEngine({ stations, snapshots, threads, ...offer });
+}
+
+interface Offer {
+  readonly models: EngineModel[];
+  readonly refused: RefusedModel[];
+}
+
+interface Opening {
+  readonly runtime: Runtime;
+  readonly options: EngineOptions;
+  readonly stations: Stations;
+  readonly threads: ThreadChoice;
+}
+
+async function offerModel(
+  { runtime, options, stations, threads }: Opening,
+  spec: EngineModelSpec,
+  own: Weights,
+  { models, refused }: Offer,
+): Promise<void> {
+  const { id, window } = spec;
+  const path = spec.weights ?? '';
+  const { stateDir } = options;
+  if (own.refusal !== null) {
+    refused.push({ id, reason: own.refusal });
+    return;
+  }
+  const build = { build: runtime.build, stateDir, threads: threads.best('prompt') };
+  const exactness = options.exact ? await exactnessOf(own, build) : null;
+  if (!stations.add(spec, path, own, exactness)) {
+    refused.push({ id, reason: `its window of ${window} tokens does not fit into the memory` });
+    return;
+  }
+  const slots = stations.plan(id)?.sequences ?? 1;
+  const settings = { window, slots, exact: options.exact };
+  const fingerprint = await modelFingerprint(runtime, settings, path, own);
+  const exact = exactness === null ? 'off' : exactness.held ? 'proved' : 'not held';
+  models.push({ id, window, fingerprint, slots, logprobs: true, vision: false, exact });
 }
 
 async function loadAll(runtime: Runtime, options: EngineOptions): Promise<Map<string, Weights>> {
@@ -100,10 +128,12 @@ async function modelFingerprint(
 interface Parts {
   readonly stations: Stations;
   readonly snapshots: Snapshots;
+  readonly threads: ThreadChoice;
   readonly models: readonly EngineModel[];
+  readonly refused: readonly RefusedModel[];
 }
 
-function newEngine({ stations, snapshots, models }: Parts): Engine {
+function newEngine({ stations, snapshots, threads, models, refused }: Parts): Engine {
   const scheduler = new Scheduler(stations);
   const keeper = new Keeper({ scheduler, stations, snapshots, models });
   let closing: Promise<void> | null = null;
@@ -112,6 +142,7 @@ function newEngine({ stations, snapshots, models }: Parts): Engine {
   };
   return {
     models: () => models,
+    refused: () => refused,
     async *generate(task, control) {
       checkOpen();
       const window = checkedWindow(task, stations);
@@ -137,7 +168,10 @@ function newEngine({ stations, snapshots, models }: Parts): Engine {
     forget: (snapshot) => keeper.forget(snapshot),
     warm: () => stations.reopen(),
     close() {
-      closing ??= scheduler.close().then(() => snapshots.close());
+      closing ??= scheduler
+        .close()
+        .then(() => threads.close())
+        .then(() => snapshots.close());
       return closing;
     },
   };

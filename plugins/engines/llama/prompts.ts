@@ -74,7 +74,7 @@ export class Prompts {
     if (!file || !slot || !this.#loadPays(prompt, file)) return null;
     const startedAt = performance.now();
     if (!(await this.sequences.load(slot, owner, prefix, file))) {
-      await file.discard();
+      file.distrust();
       return null;
     }
     const rate = file.bytes / Math.max(0.1, performance.now() - startedAt);

@@ -35,8 +35,8 @@ export interface IntactSnapshot {
   readonly path: string;
   readonly tokens: number;
   readonly bytes: number;
-  /** For one that would not load. */
-  discard(): Promise<void>;
+  /** For one that did not load: it is not handed out again, and stays until another takes its place. */
+  distrust(): void;
 }
 
 const TEMPORARY = '.tmp';
@@ -46,6 +46,7 @@ export class Snapshots {
   readonly #entries = new Map<string, Entry>();
   readonly #writes = new Set<SnapshotWrite>();
   readonly #checks = new Map<string, Promise<IntactSnapshot | null>>();
+  readonly #distrusted = new WeakSet<Entry>();
   readonly #pending = new Set<Promise<unknown>>();
   #uses = 0;
   #serial = 0;
@@ -89,12 +90,12 @@ export class Snapshots {
       return null;
     }
     const { path, bytes, header } = entry;
-    return { path, bytes, tokens: header.tokens, discard: () => this.#remove(entry) };
+    return { path, bytes, tokens: header.tokens, distrust: () => this.#distrusted.add(entry) };
   }
 
   async #find(prefix: Prefix): Promise<Entry | null> {
     const entry = this.#entries.get(keyOf(prefix));
-    if (!entry) return null;
+    if (!entry || this.#distrusted.has(entry)) return null;
     const facts = factsOf(prefix);
     if (entry.header.owner !== facts.owner) return null;
     const header = await readHeader(entry.path);

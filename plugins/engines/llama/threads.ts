@@ -1,130 +1,150 @@
 /**
- * Owns how many threads a lone stream and a batch get, measured once on this machine and remembered.
- * It must never be consulted per token: the two numbers are fixed when the engine opens.
+ * Owns how many threads each kind of work gets: it learns from the work itself, goes on learning, and remembers for a day.
+ * It must never settle for ever: beside other busy processes more threads can be many times slower, and later not.
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { availableParallelism, cpus } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { EngineOptions } from 'preface/plugin';
-import type { Context } from './context.js';
-import type { Weights } from './native.js';
-
-export interface ThreadCounts {
-  readonly single: number;
-  readonly batch: number;
-}
 
 /** What is evaluated: the next token of one stream, of several, or a part of a prompt. */
 export type Work = 'single' | 'batch' | 'prompt';
 
-interface Trial {
-  threads: number;
-  otherThreads: number;
-  ms: number;
-  otherMs: number;
-  steps: number;
-  /** Steps until the other count is tried again. */
-  pause: number;
-}
-
+const WORKS: readonly Work[] = ['single', 'batch', 'prompt'];
 const PAUSE_MIN = 16;
 const PAUSE_MAX = 1_024;
+/** Steps of a trial: the best one counts, since whatever else runs only ever makes a step slower. */
+const TRIAL_STEPS = 3;
 /** The other count has to win by this, or noise would switch to and fro. */
-const MARGIN = 0.9;
+const MARGIN = 0.93;
+/** A trial that begins this much slower is not gone on with. */
+const GIVE_UP = 1.5;
 
 /**
- * Follows what the machine can give now. Threads of one batch wait for each other by spinning, so that
- * beside other busy processes more threads can be many times slower; a rare trial finds out, rarer as it fails.
+ * Steps with the best count known, and at times a few with a neighbour of it. Threads of one batch wait for each other by
+ * spinning; a rare trial finds out, rarer as it fails.
  */
-export class ThreadChoice {
-  readonly #trials: Readonly<Record<Work, Trial>>;
+export class ThreadTrial {
+  #at: number;
+  #other: number | null = null;
+  #direction = -1;
+  #recent: number[] = [];
+  #tried: number[] = [];
+  #steps = 0;
+  #pause = PAUSE_MIN;
 
   constructor(
-    counts: ThreadCounts,
-    private readonly fixed: boolean,
+    private readonly candidates: readonly number[],
+    start: number,
   ) {
-    const { single, batch } = counts;
-    this.#trials = {
-      single: newTrial(single, batch),
-      batch: newTrial(batch, single),
-      prompt: newTrial(batch, single),
-    };
+    this.#at = Math.max(0, candidates.indexOf(start));
   }
 
-  next(work: Work): number {
-    const trial = this.#trials[work];
-    const other = !this.fixed && trial.steps >= trial.pause;
-    return other ? trial.otherThreads : trial.threads;
+  get best(): number {
+    return this.candidates[this.#at] ?? 1;
+  }
+
+  next(): number {
+    return this.#other === null ? this.best : (this.candidates[this.#other] ?? this.best);
   }
 
   /** Learns from a step that `next` gave the count for. */
-  took(work: Work, ms: number, tokens: number): void {
-    const trial = this.#trials[work];
-    if (this.fixed || trial.threads === trial.otherThreads) return;
-    const each = ms / tokens;
-    if (trial.steps < trial.pause) {
-      trial.steps++;
-      trial.ms = trial.ms === 0 ? each : trial.ms * 0.75 + each * 0.25;
-      return;
-    }
-    trial.steps = 0;
-    trial.otherMs = each;
-    trial.pause = Math.min(trial.pause * 2, PAUSE_MAX);
-    if (trial.otherMs < trial.ms * MARGIN) {
-      [trial.threads, trial.otherThreads] = [trial.otherThreads, trial.threads];
-      trial.ms = trial.otherMs;
-      trial.pause = PAUSE_MIN;
-    }
+  took(ms: number): void {
+    if (this.#other === null) this.#known(ms);
+    else this.#trial(ms, this.#other);
+  }
+
+  #known(ms: number): void {
+    this.#recent = [...this.#recent.slice(1 - 2 * TRIAL_STEPS), ms];
+    if (++this.#steps < this.#pause) return;
+    this.#steps = 0;
+    const count = this.candidates.length;
+    if (count < 2) return;
+    const beside = this.#at + this.#direction;
+    this.#direction = -this.#direction;
+    const within = beside >= 0 && beside < count;
+    this.#other = within ? beside : this.#at + this.#direction;
+  }
+
+  #trial(ms: number, other: number): void {
+    this.#tried.push(ms);
+    const known = Math.min(...this.#recent);
+    const best = Math.min(...this.#tried);
+    if (this.#tried.length < TRIAL_STEPS && best < known * GIVE_UP) return;
+    const won = best < known * MARGIN;
+    if (won) this.#at = other;
+    this.#pause = won ? PAUSE_MIN : Math.min(this.#pause * 2, PAUSE_MAX);
+    if (won) this.#recent = this.#tried;
+    this.#tried = [];
+    this.#other = null;
   }
 }
 
-function newTrial(threads: number, otherThreads: number): Trial {
-  return { threads, otherThreads, ms: 0, otherMs: 0, steps: 0, pause: PAUSE_MIN };
+export class ThreadChoice {
+  readonly #trials: Readonly<Record<Work, ThreadTrial>>;
+  readonly #file: string;
+  readonly #fixed: boolean;
+  readonly #key: string;
+
+  private constructor(options: EngineOptions, key: string, known: Partial<Record<Work, number>>) {
+    const cores = availableParallelism();
+    this.#fixed = options.threads !== null;
+    this.#key = key;
+    this.#file = join(options.stateDir, FILE);
+    const { single, batch } = options.threads ?? {};
+    const trial = (fixed: number | undefined, learned: number | undefined) =>
+      new ThreadTrial(
+        fixed === undefined ? threadCandidates(cores) : [fixed],
+        fixed ?? learned ?? cores,
+      );
+    this.#trials = {
+      single: trial(single, known.single),
+      batch: trial(batch, known.batch),
+      prompt: trial(batch, known.prompt),
+    };
+  }
+
+  static async open(options: EngineOptions, weights: string): Promise<ThreadChoice> {
+    const { stateDir, exact } = options;
+    const key = [cpus()[0]?.model ?? '', availableParallelism(), weights, exact].join(' | ');
+    return new ThreadChoice(options, key, await remembered(join(stateDir, FILE), key));
+  }
+
+  next(work: Work): number {
+    return this.#trials[work].next();
+  }
+
+  took(work: Work, ms: number, tokens: number): void {
+    this.#trials[work].took(ms / tokens);
+  }
+
+  /** The counts that are best by now. */
+  best(work: Work): number {
+    return this.#trials[work].best;
+  }
+
+  /** Keeps what was learned for the next start. */
+  async close(): Promise<void> {
+    if (this.#fixed) return;
+    const counts = Object.fromEntries(WORKS.map((work) => [work, this.best(work)]));
+    const note = { key: this.#key, atMs: Date.now(), ...counts };
+    await mkdir(dirname(this.#file), { recursive: true });
+    await writeFile(this.#file, `${JSON.stringify(note)}\n`);
+  }
 }
 
 const FILE = 'engine-llama-threads.json';
-const BATCH = 4;
-const STEPS = 12;
-const ROUNDS = 3;
-/** A count this much slower than the best is not timed to its end, and never the best. */
-const GIVE_UP = 1.5;
+const DAY_MS = 86_400_000;
 
-export async function threadCounts(
-  weights: Weights,
-  { stateDir, exact }: EngineOptions,
-): Promise<ThreadCounts> {
-  const cores = availableParallelism();
-  const key = [cpus()[0]?.model ?? '', cores, weights.facts.description, exact].join(' | ');
-  const file = join(stateDir, FILE);
-  const known = await remembered(file, key);
-  if (known) return known;
-  const counts = cores === 1 ? { single: 1, batch: 1 } : await measure(weights, exact, cores);
-  await mkdir(stateDir, { recursive: true });
-  await writeFile(file, `${JSON.stringify({ key, ...counts })}\n`);
-  return counts;
-}
-
-async function remembered(file: string, key: string): Promise<ThreadCounts | null> {
+async function remembered(file: string, key: string): Promise<Partial<Record<Work, number>>> {
   try {
-    const { key: measured, single, batch } = JSON.parse(await readFile(file, 'utf8'));
-    const sane = [single, batch].every((n) => Number.isInteger(n) && n > 0 && n <= 1024);
-    return measured === key && sane ? { single, batch } : null;
+    const note = JSON.parse(await readFile(file, 'utf8')) as Partial<
+      Record<Work | 'atMs', number>
+    > & { readonly key?: unknown };
+    const young = Math.abs(Date.now() - (note.atMs ?? 0)) < DAY_MS;
+    return note.key === key && young ? note : {};
   } catch {
-    return null;
-  }
-}
-
-async function measure(weights: Weights, exact: boolean, cores: number): Promise<ThreadCounts> {
-  const settings = { window: 512, sequences: BATCH, flashAttention: !exact, rows: BATCH };
-  const context = await weights.context(settings);
-  try {
-    const candidates = threadCandidates(cores);
-    return {
-      single: await fastest(context, candidates, 1),
-      batch: await fastest(context, candidates, BATCH),
-    };
-  } finally {
-    await context.close();
+    return {};
   }
 }
 
@@ -133,40 +153,4 @@ export function threadCandidates(cores: number): number[] {
   const counts = [cores];
   for (let n = 1; n < cores; n *= 2) counts.push(n);
   return counts.sort((a, b) => a - b);
-}
-
-/** Candidates take turns and the best round counts: whatever else runs only ever makes a round slower. */
-async function fastest(context: Context, candidates: readonly number[], streams: number) {
-  const best = new Map<number, number>();
-  for (let round = 0; round < ROUNDS; round++) {
-    for (const threads of candidates) {
-      const least = Math.min(Number.POSITIVE_INFINITY, ...best.values());
-      const ms = await decodeMs(context, threads, streams, GIVE_UP * least);
-      best.set(threads, Math.min(ms, best.get(threads) ?? Number.POSITIVE_INFINITY));
-    }
-  }
-  const [first] = [...best].sort((a, b) => a[1] - b[1]);
-  return first?.[0] ?? 1;
-}
-
-async function decodeMs(
-  context: Context,
-  threads: number,
-  streams: number,
-  msMax: number,
-): Promise<number> {
-  const startedAt = performance.now();
-  for (let position = 0; position < STEPS; position++) {
-    if (performance.now() - startedAt > msMax) break;
-    const items = Array.from({ length: streams }, (_, sequence) => ({
-      sequence,
-      position,
-      ids: [position + 1],
-      logits: true,
-    }));
-    await context.evaluate(items, threads);
-  }
-  const ms = performance.now() - startedAt;
-  for (let sequence = 0; sequence < streams; sequence++) context.clear(sequence);
-  return ms;
 }

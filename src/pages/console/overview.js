@@ -140,6 +140,15 @@ function tile(title, value, note) {
   );
 }
 
+/** @param {import('./api.js').Json[]} refused */
+function refusedTable(refused) {
+  return table(
+    'Models that are not offered',
+    [{ title: 'Model' }, { title: 'Why' }],
+    refused.map(({ id, reason }) => [id, reason]),
+  );
+}
+
 /**
  * @param {import('./api.js').Json} status
  * @param {Look | undefined} look
@@ -150,12 +159,18 @@ function tables(status, look) {
   return [
     table(
       'Models and their queues',
-      [{ title: 'Model' }, ...numbers('Window', 'Slots', 'Waiting', 'Tokens waiting')],
+      [
+        { title: 'Model' },
+        ...numbers('Window', 'Slots', 'Waiting', 'Tokens waiting'),
+        { title: 'Exact' },
+      ],
       status.models.map((/** @type {import('./api.js').Json} */ model) => [
         model.id,
         ...[model.window, model.slots, model.waiting, model.waiting_tokens].map(format.count),
+        model.exact ?? '–',
       ]),
     ),
+    ...(status.refused_models.length === 0 ? [] : [refusedTable(status.refused_models)]),
     table(
       'Workers',
       [{ title: 'Engine' }, { title: 'State' }, ...numbers('Process', 'Memory')],

@@ -6,20 +6,139 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
+import plugin from '../../../plugins/engines/llama/index.js';
+import { memoryBytes } from '../../../plugins/engines/llama/model-facts.js';
+import type { Engine, GenerateTask } from '../../../src/plugin/contract.js';
+import { control } from '../../../src/plugin/test/engine.js';
 import { testSeed } from '../../../src/plugin/test/random-text.js';
+import { quantize } from '../../support/quantize.js';
 import { runSchedule } from '../../support/reuse-schedules.js';
-import { TINY_TOKENS, tinyModels, writeTinyModel } from '../../support/tiny-models.js';
+import {
+  TINY_TOKENS,
+  type TinyModel,
+  tinyModels,
+  writeTinyModel,
+} from '../../support/tiny-models.js';
 
-const SCHEDULES = Number(process.env.TEST_SCHEDULES ?? 5);
+const SCHEDULES = Number(process.env.TEST_SCHEDULES ?? 10);
 const STEPS = 14;
 const folder = await mkdtemp(join(tmpdir(), 'preface-memories-'));
 t.teardown(() => rm(folder, { recursive: true }));
 t.setTimeout(Math.max(600, SCHEDULES * 60) * 1_000);
 
+const ids = (seed: number, length: number) =>
+  Uint32Array.from({ length }, (_, i) => 1 + ((i * 7_919 + seed * 104_729) % (TINY_TOKENS - 1)));
+const joined = (...parts: ArrayLike<number>[]) =>
+  Uint32Array.from(parts.flatMap((part) => [...Array.from(part)]));
+const PREFIX = ids(1, 300);
+const KEPT = { name: 'kept', tokens: PREFIX.length };
+
+async function modelFile(arch: TinyModel): Promise<string> {
+  const weights = join(folder, `${arch}.gguf`);
+  await writeTinyModel(weights, arch);
+  return weights;
+}
+
+function opened(weights: string, stateDir: string): Promise<Engine> {
+  return plugin.open({
+    models: [{ id: 'm', weights, window: 1_536 }],
+    ...{ exact: true, threads: { single: 1, batch: 1 }, slots: 2, stateDir },
+    ...{ memoryBytesMax: 1_000_000_000, snapshotBytesMax: 50_000_000 },
+  });
+}
+
+async function ask(engine: Engine, over: Partial<GenerateTask>) {
+  const sampling = { temperature: 0, topP: 1, presencePenalty: 0, frequencyPenalty: 0, seed: null };
+  const plain = { model: 'm', owner: 'alice', prompt: PREFIX, snapshot: null, maxTokens: 6 };
+  const rest = { choices: 1, endIds: [], sampling, constraint: null, logprobs: 1 };
+  let reused = -1;
+  const answer: number[] = [];
+  const logprobs: (number | undefined)[] = [];
+  for await (const event of engine.generate({ ...plain, ...rest, ...over }, control())) {
+    if (event.type === 'started') reused = event.reusedTokens;
+    if (event.type !== 'piece') continue;
+    answer.push(...event.ids);
+    logprobs.push(...(event.logprobs ?? []).map(({ logprob }) => logprob));
+  }
+  return { reused, answer, logprobs };
+}
+
+for (const arch of tinyModels) {
+  t.test(`${arch}: hits last, turns reuse, and a restart keeps`, async (t) => {
+    const weights = await modelFile(arch);
+    const cold = await opened(weights, join(folder, `${arch}-cold`));
+    t.teardown(() => cold.close());
+    let engine = await opened(weights, join(folder, `${arch}-warm`));
+    t.teardown(() => engine.close());
+    let owners = 0;
+    const hit = async (name: string, over: Partial<GenerateTask>, least: number) => {
+      const warm = await ask(engine, over);
+      const right = await ask(cold, { ...over, owner: `cold${owners++}`, snapshot: null });
+      t.same(warm.logprobs, right.logprobs, `${name}: the cold answer`);
+      t.ok(warm.reused >= least, `${name}: ${warm.reused} of ${least} tokens were reused`);
+      return joined(over.prompt ?? PREFIX, warm.answer);
+    };
+    const forEver = new AbortController().signal;
+    await engine.prefill({ model: 'm', owner: 'alice', prompt: PREFIX, snapshot: 'kept' }, forEver);
+    const question = (seed: number) => ({ prompt: joined(PREFIX, ids(seed, 20)), snapshot: KEPT });
+    // A sliding window's saved state ends at a whole group of cells.
+    const least = PREFIX.length - 64;
+    await hit('with a long answer', { ...question(2), maxTokens: 400 }, least);
+    const turn = await hit('after a long answer', question(3), least);
+    const next = { prompt: joined(turn, ids(4, 12)), snapshot: null };
+    await hit('in a second turn', next, PREFIX.length + 20 - 4);
+    for (let i = 0; i < 3; i++) await ask(engine, { owner: 'bob', prompt: ids(50 + i, 400) });
+    await hit('after other prompts', question(5), least);
+    await engine.close();
+    engine = await opened(weights, join(folder, `${arch}-warm`));
+    await hit('after a restart', question(6), least);
+    await hit('and again', { ...question(7), maxTokens: 200 }, least);
+    await hit('and again after that', question(8), least);
+  });
+}
+
+for (const type of ['q4_K', 'q4_0', 'q8_0'] as const) {
+  t.test(`weights in ${type}: a hit is the cold answer`, async (t) => {
+    const plain = join(folder, 'wide.gguf');
+    const weights = join(folder, `${type}.gguf`);
+    await writeTinyModel(plain, 'llama', { columns: 256 });
+    quantize(plain, weights, type);
+    const engine = await opened(weights, join(folder, type));
+    const [model] = engine.models();
+    await engine.close();
+    t.equal(model?.exact, 'proved');
+    const seed = testSeed();
+    const result = await runSchedule(seed, { weights, idMax: TINY_TOKENS - 1, steps: STEPS });
+    t.same(result.differences, [], `seed ${seed}: ${result.compared} answers`);
+    t.ok(result.reusedTokens > 0, `${result.reusedTokens} tokens were reused`);
+  });
+}
+
+t.test(
+  'memory by layer: heads as a list, attention in some layers, recurrent states',
+  async (t) => {
+    const of = (facts: Record<string, unknown>) =>
+      memoryBytes(
+        Object.fromEntries(Object.entries(facts).map(([key, value]) => [`a.${key}`, value])),
+        'a',
+      );
+    const dense = {
+      ...{ block_count: 4, embedding_length: 64 },
+      ...{ 'attention.head_count': 2, 'attention.head_count_kv': 1 },
+    };
+    t.equal(of(dense).bytesPerToken, 4 * (32 + 32) * 2);
+    t.equal(of({ ...dense, 'attention.head_count_kv': [0, 1, 0, 1] }).bytesPerToken, 2 * 64 * 2);
+    t.equal(of({ ...dense, full_attention_interval: 4 }).bytesPerToken, 64 * 2);
+    const mamba = { block_count: 4, 'attention.head_count': 0, 'ssm.inner_size': 8 };
+    t.same(of({ ...mamba, 'ssm.state_size': 2, 'ssm.conv_kernel': 4 }), {
+      ...{ heads: 1, bytesPerToken: 0, bytesPerState: 4 * (3 * 8 + 16) * 4 },
+    });
+  },
+);
+
 for (const [i, arch] of tinyModels.entries()) {
   t.test(`${arch}: a hit is the cold answer`, async (t) => {
-    const weights = join(folder, `${arch}.gguf`);
-    await writeTinyModel(weights, arch);
+    const weights = await modelFile(arch);
     let reused = 0;
     for (let n = i; n < SCHEDULES; n += tinyModels.length) {
       const seed = testSeed() + n;

@@ -378,13 +378,14 @@ t.test('contexts share a memory budget, and what never fits is not offered', asy
       ['scaled', 1],
     ],
   );
+  t.match(engine.refused?.(), [{ id: 'huge', reason: /131072 tokens does not fit/ }]);
   const read = (model: string) => answerOf(t, engine, task({ model, maxTokens: 4 }));
   const [short, scaled, again] = await Promise.all([read('short'), read('scaled'), read('short')]);
   t.same(short.ids, again.ids);
   t.equal(scaled.ids[0]?.length, 4);
 });
 
-t.test('threads are measured once and remembered', async (t) => {
+t.test('threads that were learned are remembered', async (t) => {
   const first = await plugin.open(options({ threads: null }));
   await first.close();
   t.ok(existsSync(join(stateDir, 'engine-llama-threads.json')));

@@ -1,0 +1,46 @@
+/**
+ * Thread counts follow what the machine can give, by a clock that the test moves.
+ */
+import t from 'tap';
+import { ThreadTrial, threadCandidates } from '../../../plugins/engines/llama/threads.js';
+
+const STEPS = 4_000;
+
+/** Steps with the costs of each count; returns what was chosen at the end, and the time against the best count's. */
+function run(trial: ThreadTrial, msOf: (threads: number) => number, steps = STEPS) {
+  let spent = 0;
+  for (let i = 0; i < steps; i++) {
+    const ms = msOf(trial.next());
+    spent += ms;
+    trial.took(ms);
+  }
+  return { best: trial.best, spent };
+}
+
+t.test('candidates are powers of two and the cores', async (t) => {
+  t.same(threadCandidates(1), [1]);
+  t.same(threadCandidates(2), [1, 2]);
+  t.same(threadCandidates(6), [1, 2, 4, 6]);
+});
+
+t.test('the best count is found from anywhere, and costs little to keep', async (t) => {
+  const costs: Record<number, number> = { 1: 8, 2: 5, 4: 3, 8: 9 };
+  for (const start of [1, 2, 4, 8]) {
+    const { best, spent } = run(new ThreadTrial([1, 2, 4, 8], start), (n) => costs[n] ?? 1);
+    t.equal(best, 4, `from ${start}`);
+    t.ok(spent < 3 * STEPS * 1.1, `${spent} ms in ${STEPS} steps of 3`);
+  }
+});
+
+t.test('a bad hour does not cost for ever', async (t) => {
+  const trial = new ThreadTrial([1, 2], 2);
+  t.equal(run(trial, (n) => (n === 2 ? 60 : 8)).best, 1, 'beside busy neighbours');
+  t.equal(run(trial, (n) => (n === 2 ? 5 : 8)).best, 2, 'and after them');
+});
+
+t.test('a step that waits for something else decides nothing', async (t) => {
+  const trial = new ThreadTrial([1, 2], 2);
+  let step = 0;
+  const { best } = run(trial, (n) => (n === 2 ? 5 : 8) + (++step % 5 === 0 ? 50 : 0));
+  t.equal(best, 2);
+});
