@@ -205,6 +205,12 @@ export const limits = {
   prefillChunkTokens: 64,
   /** The same while nobody streams: fewer, larger chunks cost less for each token. */
   prefillRowsMax: 256,
+  /** Quiet after which an answer is evaluated again, so that a next turn can go on from its end. */
+  engineQuietMs: 150,
+  /** Tokens of it at once: who comes meanwhile waits for them. */
+  reevaluatedChunkTokens: 32,
+  /** A shorter answer costs a next turn nearly nothing. */
+  reevaluatedTokensMin: 16,
   /** States of a sequence that cannot be cut, kept to come back to. */
   checkpointsPerSequence: 4,
   /** A checkpoint is kept so far before a prompt's end: about where its last message ends, so that the next turn finds it. */

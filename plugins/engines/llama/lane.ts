@@ -2,6 +2,7 @@
  * Owns one context and what runs in it: who has which sequence, the prompts that are evaluated chunk by chunk,
  * and the batch of next tokens. It must never have two calls in its context at once; the scheduler calls it in turn.
  */
+import { limits } from 'preface/plugin';
 import type { Exactness } from './certificate.js';
 import { openConstraint } from './constraint.js';
 import type { BatchItem, Context } from './context.js';
@@ -12,6 +13,7 @@ import { type Job, Prefill, type Prompt } from './prompt.js';
 import { Prompts } from './prompts.js';
 import { choiceSettings } from './sampling.js';
 import { Sequences } from './sequences.js';
+import { chunkLength } from './slots.js';
 import type { ThreadChoice, Work } from './threads.js';
 
 interface Next {
@@ -36,7 +38,7 @@ export class Lane {
   constructor(private readonly parts: LaneParts) {
     const { context, sequences, window } = parts;
     const exact = parts.exactness !== null;
-    this.#sequences = new Sequences(context, sequences, window, exact);
+    this.#sequences = new Sequences(context, sequences, window, parts.exactness);
     this.#prompts = new Prompts(this.#sequences, exact, (items, tokens) =>
       this.#evaluate('prompt', items, tokens),
     );
@@ -80,6 +82,32 @@ export class Lane {
     generation.prefilled = true;
     // The prompt's last logits serve all choices, also those that wait for a sequence.
     for (const choice of generation.choices) this.#sample({ generation, choice }, logit);
+  }
+
+  get hasIdleWork(): boolean {
+    return this.#sequences.toReevaluate() !== null;
+  }
+
+  /**
+   * Evaluates a chunk of an answer again, while nobody waits: its tokens were evaluated one by one, and that gives other
+   * bits than a prompt with the same tokens would have.
+   */
+  async idle(): Promise<void> {
+    const slot = this.#sequences.toReevaluate();
+    if (!slot) return;
+    const { again, sequence, tokens } = slot;
+    const grain = this.parts.exactness?.grain ?? 1;
+    const whole = again.length - ((tokens.length + again.length) % grain);
+    const length = chunkLength(whole, limits.reevaluatedChunkTokens, grain);
+    const chunk = again.slice(0, length);
+    slot.again = [];
+    if (length < 2) return;
+    const item = { sequence, position: tokens.length, ids: chunk, logits: false };
+    await this.#evaluate('prompt', [item], length);
+    tokens.push(...chunk);
+    slot.exactLength = tokens.length;
+    slot.again = again.slice(length);
+    if (slot.again.length < 2) await this.#sequences.checkpoint(slot);
   }
 
   /** Sees to those that nobody wants, frees what is done, and gives waiting choices their sequences. */

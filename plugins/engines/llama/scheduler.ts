@@ -11,6 +11,8 @@ export class Scheduler {
   #closing = false;
   #wake: (() => void) | null = null;
   #woken = false;
+  #quiet = false;
+  #timer: NodeJS.Timeout | null = null;
   /** Time the streams have to get before the next chunk of a prompt. */
   #owedMs = 0;
   #prefillTurn = 0;
@@ -33,7 +35,13 @@ export class Scheduler {
   }
 
   get #hasWork(): boolean {
-    return !this.#closing && (!this.stations.idle || this.#between.length > 0);
+    const work = !this.stations.idle || this.#between.length > 0;
+    return !this.#closing && (work || this.#idleTurn);
+  }
+
+  /** Nobody has asked for a while, and there is something to do ahead. */
+  get #idleTurn(): boolean {
+    return this.#quiet && this.stations.lanes().some((lane) => lane.hasIdleWork);
   }
 
   async #run(): Promise<void> {
@@ -42,7 +50,7 @@ export class Scheduler {
       for (const task of this.#between.splice(0)) task();
       await this.stations.settle();
       await this.stations.admit();
-      const worked = await this.#work();
+      const worked = (await this.#work()) || (await this.#ahead());
       if (!worked && !this.#woken && !this.stations.idle) {
         await new Promise<void>((resolve) => {
           this.#wake = resolve;
@@ -50,6 +58,26 @@ export class Scheduler {
       }
     }
     this.#running = null;
+    this.#rest();
+  }
+
+  /** Begins with what is to be done ahead, once nobody has asked for a while. */
+  #rest(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer = null;
+    if (this.#closing || !this.stations.lanes().some((lane) => lane.hasIdleWork)) return;
+    this.#timer = setTimeout(() => {
+      this.#quiet = true;
+      this.wake();
+    }, limits.engineQuietMs);
+  }
+
+  /** One step of what nobody waits for; false when there was none, or somebody came. */
+  async #ahead(): Promise<boolean> {
+    if (!this.stations.idle || !this.#idleTurn) return false;
+    const lane = this.stations.lanes().find((other) => other.hasIdleWork);
+    if (lane) await this.stations.guard(lane, () => lane.idle());
+    return true;
   }
 
   /** One step; false when there was nothing to do. */
@@ -77,6 +105,7 @@ export class Scheduler {
   /** Ends every generation between two steps. */
   async close(): Promise<void> {
     this.#closing = true;
+    if (this.#timer !== null) clearTimeout(this.#timer);
     this.#woken = true;
     this.#wake?.();
     await this.#running;
@@ -84,6 +113,7 @@ export class Scheduler {
   }
 
   submit(model: string, job: Job): void {
+    this.#quiet = false;
     this.stations.enqueue(model, job);
     this.wake();
   }

@@ -3,6 +3,7 @@
  * It must never be called while the context evaluates.
  */
 import { limits } from 'preface/plugin';
+import type { Exactness } from './certificate.js';
 import type { Context } from './context.js';
 import { leastWorth, newSlots, reachableLength, type Slot } from './slots.js';
 import type { IntactSnapshot } from './snapshots.js';
@@ -16,7 +17,7 @@ export class Sequences {
     private readonly context: Context,
     count: number,
     private readonly window: number,
-    private readonly exact: boolean,
+    private readonly exactness: Exactness | null,
   ) {
     this.slots = newSlots(count, context.cuttable);
   }
@@ -41,6 +42,7 @@ export class Sequences {
     slot.tokens.length = kept;
     slot.exactLength = Math.min(slot.exactLength, kept);
     slot.checkpoints = slot.checkpoints.filter((checkpoint) => checkpoint.length <= kept);
+    slot.again = [];
     if (kept === 0) slot.snapshots.clear();
   }
 
@@ -74,6 +76,7 @@ export class Sequences {
     target.tokens = copied ? source.tokens.slice() : [];
     target.exactLength = copied ? source.exactLength : 0;
     target.checkpoints = copied ? source.checkpoints : [];
+    target.again = [];
     target.snapshots = new Set(copied ? source.snapshots : []);
     return copied ? length : 0;
   }
@@ -91,6 +94,7 @@ export class Sequences {
     slot.tokens = [...prefix];
     slot.exactLength = prefix.length;
     slot.checkpoints = [];
+    slot.again = [];
     await this.checkpoint(slot);
     return true;
   }
@@ -101,11 +105,23 @@ export class Sequences {
 
   release(slot: Slot): void {
     // What was generated one by one is worth nothing to exact reuse, and would only look like a loss.
-    if (this.exact) this.keep(slot, slot.owner, slot.exactLength);
+    if (this.exactness) {
+      const tokens = slot.tokens.slice();
+      const { exactLength } = slot;
+      this.keep(slot, slot.owner, exactLength - (exactLength % this.exactness.grain));
+      slot.again = tokens.slice(slot.tokens.length);
+    }
     slot.busy = false;
     slot.usedAt = ++this.#clock;
     if (slot.forgotten) this.keep(slot, null, 0);
     slot.forgotten = false;
+    if (slot.again.length < limits.reevaluatedTokensMin) slot.again = [];
+  }
+
+  /** The free sequence that was used last, of those with generated tokens to evaluate again. */
+  toReevaluate(): Slot | null {
+    const slots = this.slots.filter((slot) => !slot.busy && slot.again.length > 0);
+    return slots.sort((a, b) => b.usedAt - a.usedAt)[0] ?? null;
   }
 
   /** Empties what holds the snapshot; what is at work with it is emptied when it is done. */

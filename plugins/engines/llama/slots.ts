@@ -16,6 +16,8 @@ export interface Slot {
   readonly cuttable: boolean;
   /** Shortest first. */
   checkpoints: readonly Checkpoint[];
+  /** Generated tokens that followed, and are to be evaluated again as a prompt's are: then a next turn can go on from them. */
+  again: readonly number[];
   /** Names of the snapshots that its tokens begin with. */
   snapshots: Set<string>;
   /** One of them was forgotten: it is to be emptied once it is free. */
@@ -40,6 +42,7 @@ export function newSlots(count: number, cuttable: boolean): Slot[] {
     exactLength: 0,
     cuttable,
     checkpoints: [],
+    again: [],
     snapshots: new Set(),
     forgotten: false,
     busy: false,

@@ -6,6 +6,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
+import { Context } from '../../../plugins/engines/llama/context.js';
 import plugin from '../../../plugins/engines/llama/index.js';
 import { memoryBytes } from '../../../plugins/engines/llama/model-facts.js';
 import type { Engine, GenerateTask } from '../../../src/plugin/contract.js';
@@ -111,6 +112,48 @@ for (const type of ['q4_K', 'q4_0', 'q8_0'] as const) {
     const result = await runSchedule(seed, { weights, idMax: TINY_TOKENS - 1, steps: STEPS });
     t.same(result.differences, [], `seed ${seed}: ${result.compared} answers`);
     t.ok(result.reusedTokens > 0, `${result.reusedTokens} tokens were reused`);
+  });
+}
+
+/** Resolves once the library was given so many more tokens to evaluate. */
+function evaluated(tokens: number): Promise<void> {
+  const { evaluate } = Context.prototype;
+  let count = 0;
+  return new Promise<void>((resolve) => {
+    Context.prototype.evaluate = async function (items, threads) {
+      const rows = await evaluate.call(this, items, threads);
+      for (const { ids } of items) count += ids.length;
+      if (count >= tokens) resolve();
+      return rows;
+    };
+  }).then(() => {
+    Context.prototype.evaluate = evaluate;
+  });
+}
+
+for (const arch of tinyModels) {
+  t.test(`${arch}: a next turn goes on from the end of an answer`, async (t) => {
+    const engine = await opened(await modelFile(arch), join(folder, `${arch}-turns`));
+    t.teardown(() => engine.close());
+    let seed = 100;
+    let start = PREFIX;
+    let { answer } = await ask(engine, { prompt: start, maxTokens: 120 });
+    // Noise may end an answer at once.
+    while (answer.length < 40) {
+      start = ids(seed++, 300);
+      ({ answer } = await ask(engine, { prompt: start, maxTokens: 120 }));
+    }
+    const length = answer.length - 1;
+    // Some weights are evaluated in whole groups of four tokens.
+    const least = length - 3;
+    // While nobody asks, its tokens are evaluated again as a prompt's are.
+    await evaluated(least);
+    const prompt = joined(start, answer.slice(0, length), ids(9, 30));
+    const next = await ask(engine, { prompt });
+    const cold = await ask(engine, { prompt, owner: 'cold' });
+    t.ok(next.reused >= start.length + least, `${next.reused} tokens were reused`);
+    t.equal(cold.reused, 0);
+    t.same(next.logprobs, cold.logprobs);
   });
 }
 
