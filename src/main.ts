@@ -70,7 +70,8 @@ async function open(context: Context): Promise<string> {
   };
   const look = { version, config, clock, engines, catalog, chats, extraction, metrics };
   const status = statusOf({ ...look, gauges: watched });
-  const parts = { gate, accounts, users, catalog, caches, files, prompts, chats, version, status };
+  const base = { gate, accounts, users, catalog, engines, caches, files, prompts, chats };
+  const parts = { ...base, version, status };
   const { host, port } = config;
   const listening = await server.listen({ host, port, routes: allRoutes(context, parts) });
   opened.add(listening, (part) => part.close(config.limits.drainMs));

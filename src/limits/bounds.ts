@@ -189,6 +189,10 @@ export const limits = {
   /** How often an inference process is pinged, and how many unanswered pings end it. */
   hostPingMs: 5_000,
   hostPingsMax: 6,
+  /** Pings without an answer after which an engine is taken as one that does not answer now. */
+  hostPingsLateMax: 2,
+  /** From the start of an inference process to an engine with its weights. */
+  hostOpenMsMax: 30 * 60_000,
   hostRestartDelayMs: 100,
   hostRestartDelayMsMax: 5_000,
   /** How long a process may take to end after its pipe is closed. */

@@ -51,6 +51,7 @@ export function assertRelations(limits: Limits, windows: typeof modelWindows): v
   assert(limits.pieceLengthMax < limits.encodeChunkLengthMax);
   assert(limits.maxTokensDefault < windows['8k']);
   assert(limits.weightsLockBeatMs * 4 < limits.weightsLockStaleMs);
+  assert(limits.hostPingsLateMax < limits.hostPingsMax);
   assert(limits.hostRestartDelayMs <= limits.hostRestartDelayMsMax);
   assert(limits.schemaDepthMax < limits.jsonDepthMax);
   assert(limits.schemaLengthMax < limits.toolsLengthMax);

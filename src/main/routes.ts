@@ -16,12 +16,13 @@ import { cacheRoutes } from '../http/caches.js';
 import { chatRoutes } from '../http/chat.js';
 import { estimateRoutes } from '../http/estimate.js';
 import { fileRoutes } from '../http/files.js';
-import { openRoutes } from '../http/health.js';
+import { type EngineHealth, openRoutes } from '../http/health.js';
 import { metricsRoutes } from '../http/metrics.js';
 import { modelRoutes } from '../http/models.js';
 import { consoleRoutes, docsRoutes } from '../http/pages.js';
 import type { Route } from '../http/router.js';
 import { tagRoutes } from '../http/tags.js';
+import type { Host } from '../pool/host.js';
 import type { WireServiceStatus } from '../protocol/admin-status.js';
 import { resources } from '../protocol/chat-api.js';
 import { openApiDocument } from '../protocol/openapi.js';
@@ -31,6 +32,7 @@ import type { Context } from './context.js';
 
 export interface RouteParts extends OpenAccounts {
   readonly catalog: Catalog;
+  readonly engines: ReadonlyMap<string, Host>;
   readonly caches: Caches;
   readonly files: Files;
   readonly prompts: PromptLibrary;
@@ -41,7 +43,7 @@ export interface RouteParts extends OpenAccounts {
 
 export function allRoutes(context: Context, parts: RouteParts): Route[] {
   const { config, clock, metrics } = context;
-  const { gate, catalog, caches, files, chats } = parts;
+  const { gate, catalog, caches, files, chats, engines } = parts;
   const document = documentOf(parts);
   return [
     ...chatRoutes(gate, chats, { clock, keepAliveMs: config.limits.keepAliveMs }),
@@ -52,7 +54,7 @@ export function allRoutes(context: Context, parts: RouteParts): Route[] {
     ...modelRoutes(gate, catalog, unixS(clock)),
     ...accountRoutes(gate, clock),
     ...metricsRoutes(metrics, { metrics: config.metricsKey, admin: config.adminKey }),
-    ...openRoutes(document),
+    ...openRoutes(document, () => healthOf([...engines.values()])),
     ...docsRoutes(document),
     ...(config.adminKey === null ? [] : consoleRoutes()),
     ...adminRoutes(config.adminKey, { ...parts, kept: keptBy(parts), clock }),
@@ -65,6 +67,10 @@ function keptBy({ files, caches }: RouteParts) {
     const { count, bytes } = await files.held(user);
     return { files: count, file_bytes: bytes, tags: await caches.tags.held(user) };
   };
+}
+
+function healthOf(hosts: readonly Host[]): EngineHealth {
+  return { answering: hosts.filter(({ answers }) => answers).length, all: hosts.length };
 }
 
 function estimatesOf({ prompts, catalog }: RouteParts): EstimateService {

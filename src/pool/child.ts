@@ -23,6 +23,8 @@ export interface Command {
 }
 
 export const FILTER_FD = 4;
+/** Of children without a filter, which say by it that they live. */
+const BEAT_FD = 4;
 
 export interface ChildOptions {
   /** Built file that calls `parentPipe`. */
@@ -38,6 +40,8 @@ export interface ChildOptions {
   readonly prints: boolean;
   /** What comes by standard input: the start, which no list of processes may show, or bytes. It ends when the parent does. */
   readonly input: 'start' | 'bytes';
+  /** Whether it calls `startBeats`. */
+  readonly beats?: boolean;
   /** What starts Node with these arguments; left out: nothing stands between. */
   readonly command?: (args: readonly string[]) => Command;
   /** Called once or more, also for a child that never ran. */
@@ -53,14 +57,14 @@ const plain = (args: readonly string[]): Command => ({
 
 /** @throws Error where there are no file descriptors or no memory for one. */
 export function startChild(options: ChildOptions): ChildProcess {
-  const { flags = [], env, cwd, prints, input, command = plain } = options;
+  const { flags = [], env, cwd, prints, input, beats = false, command = plain } = options;
   const entry = fileURLToPath(options.entry);
   const output = prints ? 2 : 'ignore';
   const text = JSON.stringify(options.start);
   const startsByInput = input === 'start';
   const child = spawnCommand(
     command([...flags, entry, ...(startsByInput ? [] : [text])]),
-    ['pipe', output, output, 'pipe'],
+    ['pipe', output, output, 'pipe', ...(beats ? ['pipe' as const] : [])],
     { env, ...(cwd === undefined ? {} : { cwd }) },
   );
   // A child that dies at once breaks it; its exit is told apart.
@@ -74,7 +78,7 @@ export function startChild(options: ChildOptions): ChildProcess {
 /** With an environment of nothing where none is given. @throws Error as `spawn` does. */
 export function spawnCommand(
   { file, args, uid, filter }: Command,
-  stdio: readonly [StdioPipe, StdioOption, StdioOption, StdioPipe],
+  stdio: readonly (StdioPipe | number)[],
   { env = {}, cwd }: { env?: NodeJS.ProcessEnv; cwd?: string } = {},
 ): ChildProcess {
   const child = spawn(file, args, {
@@ -86,6 +90,7 @@ export function spawnCommand(
     detached: true,
   });
   child.once('exit', () => killGroup(child));
+  if (filter === null) return child;
   const pipe = child.stdio[FILTER_FD] as Writable | null | undefined;
   // The program that reads it may have ended already.
   pipe?.on('error', () => {});
@@ -107,7 +112,6 @@ function killGroup({ pid }: ChildProcess): void {
 }
 
 type StdioPipe = 'pipe' | 'ignore';
-type StdioOption = StdioPipe | number;
 
 /** A program that watches over another ends with 128 and the number of the signal that ended it. */
 function nameOf(code: number): string {
@@ -124,6 +128,22 @@ export function childPipe<Out, In>(
   return pipe && !(pipe as Duplex).destroyed
     ? pipeTransport(pipe as Duplex, undefined, onFault)
     : null;
+}
+
+/** In the child: says from its main thread that it lives. */
+export function startBeats(everyMs: number): void {
+  const pipe = new Socket({ fd: BEAT_FD, readable: false, writable: true });
+  // A parent that is gone is met on the other pipes.
+  pipe.on('error', () => {});
+  pipe.unref();
+  setInterval(() => pipe.write('.'), everyMs).unref();
+}
+
+/** In the parent: calls back at each sign of life. */
+export function onBeat(child: ChildProcess, listener: () => void): void {
+  const pipe = child.stdio[BEAT_FD] as Duplex | null | undefined;
+  pipe?.on('error', () => {});
+  pipe?.on('data', listener);
 }
 
 /** In the child: what it was started with. */

@@ -3,7 +3,8 @@
  * It must open nothing before the parent says so, and end with its parent and with its worker.
  */
 import { createInterface } from 'node:readline';
-import type { HostOpen, HostStart, InferTask } from './messages.js';
+import { startBeats } from './child.js';
+import type { HostLine, HostOpen, InferTask } from './messages.js';
 import { Pool } from './pool.js';
 
 /** The pipe the parent made beside the three standard ones. The worker reads it: a relay here would cost every piece. */
@@ -24,7 +25,8 @@ async function main(lines: Lines): Promise<void> {
     sleepsBetweenTasks: false,
     onThreadError: fail,
   });
-  const { engine } = await next<HostStart>(lines);
+  const { engine, beatMs } = await next<HostLine>(lines);
+  startBeats(beatMs);
   const prepared = pool.run({ type: 'prepare', engine });
   const { warmFirst } = await next<HostOpen>(lines);
   // Nothing more is said; that there is an end says that the parent has met its own.

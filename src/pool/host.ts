@@ -16,7 +16,15 @@ import type {
   SnapshotInfo,
 } from '../plugin/contract.js';
 import { childPipe, killChild, startChild } from './child.js';
-import type { EngineWork, FromEngine, HostOpen, HostStart, ToEngine } from './messages.js';
+import { LifeWatch } from './life-watch.js';
+import type {
+  EngineWork,
+  FromEngine,
+  HostLine,
+  HostOpen,
+  HostStart,
+  ToEngine,
+} from './messages.js';
 import {
   type EngineState,
   refused,
@@ -34,6 +42,8 @@ export interface HostOptions {
   /** `limits.hostPingMs` and `hostPingsMax` if absent. */
   readonly pingMs?: number;
   readonly pingsMax?: number;
+  /** `limits.hostOpenMsMax` if absent. */
+  readonly openMsMax?: number;
   /** `limits.hostStandByDelayMs` if absent. */
   readonly standByDelayMs?: number;
   /** The process ended by itself; another is on its way. */
@@ -63,6 +73,9 @@ export class Host {
   #opened = false;
   #everOpened = false;
   #cancelStandBy = () => {};
+  /** Of the present engine, until it is open. */
+  #cancelOpen = () => {};
+  readonly #watches = new WeakMap<ChildProcess, LifeWatch>();
   /** Their pipes have closed, and others are in their place; they have not ended yet. */
   readonly #leaving = new Set<ChildProcess>();
   readonly #watchers: HostWatcher[] = [];
@@ -103,6 +116,11 @@ export class Host {
   /** Whether an engine is there to begin what it is given. */
   get serving(): boolean {
     return this.#opened && this.#client?.closed === false;
+  }
+
+  /** Whether it answers now: an engine that is there and stands still does not. */
+  get answers(): boolean {
+    return this.serving && (this.#client?.pingsUnanswered ?? 0) < limits.hostPingsLateMax;
   }
 
   watch(watcher: HostWatcher): void {
@@ -157,14 +175,15 @@ export class Host {
 
   close(): Promise<void> {
     this.#closed = true;
+    this.#cancelOpen();
     const all = [this.#child, this.#standBy, ...this.#leaving];
     return Promise.all(all.map(killed)).then(() => {});
   }
 
   #spawn(): void {
-    const child = this.#standBy ?? this.#fork();
-    this.#standBy = null;
+    const child = this.#takeStandBy() ?? this.#fork();
     this.#child = child;
+    this.#boundOpening(child);
     const open: HostOpen = { warmFirst: !this.#everOpened };
     child?.stdin?.write(`${JSON.stringify(open)}\n`);
     const transport = childPipe<ToEngine, FromEngine>(child);
@@ -183,16 +202,43 @@ export class Host {
     );
   }
 
+  /** One that shows no life now would keep everybody waiting until that is certain. */
+  #takeStandBy(): ChildProcess | null {
+    const child = this.#standBy;
+    this.#standBy = null;
+    if (child === null || this.#watches.get(child)?.isLively === true) return child;
+    killChild(child);
+    return null;
+  }
+
+  #boundOpening(child: ChildProcess | null): void {
+    this.#cancelOpen();
+    if (child === null) return;
+    const { clock, log, openMsMax = limits.hostOpenMsMax } = this.options;
+    this.#cancelOpen = clock.after(openMsMax, () => {
+      log(`inference process: its engine is not open after ${openMsMax / 1000} s, it is ended`);
+      killChild(child);
+    });
+  }
+
   #fork(): ChildProcess | null {
+    const { clock, log, pingMs = limits.hostPingMs, pingsMax = limits.hostPingsMax } = this.options;
+    const start: HostLine = { ...this.options.start, beatMs: Math.ceil(pingMs / 2) };
     try {
-      return startChild({
+      const child = startChild({
         entry: new URL('./host-child.js', import.meta.url),
-        start: this.options.start,
+        start,
         input: 'start',
+        beats: true,
         env: engineEnvironment(process.env),
         prints: true,
-        onEnd: (child, how) => this.#ended(child, how),
+        onEnd: (ended, how) => this.#ended(ended, how),
       });
+      const onSilent = (ms: number) =>
+        log(`inference process ${child.pid}: no sign of life for ${ms / 1000} s, it is ended`);
+      const watch = { child, clock, lookMs: pingMs, silentMax: pingsMax, onSilent };
+      this.#watches.set(child, new LifeWatch(watch));
+      return child;
     } catch (cause) {
       this.options.log(`inference process: ${cause instanceof Error ? cause.message : cause}`);
       return null;
@@ -206,6 +252,7 @@ export class Host {
   }
 
   #ready(): void {
+    this.#cancelOpen();
     this.#delayMs = limits.hostRestartDelayMs;
     this.#opened = true;
     this.#everOpened = true;
@@ -265,6 +312,7 @@ export class Host {
   }
 
   #drop(): void {
+    this.#cancelOpen();
     this.#client = null;
     this.#child = null;
     if (!this.#opened) {

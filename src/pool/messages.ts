@@ -98,9 +98,14 @@ export type InferTask =
       readonly warmFirst: boolean;
     };
 
-/** The options of a host process: a line of JSON on its standard input. */
 export interface HostStart {
   readonly engine: EngineRef;
+}
+
+/** The options of a host process: a line of JSON on its standard input. */
+export interface HostLine extends HostStart {
+  /** How often it tells that it lives. */
+  readonly beatMs: number;
 }
 
 /** The next line tells the process to open its engine: until then it stands by. */

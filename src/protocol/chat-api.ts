@@ -143,7 +143,12 @@ export const serverResource: Resource = {
   tag: 'Server',
   description: 'Needs no key.',
   schemas: {
-    Health: Type.Object({ status: Type.String() }),
+    Health: Type.Object({
+      status: Type.String(),
+      engines: Type.Optional(
+        Type.Object({ answering: Type.Integer({ minimum: 0 }), all: Type.Integer({ minimum: 0 }) }),
+      ),
+    }),
     Document: Type.Object({ openapi: Type.String() }),
   },
   operations: [
@@ -154,10 +159,28 @@ export const serverResource: Resource = {
       tag: 'Server',
       summary: 'Tell whether the server can answer',
       secured: false,
+      parameters: [
+        {
+          name: 'deep',
+          in: 'query',
+          description: 'With `1` the answer is that of `/ready`.',
+          schema: Type.String(),
+        },
+      ],
       response: {
         description: 'The service answers.',
         media: [{ type: JSON_TYPE, schema: 'Health' }],
       },
+      errors: ['unavailable'],
+    },
+    {
+      method: 'get',
+      path: '/ready',
+      id: 'getReady',
+      tag: 'Server',
+      summary: 'Tell whether an engine answers: 503 while none does',
+      secured: false,
+      response: { description: 'An engine answers.', media: [{ type: JSON_TYPE, schema: 'Health' }] },
       errors: ['unavailable'],
     },
     {

@@ -7,14 +7,14 @@ import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../src/clock.js';
 import { childPipe } from '../../src/pool/child.js';
-import { Host } from '../../src/pool/host.js';
+import { Host, type HostOptions } from '../../src/pool/host.js';
 import { echoOptions, echoTask, Recorder } from '../contract/token-stream.js';
 import { NOTES } from '../support/engine-noted.js';
 import { until } from '../support/until.js';
 
 const module = fileURLToPath(new URL('../support/engine-noted.js', import.meta.url));
 
-async function open(t: Test) {
+async function open(t: Test, more: Partial<HostOptions> = {}) {
   const folder = t.testdir();
   process.env[NOTES] = folder;
   t.teardown(() => delete process.env[NOTES]);
@@ -25,6 +25,7 @@ async function open(t: Test) {
     clock: systemClock,
     log: (line) => log.push(line),
     standByDelayMs: 0,
+    ...more,
   });
   t.teardown(() => host.close());
   await host.ready;
@@ -138,3 +139,51 @@ t.test('closing ends both', async (t) => {
   await host.close();
   for (const pid of both) t.throws(() => process.kill(pid, 0), { code: 'ESRCH' });
 });
+
+/** Small, so that a test need not wait for half a minute. */
+const QUICK = { pingMs: 200, pingsMax: 10 };
+
+t.test(
+  'a process that stands still is ended and replaced, as it serves and as it stands by',
+  async (t) => {
+    const { host, log, standBy } = await open(t, QUICK);
+    const [serving, waiting] = [host.pid ?? 0, await standBy()];
+    for (const pid of [serving, waiting]) process.kill(pid, 'SIGSTOP');
+    t.ok(await until(() => !host.answers, 20_000), 'it says so before it is sure');
+    t.ok(await until(() => host.answers && host.pid !== serving, 60_000), 'another answers');
+    t.not(host.pid, waiting, 'and not the one that stood still as well');
+    t.equal(await answer(host, 'again'), 'again');
+    t.match(log.join('\n'), /no sign of life for 2 s/);
+    for (const pid of [serving, waiting]) {
+      t.ok(await until(() => !isAlive(pid), 20_000), `${pid} is gone`);
+    }
+  },
+);
+
+t.test('an engine that is never open is ended, and the next one is tried', async (t) => {
+  const folder = t.testdir();
+  process.env[NOTES] = folder;
+  t.teardown(() => delete process.env[NOTES]);
+  writeFileSync(join(folder, 'hold'), '');
+  const log: string[] = [];
+  const host = new Host({
+    start: { engine: { module, options: echoOptions } },
+    streamsMax: 16,
+    clock: systemClock,
+    log: (line) => log.push(line),
+    openMsMax: 3_000,
+  });
+  t.teardown(() => host.close());
+  await t.rejects(host.ready, /the inference process ended: SIGKILL/);
+  t.match(log.join('\n'), /its engine is not open after 3 s/);
+  t.ok(await until(() => (host.pid ?? 0) > 0, 20_000), 'another is started');
+});
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

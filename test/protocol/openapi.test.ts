@@ -68,6 +68,7 @@ t.test('every place is described, and only two answer without a key', async (t) 
     '/v1/users/{user}/balance',
     '/v1/users/{user}/usage',
     '/health',
+    '/ready',
     '/openapi.json',
     '/admin/v1/status',
     '/admin/v1/users',
