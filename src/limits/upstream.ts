@@ -30,6 +30,12 @@ export const upstreamLimits = {
   upstreamRetryMsMax: 2_000,
   /** One event of a stream; a whole tool call may be one. */
   upstreamEventBytesMax: MIB,
+  /** From one event to the next; comments between them are none. */
+  upstreamEventMsMax: 10 * 60_000,
+  /** UTF-16 units of one token: vocabularies have runs of 128 blanks. */
+  upstreamTokenLengthMax: 128,
+  /** Of one token as it comes: a chunk with twenty chances is some 3 kB. */
+  upstreamTokenBytesMax: 16 * 1024,
   /** UTF-16 units of the arguments of all tool calls of one answer. */
   upstreamCallsLengthMax: MIB,
   upstreamCallsMax: 128,

@@ -180,7 +180,10 @@ export const serverResource: Resource = {
       tag: 'Server',
       summary: 'Tell whether an engine answers: 503 while none does',
       secured: false,
-      response: { description: 'An engine answers.', media: [{ type: JSON_TYPE, schema: 'Health' }] },
+      response: {
+        description: 'An engine answers.',
+        media: [{ type: JSON_TYPE, schema: 'Health' }],
+      },
       errors: ['unavailable'],
     },
     {

@@ -19,6 +19,10 @@ interface Choice {
   /** Tokens that the upstream counted for this choice alone. */
   counted: number | null;
   reason: 'stop' | 'length' | null;
+  /** UTF-16 units of its text and calls. */
+  length: number;
+  /** The upstream went on beyond what was asked for. */
+  isCut: boolean;
   readonly echo: Echo;
 }
 
@@ -61,6 +65,8 @@ export class AnswerReader {
 
   constructor(
     choices: number,
+    /** Tokens of each choice that may be told and counted, whatever the upstream says. */
+    readonly tokensMax: number,
     readonly secret: string | null,
     /** Text that is left out where a choice begins with it. */
     echo = '',
@@ -70,6 +76,8 @@ export class AnswerReader {
       chunks: 0,
       counted: null,
       reason: null,
+      length: 0,
+      isCut: false,
       echo: new Echo(echo),
     }));
   }
@@ -83,6 +91,11 @@ export class AnswerReader {
     this.#usage = usageOf(chunk.usage) ?? this.#usage;
     const choices = Array.isArray(chunk.choices) ? chunk.choices : [];
     return choices.flatMap((wire: WireChoice) => this.#readChoice(wire));
+  }
+
+  /** Nothing that follows is told: each choice has ended, or has all the tokens that were asked for. */
+  get isFull(): boolean {
+    return this.#choices.every((choice) => choice.isCut);
   }
 
   /** The last events of the stream. @throws UpstreamError when a choice has no end. */
@@ -104,8 +117,9 @@ export class AnswerReader {
           this.#choices.map(({ chunks }) => chunks),
         );
     const { promptTokens, cachedTokens } = usage;
+    const told = completionTokens.map((tokens) => Math.min(tokens, this.tokensMax));
     const reusedTokens = Math.max(0, Math.min(cachedTokens ?? 0, promptTokens) - spentTokens);
-    return { type: 'usage', promptTokens, reusedTokens, completionTokens };
+    return { type: 'usage', promptTokens, reusedTokens, completionTokens: told };
   }
 
   #readChoice(wire: WireChoice): EngineEvent[] {
@@ -114,27 +128,55 @@ export class AnswerReader {
     if (choice === undefined) throw broken(`it has an unexpected choice ${index}`);
     choice.counted = usageOf(wire.usage)?.completionTokens ?? choice.counted;
     const { content, reasoning_content, reasoning, tool_calls } = wire.delta ?? {};
+    if (choice.isCut) return [];
     const calls = Array.isArray(tool_calls) ? (tool_calls as readonly WireCall[]) : [];
     for (const call of calls) this.#readCall(choice, call);
-    const said = typeof content === 'string' ? content : '';
+    // What it repeats was not asked for again, and is no answer.
+    const whole = choice.echo.without(typeof content === 'string' ? content : '');
     const hidden = [reasoning_content, reasoning].some((each) => typeof each === 'string' && each);
-    if (said !== '' || hidden || calls.length > 0) choice.chunks += 1;
-    if (typeof wire.finish_reason === 'string') {
+    const said = whole !== '' || hidden ? this.#said(choice, whole) : '';
+    if (said === '' && calls.length > 0) choice.chunks += 1;
+    if (typeof wire.finish_reason === 'string' && !choice.isCut) {
       choice.reason = wire.finish_reason === 'length' ? 'length' : 'stop';
     }
-    const text = choice.echo.without(said) + (choice.reason === null ? '' : choice.echo.end());
-    const logprobs = wire.logprobs?.content?.map(readLogprob) ?? null;
+    const text = said + (choice.reason === null || choice.isCut ? '' : choice.echo.end());
+    const isDropped = choice.isCut && said === '';
+    const logprobs = isDropped ? null : (wire.logprobs?.content?.map(readLogprob) ?? null);
     if (text === '' && !logprobs?.length) return [];
-    const tokens = choice.counted ?? choice.chunks;
+    const tokens = Math.min(choice.counted ?? choice.chunks, this.tokensMax);
     return [{ type: 'text', choice: index, text, tokens, logprobs }];
   }
 
-  #readCall({ calls }: Choice, { index, function: part }: WireCall): void {
+  /** A chunk of text is a token at least: one more than was asked for is not told. */
+  #said(choice: Choice, text: string): string {
+    choice.chunks += 1;
+    if (choice.chunks <= this.tokensMax) return this.#within(choice, text);
+    this.#cut(choice);
+    return '';
+  }
+
+  /** No token is longer than the bound: what goes beyond was not asked for. @returns what is within it. */
+  #within(choice: Choice, text: string): string {
+    const left = Math.max(0, this.tokensMax * limits.upstreamTokenLengthMax - choice.length);
+    choice.length += text.length;
+    if (text.length <= left) return text;
+    this.#cut(choice);
+    // Cut between two halves of a character it would be no text any more.
+    return Buffer.from(text.slice(0, left)).toString();
+  }
+
+  #cut(choice: Choice): void {
+    choice.isCut = true;
+    choice.reason = 'length';
+  }
+
+  #readCall(choice: Choice, { index, function: part }: WireCall): void {
+    const { calls } = choice;
     const at = Number(index ?? 0);
     const call = calls.get(at) ?? { name: '', arguments: '' };
     const [name, more] = [part?.name, part?.arguments];
     if (typeof name === 'string') call.name += name;
-    if (typeof more === 'string') call.arguments += more;
+    if (typeof more === 'string') call.arguments += this.#within(choice, more);
     calls.set(at, call);
     this.#callsLength += String(name ?? '').length + String(more ?? '').length;
     if (calls.size > limits.upstreamCallsMax || this.#callsLength > limits.upstreamCallsLengthMax) {

@@ -2,8 +2,14 @@
  * Owns the connections to one upstream: kept alive, one request at a time on each, with a bound on every wait.
  * It must never follow a redirect, send its key to another server, nor read more than its caller takes.
  */
+import {
+  type ClientRequest,
+  Agent as HttpAgent,
+  request as httpRequest,
+  type IncomingMessage,
+} from 'node:http';
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { limits, type RemoteSpec, type UpstreamSpec } from 'preface/plugin';
-import { Pool } from 'undici';
 import { broken, failureOfConnection, UpstreamError } from './failure.js';
 
 export type Waits = Pick<RemoteSpec, 'connectMs' | 'firstByteMs' | 'silenceMs'>;
@@ -17,13 +23,9 @@ export interface Ask {
   readonly firstByteMs?: number;
 }
 
-type Body = AsyncIterable<Buffer> & {
-  destroy(): void;
-  on(event: 'error', listener: () => void): void;
-};
-
 export class Connection {
-  readonly #pool: Pool;
+  readonly #agent: HttpAgent | HttpsAgent;
+  readonly #url: URL;
   readonly #base: string;
   readonly #headers: Record<string, string>;
 
@@ -31,20 +33,20 @@ export class Connection {
     { url, apiKey }: UpstreamSpec,
     readonly waits: Waits,
   ) {
-    const { origin, pathname } = new URL(url);
-    this.#base = pathname.replace(/\/$/, '');
+    this.#url = new URL(url);
+    this.#base = this.#url.pathname.replace(/\/$/, '');
     this.#headers = {
       accept: 'application/json, text/event-stream',
       'user-agent': 'preface',
       ...(apiKey === null ? {} : { authorization: `Bearer ${apiKey}` }),
     };
-    this.#pool = new Pool(origin, {
-      connections: limits.upstreamConnectionsMax,
-      connect: { timeout: waits.connectMs },
-      keepAliveTimeout: limits.upstreamKeepAliveMs,
-      // This class watches both: the library restarts its timers with every part of a head or body.
-      headersTimeout: 0,
-      bodyTimeout: 0,
+    const Agent = this.#isSecure ? HttpsAgent : HttpAgent;
+    this.#agent = new Agent({
+      keepAlive: true,
+      maxSockets: limits.upstreamConnectionsMax,
+      maxFreeSockets: limits.upstreamConnectionsMax,
+      // Ends connections that are idle; the waits of a request are watched here.
+      timeout: limits.upstreamKeepAliveMs,
     });
   }
 
@@ -56,20 +58,12 @@ export class Connection {
     signal.addEventListener('abort', onAbort, { once: true });
     const release = () => signal.removeEventListener('abort', onAbort);
     const startedMs = performance.now();
-    const request = {
-      path: this.#base + path,
-      method: body === null ? ('GET' as const) : ('POST' as const),
-      headers:
-        body === null ? this.#headers : { ...this.#headers, 'content-type': 'application/json' },
-      body,
-      signal: stop.signal,
-    };
     try {
-      const asked = this.#pool.request(request);
+      const asked = this.#request(path, body, stop.signal);
       const response = await inTime(asked, firstByteMs, tooLate(firstByteMs), stop);
       const leftMs = Math.max(1, firstByteMs - (performance.now() - startedMs));
       const waits = { leftMs, firstByteMs, silenceMs: this.waits.silenceMs };
-      return new Answer(response.statusCode, response.headers, response.body, waits, stop, release);
+      return new Answer(response, waits, stop, release);
     } catch (cause) {
       release();
       signal.throwIfAborted();
@@ -77,17 +71,55 @@ export class Connection {
     }
   }
 
-  close(): Promise<void> {
-    return this.#pool.destroy();
+  close(): void {
+    this.#agent.destroy();
   }
+
+  get #isSecure(): boolean {
+    return this.#url.protocol === 'https:';
+  }
+
+  #request(path: string, body: string | null, signal: AbortSignal): Promise<IncomingMessage> {
+    const { hostname, port } = this.#url;
+    const options = {
+      agent: this.#agent,
+      // An address of IPv6 stands in brackets in a URL alone.
+      host: hostname.replace(/^\[|\]$/g, ''),
+      port,
+      path: this.#base + path,
+      method: body === null ? 'GET' : 'POST',
+      headers:
+        body === null ? this.#headers : { ...this.#headers, 'content-type': 'application/json' },
+      signal,
+    };
+    return new Promise((resolve, reject) => {
+      const request = (this.#isSecure ? httpsRequest : httpRequest)(options, resolve);
+      // It stays when the answer has begun: an error after that is told by the answer.
+      request.on('error', reject);
+      boundConnecting(request, this.waits.connectMs);
+      request.end(body ?? undefined);
+    });
+  }
+}
+
+/** Names, connection and TLS. A connection that was kept open has all of them. */
+function boundConnecting(request: ClientRequest, ms: number): void {
+  request.once('socket', (socket) => {
+    if (!socket.connecting) return;
+    const timer = setTimeout(() => request.destroy(notConnected()), ms);
+    const stop = () => clearTimeout(timer);
+    socket.once('encrypted' in socket ? 'secureConnect' : 'connect', stop).once('close', stop);
+  });
+}
+
+function notConnected(): Error {
+  return Object.assign(new Error('no connection in time'), { code: 'ETIMEDOUT' });
 }
 
 /** An answer whose head has arrived. The caller must read its bytes or drop it. */
 export class Answer {
   constructor(
-    readonly status: number,
-    readonly headers: Readonly<Record<string, string | string[] | undefined>>,
-    readonly body: Body,
+    readonly body: IncomingMessage,
     readonly waits: {
       /** Time that remains to wait for the first byte. */
       readonly leftMs: number;
@@ -101,7 +133,11 @@ export class Answer {
     body.on('error', () => {});
   }
 
-  /** From `retry-after-ms`, or from `retry-after` in seconds or as a date. */
+  get status(): number {
+    return this.body.statusCode ?? 0;
+  }
+
+  /** As told in `retry-after-ms` or `retry-after`, in seconds or as a date. */
   get retryAfterMs(): number | null {
     const ms = Number(this.#header('retry-after-ms') ?? Number.NaN);
     if (ms >= 0) return ms;
@@ -116,10 +152,11 @@ export class Answer {
     return this.#header('content-type')?.startsWith('text/event-stream') ?? false;
   }
 
-  /** The bytes as they arrive. The pull is the back-pressure. Leaving the loop drops the rest. @throws UpstreamError */
-  async *bytes(): AsyncGenerator<Buffer> {
+  /** As they come. Pull is the back-pressure. Leaving the loop drops the rest. @throws UpstreamError, also beyond the bound. */
+  async *bytes(bytesMax = Number.POSITIVE_INFINITY): AsyncGenerator<Buffer> {
     const { leftMs, firstByteMs, silenceMs } = this.waits;
-    const iterator = this.body[Symbol.asyncIterator]();
+    const iterator = this.body[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
+    let length = 0;
     let [ms, late] = [leftMs, tooLate(firstByteMs)];
     let begun = false;
     try {
@@ -128,6 +165,8 @@ export class Answer {
         if (next.done) return;
         if (!begun) [ms, late] = [silenceMs, broken(`no byte for ${silenceMs} ms`)];
         begun = true;
+        length += next.value.length;
+        if (length > bytesMax) throw broken(`it is longer than ${bytesMax} bytes`);
         yield next.value;
       }
     } catch (cause) {
@@ -156,7 +195,7 @@ export class Answer {
   }
 
   #header(name: string): string | undefined {
-    const value = this.headers[name];
+    const value = this.body.headers[name];
     return typeof value === 'string' ? value : value?.[0];
   }
 }

@@ -72,7 +72,7 @@ export function failureOfConnection(cause: unknown): UpstreamError {
 
 /** Errors of a server that is down. A broken connection is not one: it may have been idle for too long. */
 const UNREACHED: Readonly<Record<string, string>> = {
-  UND_ERR_CONNECT_TIMEOUT: 'the upstream does not take connections in time',
+  ETIMEDOUT: 'the upstream does not take connections in time',
   ECONNREFUSED: 'the upstream refuses connections',
   EHOSTUNREACH: 'the upstream cannot be reached',
   ENOTFOUND: 'the name of the upstream is not known',

@@ -87,7 +87,7 @@ class OpenAiEngine implements Engine {
       const reusedTokens = Math.min(prefix?.cachedTokens ?? 0, task.snapshot?.tokens ?? 0);
       yield { type: 'started', reusedTokens };
       const echo = echoOf(conversation, replica.dialect);
-      const reader = new AnswerReader(task.choices, replica.upstream.apiKey, echo);
+      const reader = new AnswerReader(task.choices, task.maxTokens, replica.upstream.apiKey, echo);
       for await (const data of resumed(begun)) {
         isWhole = data === '[DONE]';
         if (isWhole) break;
@@ -96,6 +96,7 @@ class OpenAiEngine implements Engine {
           if (!('choice' in event && control.cancelled(event.choice))) yield event;
         }
         if (allCancelled(task.choices, control)) return;
+        if (reader.isFull) break;
       }
       const spent = prefix === null ? 0 : prefix.promptTokens - (prefix.cachedTokens ?? 0);
       yield* reader.end(spent);
@@ -122,7 +123,7 @@ class OpenAiEngine implements Engine {
           snapshot === null ? null : await evaluate(replica, owner, prefixOf(conversation), signal);
         const answer = await post(replica, chatBody(task, conversation, replica), signal);
         if (!answer.isStream) throw noStream(answer);
-        const events = serverEvents(answer.bytes());
+        const events = serverEvents(answer.bytes(answerBytesMax(task)));
         return { replica, answer, events, first: await events.next(), prefix };
       } catch (cause) {
         replica.running -= 1;
@@ -244,6 +245,11 @@ async function reuse({ events, answer }: Begun): Promise<void> {
 /** The text that the upstream repeats before it goes on. */
 function echoOf({ messages, partial }: ConversationRequest, { repeats }: Dialect): string {
   return partial && repeats ? (messages.at(-1)?.content ?? '') : '';
+}
+
+/** Of the whole stream: what the tokens take with their chances, and room for what is no token. */
+function answerBytesMax({ maxTokens, choices }: GenerateTask): number {
+  return limits.upstreamEventBytesMax + choices * maxTokens * limits.upstreamTokenBytesMax;
 }
 
 function allCancelled(choices: number, control: GenerateControl): boolean {

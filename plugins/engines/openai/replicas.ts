@@ -38,7 +38,7 @@ export class Replica {
   async close(): Promise<void> {
     this.#cancelNext();
     this.#closed.abort();
-    await this.connection.close();
+    this.connection.close();
   }
 
   /** Any answer below status 500 shows life. The list of models also tells what kind of server it is. */

@@ -1,5 +1,6 @@
 /** Owns what an engine makes of upstreams that stall, break, refuse, redirect, lie or are not there. */
 import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import t, { type Test } from 'tap';
 import { limits } from '../../../src/limits/index.js';
 import {
@@ -269,7 +270,12 @@ t.test('several tool calls are put together from their parts', async (t) => {
   );
   t.equal(fake.chats[0]?.body.tool_choice, 'required');
   fake.acts = [streams(Array(200).fill(part(0, 'f', 'x'.repeat(9000))), 'end')];
-  t.match((await failure(engine))?.message, 'tool calls are longer');
+  const long = task({ maxTokens: 20_000 });
+  t.match((await failure(engine, long))?.message, 'tool calls are longer');
+  const short = await run(engine, task({ maxTokens: 50 }));
+  const cut = short.find((event) => event.type === 'call');
+  t.equal(cut?.arguments.length, 50 * limits.upstreamTokenLengthMax, 'or cut before');
+  t.match(short.at(-1), { type: 'finished', reason: 'length' });
 });
 
 t.test('a server is asked in its own way, an unknown one only in OpenAI’s', async (t) => {
@@ -452,4 +458,101 @@ t.test('a prefix has its own replica, others go where there is least to do', asy
   t.same(counts(), [2, 2, 2]);
   abort.abort();
   await Promise.all(busy);
+});
+
+/** A server that answers each connection at once and closes it, before anybody has read. */
+async function hasty(t: Test, answer: string): Promise<string> {
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    socket.once('data', () => socket.end(answer));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+}
+
+t.test(
+  'fast answers that close their connections cost no other chat, and no process',
+  async (t) => {
+    const text = 'x'.repeat(1_000);
+    const body = chunk(text).repeat(200) + finish + done;
+    const head = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n';
+    const url = await hasty(t, `${head}\r\n${body}`);
+    const engine = await openRemote(t, { upstreams: [upstream(url)] });
+    const slow = async () => {
+      let length = 0;
+      for await (const event of engine.generate(
+        task({ maxTokens: 4_000 }),
+        control(new AbortController()),
+      )) {
+        if (event.type === 'text') length += event.text.length;
+        if (length % 50_000 === 0) await new Promise((resolve) => setTimeout(resolve, 1));
+      }
+      return length;
+    };
+    for (let round = 0; round < 5; round += 1) {
+      const lengths = await Promise.all(Array.from({ length: 50 }, slow));
+      t.ok(lengths.every((length) => length === 200 * text.length));
+    }
+  },
+);
+
+t.test('no more than was asked for is told or counted, whatever the upstream sends', async (t) => {
+  const { fake, engine } = await open(t);
+  const usage = event({ choices: [], usage: { prompt_tokens: 30, completion_tokens: 10_000_000 } });
+  fake.acts = [
+    streams([...Array.from({ length: 500 }, () => chunk('a ')), finish, usage, done], 'end'),
+  ];
+  const many = await run(engine, task({ maxTokens: 50 }));
+  t.equal(textOf(many), 'a '.repeat(50));
+  t.match(many.at(-1), { type: 'finished', reason: 'length' });
+
+  fake.acts = [streams([chunk('é'.repeat(100_000)), finish, usage, done], 'end')];
+  const large = await run(engine, task({ maxTokens: 50 }));
+  t.equal(textOf(large).length, 50 * limits.upstreamTokenLengthMax, 'of one event too');
+  t.match(large.at(-1), { type: 'finished', reason: 'length' });
+
+  fake.acts = [streams([chunk('few'), finish, usage, done], 'end')];
+  const few = await run(engine, task({ maxTokens: 50 }));
+  t.match(
+    few.find(({ type }) => type === 'usage'),
+    { completionTokens: [50] },
+    'nor charged',
+  );
+  t.equal(textOf(few), 'few');
+});
+
+t.test('an upstream that goes on for ever is left after what was asked for', async (t) => {
+  const { fake, engine } = await open(t);
+  let sent = 0;
+  fake.acts = [
+    async (request, response) => {
+      opens(response);
+      let isGone = false;
+      void request.gone.then(() => {
+        isGone = true;
+      });
+      while (!isGone && sent < 10_000) {
+        response.write(chunk('more '));
+        sent += 1;
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    },
+  ];
+  const events = await run(engine, task({ maxTokens: 50 }));
+  t.equal(textOf(events), 'more '.repeat(50));
+  await fake.chats[0]?.gone;
+  t.ok(sent < 10_000, `${sent} chunks were sent`);
+});
+
+t.test('events without a token have a bound as well', async (t) => {
+  const { fake, engine } = await open(t);
+  const empty = event({ choices: [{ index: 0, delta: {}, filler: 'x'.repeat(60_000) }] });
+  fake.acts = [
+    streams(
+      Array.from({ length: 100 }, () => empty),
+      'end',
+    ),
+  ];
+  t.match(await failure(engine, task({ maxTokens: 1 })), { message: /longer than \d+ bytes/ });
 });
