@@ -52,11 +52,7 @@ export function encodeRecord(value: unknown): Uint8Array {
 
 /** The caller names the type it wrote: records come from our own store only. @throws DamagedRecord */
 export function decodeRecord<Value>(bytes: Uint8Array): Value {
-  const [form, json, checksum] = unpacked(bytes);
-  if (!(json instanceof Uint8Array)) throw new DamagedRecord();
-  const text = Buffer.from(json.buffer, json.byteOffset, json.byteLength);
-  const whole = form === PLAIN_FORM || (form === RECORD_FORM && checksum === crc32(text));
-  if (!whole) throw new DamagedRecord();
+  const text = checkedText(bytes);
   try {
     return JSON.parse(text.toString('utf8')) as Value;
   } catch (cause) {
@@ -82,6 +78,20 @@ function unpacked(bytes: Uint8Array): readonly unknown[] {
     throw new DamagedRecord({ cause });
   }
   throw new DamagedRecord();
+}
+
+/** Without reading what it says. @throws DamagedRecord */
+export function checkRecord(bytes: Uint8Array): void {
+  checkedText(bytes);
+}
+
+function checkedText(bytes: Uint8Array): Buffer {
+  const [form, json, checksum] = unpacked(bytes);
+  if (!(json instanceof Uint8Array)) throw new DamagedRecord();
+  const text = Buffer.from(json.buffer, json.byteOffset, json.byteLength);
+  const whole = form === PLAIN_FORM || (form === RECORD_FORM && checksum === crc32(text));
+  if (!whole) throw new DamagedRecord();
+  return text;
 }
 
 /** Plain data with typed arrays, for a process border. Text must be free of lone surrogates: the edge refuses them. */

@@ -9,7 +9,14 @@ import { prepareServer } from './http/server.js';
 import { openAccounts, openRecords } from './main/accounts.js';
 import { openCaches } from './main/caches.js';
 import { type Context, faultLog, openContext } from './main/context.js';
-import { gauges, openCatalog, openCounter, openEngines, openPrompts } from './main/engines.js';
+import {
+  gauges,
+  openCatalog,
+  openCounter,
+  openEngines,
+  openParser,
+  openPrompts,
+} from './main/engines.js';
 import { openExtraction, openFiles } from './main/files.js';
 import { openReview } from './main/open-review.js';
 import { allRoutes } from './main/routes.js';
@@ -46,15 +53,17 @@ async function open(context: Context): Promise<string> {
   const { gate, accounts, users } = openAccounts(context, records);
   const engines = openEngines(context);
   const prompts = openPrompts(context, openCounter(context));
+  const parser = openParser(context);
   const catalog = await openCatalog(context, engines, prompts);
   const review = await openReview(context);
-  const caches = await openCaches(context, { records, gate, catalog, review });
+  const caches = await openCaches(context, { records, gate, catalog, review, parser });
   const extraction = await openExtraction(context);
   const files = await openFiles(context, { records, gate, extraction });
   const chatReport = faultLog(context, 'cache');
   const chats = new ChatService({
     catalog,
     caches,
+    parser,
     clock,
     newBytes,
     review,
@@ -70,7 +79,7 @@ async function open(context: Context): Promise<string> {
   };
   const look = { version, config, clock, engines, catalog, chats, extraction, metrics };
   const status = statusOf({ ...look, gauges: watched });
-  const base = { gate, accounts, users, catalog, engines, caches, files, prompts, chats };
+  const base = { gate, accounts, users, catalog, engines, caches, parser, files, prompts, chats };
   const parts = { ...base, version, status };
   const { host, port } = config;
   const listening = await server.listen({ host, port, routes: allRoutes(context, parts) });

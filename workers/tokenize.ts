@@ -7,7 +7,12 @@ import { toErrorValue } from '../src/errors.js';
 import { limits } from '../src/limits/index.js';
 import type { Tokenizer } from '../src/plugin/contract.js';
 import { loadPlugin } from '../src/plugin/load.js';
-import type { TokenizeResult, TokenizerRef, TokenizeTask } from '../src/pool/messages.js';
+import type {
+  PackedText,
+  TokenizeResult,
+  TokenizerRef,
+  TokenizeTask,
+} from '../src/pool/messages.js';
 import { step } from '../src/pool/thread-watch.js';
 
 /** One per vocabulary for the life of the thread: building one takes a third of a second. */
@@ -50,9 +55,13 @@ async function encodeLong(tokenizer: Tokenizer, text: string): Promise<Uint32Arr
 }
 
 /** Copied, not transferred, to the other thread: the ids of a prompt are small, and a transfer costs more. */
-async function encodeAll(tokenizer: Tokenizer, texts: readonly string[]): Promise<TokenizeResult> {
+async function encodeAll(
+  tokenizer: Tokenizer,
+  texts: readonly (string | PackedText)[],
+): Promise<TokenizeResult> {
   const parts: Uint32Array[] = [];
-  for (const text of texts) {
+  for (const given of texts) {
+    const text = typeof given === 'string' ? given : textOf(given);
     if (tokenizer.encodeLater !== undefined) {
       parts.push(await tokenizer.encodeLater(text));
       continue;
@@ -68,4 +77,9 @@ async function encodeAll(tokenizer: Tokenizer, texts: readonly string[]): Promis
     at += part.length;
   }
   return { type: 'encoded', ids, lengths };
+}
+
+function textOf({ memory, byteOffset, length, isWide }: PackedText): string {
+  const bytes = Buffer.from(memory, byteOffset, isWide ? 2 * length : length);
+  return bytes.toString(isWide ? 'utf16le' : 'latin1');
 }

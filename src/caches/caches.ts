@@ -5,11 +5,12 @@
 
 import type { Quota } from '../actors/quota.js';
 import { Registry } from '../actors/registry.js';
-import { decodeRecord } from '../codec.js';
+import { checkRecord, decodeRecord } from '../codec.js';
 import { ApiError, invalid } from '../errors.js';
 import { limits } from '../limits/index.js';
+import type { NewCache } from '../parsing/parser.js';
 import { cacheIdOf, isCacheId } from '../protocol/cache-id.js';
-import { type CacheCreation, type CacheUpdate, readCacheContent } from '../protocol/caching.js';
+import type { CacheUpdate } from '../protocol/caching.js';
 import { quoted } from '../protocol/field.js';
 import { ItemIds } from '../protocol/item-id.js';
 import type { PageQuery } from '../protocol/page-query.js';
@@ -23,12 +24,7 @@ import {
   cacheTransition,
   holdsSnapshot,
 } from '../rules/cache-state.js';
-import {
-  type CanonicalPrefix,
-  canonicalPrefix,
-  type PrefixHash,
-  prefixChain,
-} from '../rules/prefix.js';
+import type { PrefixHash } from '../rules/prefix.js';
 import { Damage } from '../store/damage.js';
 import type { Store, StoreChange } from '../store/store.js';
 import { cacheEffects } from './effects.js';
@@ -37,7 +33,7 @@ import { listCaches } from './list.js';
 import { type CacheActorMessage, cacheLogic } from './logic.js';
 import { type CachesParts, type FoundCache, found } from './parts.js';
 import { cacheQuota, cacheQuotaMax } from './quota.js';
-import { bodyOf, cacheKeys, constantChanges, encodeBody, idOf } from './records.js';
+import { cacheKeys, constantChanges, idOf } from './records.js';
 import { type PrefillTask, SnapshotKeeper } from './snapshots.js';
 import { CacheSweeper } from './sweeper.js';
 import { Tags } from './tags.js';
@@ -51,9 +47,7 @@ type CacheRegistry = Registry<CacheState, CacheRecord, CacheActorMessage, CacheS
 interface NewCacheParts {
   readonly owner: string;
   readonly id: string;
-  readonly creation: CacheCreation;
-  readonly texts: CanonicalPrefix;
-  readonly body: Uint8Array;
+  readonly creation: NewCache;
   readonly requestMs: number;
 }
 
@@ -106,23 +100,21 @@ export class Caches {
   }
 
   /** @throws ApiError for an invalid request. A cache that can only fail is created, and its status says so. */
-  async create(owner: string, creation: CacheCreation): Promise<FoundCache> {
+  async create(owner: string, creation: NewCache): Promise<FoundCache> {
     const { clock, families, isOpen } = this.#parts;
     const requestMs = clock.nowMs();
-    const { family, wireMessages, wireTools } = creation;
+    const { family, stored } = creation;
     if (!families.includes(family)) throw unknownFamily(family, families);
     if (!isOpen(owner, family)) throw closedFamily(family);
     if (this.#snapshots.full(owner)) throw new ApiError('overloaded');
-    const texts = canonicalPrefix(wireMessages, wireTools);
-    const body = encodeBody(texts);
     const id = cacheIdOf(this.#ids.next(owner, requestMs));
-    const places = [await this.#quota.reserve(owner, body.length)];
+    const places = [await this.#quota.reserve(owner, stored.length)];
     const hold = async (tokens: number) => {
       places.push(await this.#tokens.reserve(owner, tokens));
     };
     try {
-      const record = await this.#begin({ owner, id, creation, texts, body, requestMs }, hold);
-      return found(record, () => texts);
+      const record = await this.#begin({ owner, id, creation, requestMs }, hold);
+      return found(record, () => stored);
     } catch (cause) {
       // A write that reported an error may still have happened.
       if (this.#read(id) === null) for (const place of places) place.giveBack();
@@ -134,21 +126,21 @@ export class Caches {
 
   /** Counts the tokens, then asks the cache's actor to begin. Durable when it resolves. @param hold reserves the tokens. */
   async #begin(
-    { owner, id, creation, texts, body, requestMs }: NewCacheParts,
+    { owner, id, creation, requestMs }: NewCacheParts,
     hold: (tokens: number) => Promise<void>,
   ): Promise<CacheRecord> {
     const { countTokens, review } = this.#parts;
-    const { family, messages, tools, tags } = creation;
-    const hash = prefixChain({ owner, family }, texts).at(-1) as PrefixHash;
-    const tokens = await countTokens(owner, family, messages, tools);
+    const { family, talk, stored, tags } = creation;
+    const hash = creation.hashFor(owner);
+    const tokens = await countTokens(owner, family, talk);
     const contentFault = await contentFaultOf(creation, tokens, review);
-    const bytes = body.length;
+    const bytes = stored.length;
     const cache = { ...picked(creation), id, owner, hash, tokens, bytes, contentFault };
     const message = { type: 'create', cache, requestMs } as const;
     // The actor will decide the same: this tells now whether the cache can only end in `error`.
     const { reply: draft } = cacheTransition(null, message, requestMs);
     if (draft === null) throw new ApiError('server', { error: `the cache ${id} was not made` });
-    const constant = constantChanges(draft, body);
+    const constant = constantChanges(draft, stored);
     const begin = (moved: readonly StoreChange[]) =>
       this.#ask(id, { ...message, changes: [...constant, ...moved] });
     if (!holdsSnapshot(draft)) {
@@ -166,7 +158,7 @@ export class Caches {
     const record = await this.#current(id);
     if (record === null) throw notFound(id);
     if (record.owner !== owner) throw new ApiError('otherUser');
-    return found(record, () => this.#texts(id));
+    return found(record, () => this.#stored(id));
   }
 
   /** A page with large bodies is shorter, but holds at least one item where there is one. */
@@ -175,8 +167,13 @@ export class Caches {
     // A cache that is deleted meanwhile is left out.
     return records.flatMap((record) => {
       const { id } = record;
-      const texts = this.#damage.without(`cache-body ${id}`, () => bodyOf(this.#parts.store, id));
-      return texts === null ? [] : [found(record, () => texts)];
+      const body = this.#damage.without(`cache-body ${id}`, () => {
+        const saved = this.#parts.store.get(cacheKeys.body(id));
+        // What is damaged is found here, and not in the thread that writes the page down.
+        if (saved !== null) checkRecord(saved.value);
+        return saved;
+      });
+      return body === null ? [] : [found(record, () => body.value)];
     });
   }
 
@@ -199,7 +196,7 @@ export class Caches {
     const act = () => this.#ask(id, { type: 'update', ...update });
     const record = await this.#tokens.reviving(before, act);
     if (record === null) throw notFound(id);
-    return found(record, () => this.#texts(id));
+    return found(record, () => this.#stored(id));
   }
 
   /** @throws ApiError as `get`. */
@@ -287,20 +284,20 @@ export class Caches {
     return await this.#registry.ask(id, message);
   }
 
-  #texts(id: string): CanonicalPrefix {
-    const texts = bodyOf(this.#parts.store, id);
-    if (texts === null) throw notFound(id);
-    return texts;
+  #stored(id: string): Uint8Array {
+    const body = this.#parts.store.get(cacheKeys.body(id));
+    if (body === null) throw notFound(id);
+    return body.value;
   }
 
   #prefillTask(id: string): PrefillTask {
     const record = this.#read(id);
     if (record === null) throw notFound(id);
     const { owner, family, hash, tokens } = record;
-    return { owner, family, snapshot: hash, tokens, ...readCacheContent(this.#texts(id)) };
+    return { owner, family, snapshot: hash, tokens, stored: this.#stored(id) };
   }
 }
 
-function picked({ family, name, description, metadata, expiry }: CacheCreation) {
+function picked({ family, name, description, metadata, expiry }: NewCache) {
   return { family, name, description, metadata, expiry };
 }

@@ -4,10 +4,10 @@
  */
 import { ApiError, fromErrorValue, invalid, toErrorValue } from '../errors.js';
 import { limits } from '../limits/index.js';
-import type { CacheCreation, CacheError } from '../protocol/caching.js';
+import type { NewCache } from '../parsing/parser.js';
+import type { Talk } from '../parsing/talk.js';
+import type { CacheError } from '../protocol/caching.js';
 import { quoted, shown } from '../protocol/field.js';
-import type { ChatMessage } from '../protocol/message.js';
-import type { ChatTool } from '../protocol/tool.js';
 
 export function unknownFamily(family: string, families: readonly string[]): ApiError {
   const allowed = families.map(shown).join(', ');
@@ -20,18 +20,15 @@ export function closedFamily(family: string): ApiError {
 }
 
 /** The objection of content review to a cache; null for none. Rejects where the review gave no verdict. */
-export type ContentReview = (
-  messages: readonly ChatMessage[],
-  tools: readonly ChatTool[],
-) => Promise<CacheError | null>;
+export type ContentReview = (talk: Talk) => Promise<CacheError | null>;
 
 /** The reason why a cache can only end in `error`; null for none. */
 export async function contentFaultOf(
-  { fault, messages, tools }: CacheCreation,
+  { fault, talk }: NewCache,
   tokens: number,
   review: ContentReview | undefined,
 ): Promise<CacheError | null> {
-  return fault ?? lengthFault(tokens) ?? (await review?.(messages, tools)) ?? null;
+  return fault ?? lengthFault(tokens) ?? (await review?.(talk)) ?? null;
 }
 
 function lengthFault(tokens: number): CacheError | null {

@@ -5,9 +5,8 @@
 
 import type { Held } from '../actors/quota.js';
 import type { Clock, NewBytes } from '../clock.js';
-import { readCacheContent } from '../protocol/caching.js';
-import type { ChatMessage } from '../protocol/message.js';
-import type { ChatTool } from '../protocol/tool.js';
+import { decodeBody } from '../parsing/stored-body.js';
+import type { Talk } from '../parsing/talk.js';
 import type { CacheRecord } from '../rules/cache-state.js';
 import type { CanonicalPrefix } from '../rules/prefix.js';
 import type { Store } from '../store/store.js';
@@ -24,12 +23,7 @@ export interface CachesParts {
   /** Whether the owner can chat with any model of the family. */
   readonly isOpen: (owner: string, family: string) => boolean;
   /** The tokens of this prefix as a chat would count them, without the tokens that open the answer. */
-  readonly countTokens: (
-    owner: string,
-    family: string,
-    messages: readonly ChatMessage[],
-    tools: readonly ChatTool[],
-  ) => Promise<number>;
+  readonly countTokens: (owner: string, family: string, talk: Talk) => Promise<number>;
   /** Absent where there is no content review. */
   readonly review?: ContentReview;
   /** The most tokens of all live caches of one owner; `limits.accountCachedTokensDefault` if absent. */
@@ -45,12 +39,12 @@ export interface CachesParts {
 /** A cache, and the functions that read its messages and tools when a caller asks for them. */
 export interface FoundCache {
   readonly record: CacheRecord;
-  /** As canonical texts, for comparisons and answers. */
+  /** As they are stored. */
+  stored(): Uint8Array;
+  /** As canonical texts: only for a cache that is small. */
   texts(): CanonicalPrefix;
-  /** In the form that a chat uses. */
-  content(): { readonly messages: readonly ChatMessage[]; readonly tools: readonly ChatTool[] };
 }
 
-export function found(record: CacheRecord, texts: () => CanonicalPrefix): FoundCache {
-  return { record, texts, content: () => readCacheContent(texts()) };
+export function found(record: CacheRecord, stored: () => Uint8Array): FoundCache {
+  return { record, stored, texts: () => decodeBody(stored()) };
 }

@@ -5,8 +5,8 @@
 import { createHash } from 'node:crypto';
 import { decodeRecord, encodeRecord } from '../codec.js';
 import { type CacheRecord, type CacheState, dueMs, holdsSnapshot } from '../rules/cache-state.js';
-import type { CanonicalPrefix, PrefixHash } from '../rules/prefix.js';
-import type { Store, StoreChange, StoreEntry, StoreKey } from '../store/store.js';
+import type { PrefixHash } from '../rules/prefix.js';
+import type { StoreChange, StoreEntry, StoreKey } from '../store/store.js';
 
 export const cacheKeys = {
   record: (id: string): StoreKey => ['cache', id],
@@ -40,19 +40,6 @@ export function listPlace({ createdS, id }: Pick<CacheRecord, 'createdS' | 'id'>
 /** The id is the last element of every index key. */
 export function idOf({ key }: StoreEntry): string {
   return String(key.at(-1));
-}
-
-export function encodeBody({ messages, tools }: CanonicalPrefix): Uint8Array {
-  return encodeRecord({ messages, tools });
-}
-
-export function bodyOf(store: Pick<Store, 'get'>, id: string): CanonicalPrefix | null {
-  const body = store.get(cacheKeys.body(id));
-  return body === null ? null : decodeBody(body.value);
-}
-
-export function decodeBody(bytes: Uint8Array): CanonicalPrefix {
-  return decodeRecord<CanonicalPrefix>(bytes);
 }
 
 /** All changes of a new cache, for a process without actors. */

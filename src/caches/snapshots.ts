@@ -6,8 +6,6 @@ import type { Clock } from '../clock.js';
 import { ApiError } from '../errors.js';
 import { OwnerLoad } from '../fairness/owner-load.js';
 import { limits } from '../limits/index.js';
-import type { ChatMessage } from '../protocol/message.js';
-import type { ChatTool } from '../protocol/tool.js';
 import type { PrefixHash } from '../rules/prefix.js';
 import type { Store } from '../store/store.js';
 import { PrefillQueue } from './prefill-queue.js';
@@ -19,8 +17,8 @@ export interface PrefillTask {
   /** Equal prefixes of one owner and family have equal names. */
   readonly snapshot: string;
   readonly tokens: number;
-  readonly messages: readonly ChatMessage[];
-  readonly tools: readonly ChatTool[];
+  /** Messages and tools, as they are stored. */
+  readonly stored: Uint8Array;
 }
 
 /** Computes and keeps prefilled prefixes. */

@@ -3,13 +3,13 @@
  * It must never report a hit that the engine did not report, nor fail a chat that named a cache by header.
  */
 import type { Caches, FoundCache } from '../caches/caches.js';
+import { found } from '../caches/parts.js';
 import { ApiError, invalid } from '../errors.js';
+import type { Parser } from '../parsing/parser.js';
+import type { Talk } from '../parsing/talk.js';
 import type { SnapshotRef } from '../plugin/contract.js';
 import type { CacheOptions } from '../protocol/cache-options.js';
-import { readCacheContent } from '../protocol/caching.js';
-import type { ChatRequest } from '../protocol/chat.js';
 import { type CacheRecord, type CacheUseNote, holdsSnapshot } from '../rules/cache-state.js';
-import { beginsWith, canonicalPrefix, missReason, prefixChain } from '../rules/prefix.js';
 import type { MissClass } from '../telemetry/report.js';
 import type { ServedModel } from './catalog.js';
 import type { ChatGeneration } from './generation.js';
@@ -57,10 +57,13 @@ export async function findCache(
   }
 }
 
-/** Reads the texts now: a cache that is deleted while its chat is counted must not fail the chat. */
-function held({ record, texts }: FoundCache): FoundCache {
-  const read = texts();
-  return { record, texts: () => read, content: () => readCacheContent(read) };
+/** Reads the body now: a cache that is deleted while its chat is counted must not fail the chat. */
+function held({ record, stored }: FoundCache): FoundCache {
+  return found(record, always(stored()));
+}
+
+function always<Value>(value: Value): () => Value {
+  return () => value;
 }
 
 /** In message mode a failed cache has no messages to put in place. */
@@ -70,54 +73,79 @@ function refuseFailed({ record }: FoundCache): void {
   throw invalid(`the cache ${record.id} has status 'error': ${reason}`, 'messages[0].content');
 }
 
-export interface CacheUseParts {
+interface CacheUseParts {
   readonly caches: Caches;
   readonly report: (fault: unknown) => void;
   readonly owner: string;
   readonly options: CacheOptions;
-  readonly found: FoundCache | null;
-  readonly request: ChatRequest;
+  /** Ids of the chat's whole prompt. */
+  readonly ids: Uint32Array;
   readonly model: ServedModel;
   /** Whether a prefix of this many tokens is prefilled on that model. On other models its first use evaluates it. */
   readonly prefills: (model: ServedModel, tokens: number) => boolean;
-  /** Ids of the chat's whole prompt. */
-  readonly ids: Uint32Array;
   /** When the request came, milliseconds since the Unix epoch. */
   readonly requestMs: number;
+}
+
+/** What is needed to compare the chat with its cache, and is let go of after it. */
+export interface CacheUseOpening extends CacheUseParts {
+  readonly parser: Parser;
+  readonly found: FoundCache | null;
+  readonly talk: Talk;
 }
 
 /** What the engine has said of a chat. */
 type Engaged = Pick<ChatGeneration, 'started' | 'reusedTokens'>;
 
+/** The prefix to reuse, and how many messages of the chat are the cache's. */
+interface Prefix {
+  readonly snapshot: SnapshotRef;
+  readonly messages: number;
+}
+
+interface Compared {
+  readonly verdict: Verdict;
+  /** null where the chat runs without it. */
+  readonly prefix: Prefix | null;
+}
+
 /** One chat's use of one cache, from the comparison to the note in the cache's record. */
 export class CacheUse {
   readonly #parts: CacheUseParts;
-  readonly #verdict: Verdict;
-  /** The prefix to reuse; null where the chat runs without it. */
-  readonly snapshot: SnapshotRef | null;
+  readonly #record: CacheRecord | null;
+  readonly #compared: Compared;
+  /** The owner's cache that would spare this chat the most; only a dry run asks. */
+  readonly nearest: string | null;
 
-  static async open(parts: CacheUseParts): Promise<CacheUse> {
-    const verdict = judge(parts);
-    const { found, model, owner, ids } = parts;
-    if (verdict.status !== 'hit' || found === null) return new CacheUse(parts, verdict, null);
-    const prefix = await model.prompts.prefixIds(owner, found.content());
-    if (prefix.length === 0 || !begins(ids, prefix)) {
-      const missReason = 'the prompt of the chat does not begin with the tokens of the cache';
-      return new CacheUse(parts, { ...missed('miss', 'content', missReason), matched: true }, null);
-    }
-    const snapshot = { name: found.record.hash, tokens: prefix.length };
-    return new CacheUse(parts, verdict, snapshot);
+  static async open(opening: CacheUseOpening): Promise<CacheUse> {
+    const { caches, report, owner, options, ids, model, prefills, requestMs } = opening;
+    const { found: cache } = opening;
+    const compared = await comparedWith(opening);
+    const nearest = options.dryRun ? await nearestTo(opening, compared) : null;
+    const parts = { caches, report, owner, options, ids, model, prefills, requestMs };
+    return new CacheUse(parts, cache?.record ?? null, compared, nearest);
   }
 
-  private constructor(parts: CacheUseParts, verdict: Verdict, snapshot: SnapshotRef | null) {
+  private constructor(
+    parts: CacheUseParts,
+    record: CacheRecord | null,
+    compared: Compared,
+    nearest: string | null,
+  ) {
     this.#parts = parts;
-    this.#verdict = verdict;
-    this.snapshot = snapshot;
+    this.#record = record;
+    this.#compared = compared;
+    this.nearest = nearest;
+  }
+
+  /** The prefix to reuse; null where the chat runs without it. */
+  get snapshot(): SnapshotRef | null {
+    return this.#compared.prefix?.snapshot ?? null;
   }
 
   /** How many messages of the chat the reused cache holds. */
   get prefixMessages(): number {
-    return this.snapshot === null ? 0 : (this.#parts.found?.texts().messages.length ?? 0);
+    return this.#compared.prefix?.messages ?? 0;
   }
 
   get dryRun(): boolean {
@@ -141,28 +169,17 @@ export class CacheUse {
 
   /** What the client is told, once the engine has said what it reuses. */
   outcome(reusedTokens: number): CacheOutcome {
-    const { status, missReason, missClass } = this.#verdict;
-    const { found } = this.#parts;
-    if (status !== 'hit' || found === null) return { status, missReason, missClass, hit: null };
+    const { status, missReason, missClass } = this.#compared.verdict;
+    const record = this.#record;
+    if (status !== 'hit' || record === null) return { status, missReason, missClass, hit: null };
     if (reusedTokens === 0) return NOT_REUSED;
-    const expiredAtS = this.#newExpiryS() ?? found.record.expiredAtS;
+    const expiredAtS = this.#newExpiryS() ?? record.expiredAtS;
     return {
       status,
       missReason,
       missClass,
-      hit: { cacheId: found.record.id, tokensSaved: reusedTokens, expiredAtS },
+      hit: { cacheId: record.id, tokensSaved: reusedTokens, expiredAtS },
     };
-  }
-
-  /** The owner's cache that would save this chat the most tokens, unless it is the named one. */
-  nearest(): string | null {
-    const { caches, owner, model, request, found } = this.#parts;
-    const texts = canonicalPrefix(request.wireMessages, request.wireTools);
-    const chain = prefixChain({ owner, family: model.family }, texts);
-    const reused =
-      this.#verdict.status === 'hit' && found !== null ? found.texts().messages.length : -1;
-    const others = chain.slice(reused + 1).filter((hash) => hash !== found?.record.hash);
-    return caches.nearest(others.reverse());
   }
 
   /**
@@ -170,14 +187,15 @@ export class CacheUse {
    * @param succeeded the chat ended with 200, or its client left: then the expiry is set anew.
    */
   async settle(generation: Engaged, succeeded: boolean): Promise<void> {
-    const { report, found, requestMs, options } = this.#parts;
-    if (found === null || this.dryRun) return;
+    const { report, requestMs, options } = this.#parts;
+    const record = this.#record;
+    if (record === null || this.dryRun) return;
     const { hit, missReason } = this.outcome(generation.reusedTokens);
-    const resets = succeeded && this.#verdict.matched && options.resetTtlS !== null;
+    const resets = succeeded && this.#compared.verdict.matched && options.resetTtlS !== null;
     const reset = resets ? { requestMs, ttlS: options.resetTtlS } : null;
     const use = { tokensSaved: hit?.tokensSaved ?? 0, missReason, reset };
     // The chat has its answer: a record that cannot be written must not turn it into an error.
-    await this.#note(found.record, use, generation).catch(report);
+    await this.#note(record, use, generation).catch(report);
   }
 
   async #note(found: CacheRecord, use: CacheUseNote, generation: Engaged): Promise<void> {
@@ -210,7 +228,35 @@ const NOT_HELD: CacheOutcome = {
   missReason: 'the engine does not hold the prefix for this model: a chat would prefill it',
 };
 
-function judge({ found, options, request, model, owner }: CacheUseParts): Verdict {
+async function comparedWith(opening: CacheUseOpening): Promise<Compared> {
+  const { found: cache, model, owner, ids, parser } = opening;
+  const verdict = await judge(opening);
+  if (verdict.status !== 'hit' || cache === null) return { verdict, prefix: null };
+  const { talk, messages } = await parser.open(owner, cache.stored());
+  const prefix = await model.prompts.prefixIds(owner, talk);
+  if (prefix.length > 0 && begins(ids, prefix)) {
+    return {
+      verdict,
+      prefix: { snapshot: { name: cache.record.hash, tokens: prefix.length }, messages },
+    };
+  }
+  const missReason = 'the prompt of the chat does not begin with the tokens of the cache';
+  return { verdict: { ...missed('miss', 'content', missReason), matched: true }, prefix: null };
+}
+
+/** Where it is not the one that was named. */
+async function nearestTo(opening: CacheUseOpening, { verdict }: Compared): Promise<string | null> {
+  const { caches, owner, model, talk, found: cache, parser } = opening;
+  const chain = await talk.chain({ owner, family: model.family });
+  const reused =
+    verdict.status === 'hit' && cache !== null
+      ? (await parser.open(owner, cache.stored())).messages
+      : -1;
+  const others = chain.slice(reused + 1).filter((hash) => hash !== cache?.record.hash);
+  return caches.nearest(others.reverse());
+}
+
+async function judge({ found, options, talk, model, owner }: CacheUseOpening): Promise<Verdict> {
   if (options.name === null) return missed('miss', 'unnamed', 'no cache was named');
   if (found === null) return missed('unknown', 'unknown', 'there is no such cache');
   const { record } = found;
@@ -220,7 +266,9 @@ function judge({ found, options, request, model, owner }: CacheUseParts): Verdic
   if (record.family !== model.family) {
     return missed('miss', 'family', 'the model is not of the family of the cache');
   }
-  const different = options.mode === 'header' ? difference(owner, request, found) : null;
+  const { family, hash } = record;
+  const from = { owner, family, hash, stored: found.stored() };
+  const different = options.mode === 'header' ? await talk.difference(from) : null;
   if (different !== null) return missed('miss', 'content', different);
   if (record.status === 'ready') {
     return { status: 'hit', missReason: null, missClass: null, matched: true };
@@ -234,15 +282,6 @@ function judge({ found, options, request, model, owner }: CacheUseParts): Verdic
 
 function missed(status: CacheStatus, missClass: MissClass, missReason: string): Verdict {
   return { status, missReason, missClass, matched: false };
-}
-
-function difference(owner: string, request: ChatRequest, found: FoundCache): string | null {
-  const { family, hash } = found.record;
-  const texts = canonicalPrefix(request.wireMessages, request.wireTools);
-  const cached = found.texts();
-  const chain = prefixChain({ owner, family }, texts);
-  if (beginsWith(chain, texts, hash, cached)) return null;
-  return missReason(texts, cached) ?? 'the prefix has another hash';
 }
 
 function begins(ids: Uint32Array, prefix: Uint32Array): boolean {

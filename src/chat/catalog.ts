@@ -3,13 +3,13 @@
  * It must never list a model that cannot answer; any other id is a 404.
  */
 import { ApiError } from '../errors.js';
+import type { Talk } from '../parsing/talk.js';
 import type { EngineModel, RefusedModel } from '../plugin/contract.js';
 import { type AccountPolicy, modelOpen } from '../rules/account-policy.js';
-import type { PromptSource } from '../rules/chat-prompt.js';
 import { smallestFit } from '../rules/token-budget.js';
 import type { AdmissionQueue } from './admission-queue.js';
 import type { Inference } from './generation.js';
-import type { PromptRenderer } from './prompts.js';
+import type { PromptRenderer, RenderedPrompt } from './prompts.js';
 
 export interface ServedModel {
   readonly id: string;
@@ -108,12 +108,16 @@ export class Catalog {
   async count(
     { user, policy }: ChatCaller,
     id: string,
-    source: PromptSource,
+    talk: Talk,
     maxTokens: number | null,
   ): Promise<CountedPrompt> {
     const models = this.find(id, policy);
     const vocabularies = new Set(models.map(({ prompts }) => prompts));
-    const rendered = [...vocabularies].map((each) => [each, each.render(source, null)] as const);
+    const rendered: [PromptRenderer, RenderedPrompt][] = [];
+    for (const each of vocabularies) {
+      const prompt = each.render(talk, false);
+      rendered.push([each, prompt instanceof Promise ? await prompt : prompt]);
+    }
     // A text too long for every window is refused before it is counted.
     const windowMax = Math.max(...models.map(({ window }) => window));
     const tooLong = rendered.every(([, prompt]) => prompt.reaches(windowMax));

@@ -2,26 +2,27 @@
  * Owns what an engine that forwards messages gets: the checked conversation, and the allowed form of the answer.
  * It must never hold an unchecked field: an upstream gets nothing that was not read here.
  */
+import type { TalkSource } from '../parsing/talk-source.js';
 import type { Conversation, ConversationMessage, ConversationRequest } from '../plugin/contract.js';
-import type { ChatRequest } from '../protocol/chat.js';
+import type { ChatSettings } from '../protocol/chat.js';
 import type { ChatMessage } from '../protocol/message.js';
-import type { ChatTool } from '../protocol/tool.js';
 
-export function conversationOf(
-  messages: readonly ChatMessage[],
-  tools: readonly ChatTool[],
-): Conversation {
+export function conversationOf({
+  messages,
+  tools,
+}: Pick<TalkSource, 'messages' | 'tools'>): Conversation {
   return { messages: messages.map(conversationMessage), tools };
 }
 
 /** @param prefixMessages how many of the messages a cache holds. */
 export function conversationRequest(
-  request: ChatRequest,
+  settings: ChatSettings,
+  talk: TalkSource,
   prefixMessages: number,
 ): ConversationRequest {
-  const { messages, tools, partial, toolChoice, parallelToolCalls, responseFormat, stop } = request;
+  const { partial, toolChoice, parallelToolCalls, responseFormat, stop } = settings;
   const asked = { partial, prefixMessages, toolChoice, parallelToolCalls, responseFormat, stop };
-  return { ...conversationOf(messages, tools), ...asked };
+  return { ...conversationOf(talk), ...asked };
 }
 
 function conversationMessage(message: ChatMessage): ConversationMessage {

@@ -8,7 +8,7 @@ import type {
   GenerateTask,
   SnapshotRef,
 } from '../plugin/contract.js';
-import type { ChatRequest, ResponseFormat } from '../protocol/chat.js';
+import type { ChatSettings, ResponseFormat } from '../protocol/chat.js';
 import type { TextDecoder } from '../rules/answer.js';
 import { planTools, type ToolMode } from '../rules/tool-calls.js';
 
@@ -31,7 +31,7 @@ export interface PromptAsCounted {
   readonly conversation: ConversationRequest | null;
 }
 
-export function planGeneration(request: ChatRequest, prompt: PromptAsCounted): GenerationPlan {
+export function planGeneration(request: ChatSettings, prompt: PromptAsCounted): GenerationPlan {
   const { conversation } = prompt;
   const tools = planTools(conversation ? [] : request.tools, request.toolChoice);
   const { temperature, topP, presencePenalty, frequencyPenalty, seed } = request;

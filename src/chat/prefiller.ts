@@ -5,18 +5,19 @@
 import type { Prefiller, PrefillTask } from '../caches/snapshots.js';
 import type { Clock } from '../clock.js';
 import { ApiError } from '../errors.js';
+import type { Parser } from '../parsing/parser.js';
+import type { Talk } from '../parsing/talk.js';
 import type { AccountPolicy } from '../rules/account-policy.js';
 import type { Catalog } from './catalog.js';
 import { conversationOf } from './conversation.js';
 import { attempted } from './prefill-attempts.js';
-
-type Prefix = Pick<PrefillTask, 'messages' | 'tools'>;
 
 export class EnginePrefiller implements Prefiller {
   constructor(
     readonly catalog: Catalog,
     readonly clock: Clock,
     readonly policyOf: (owner: string) => AccountPolicy,
+    readonly parser: Pick<Parser, 'open'>,
   ) {}
 
   /** Whether the owner can chat with any model of the family. */
@@ -25,9 +26,9 @@ export class EnginePrefiller implements Prefiller {
   }
 
   /** Tokens of the prefix, without the opening of the answer. */
-  async count(owner: string, family: string, prefix: Prefix): Promise<number> {
+  async count(owner: string, family: string, talk: Talk): Promise<number> {
     const [model] = this.#rising(owner, family);
-    return model === undefined ? 0 : (await model.prompts.prefixIds(owner, prefix)).length;
+    return model === undefined ? 0 : (await model.prompts.prefixIds(owner, talk)).length;
   }
 
   /** On the smallest model of the family that is open to the owner and whose window holds the prefix and an answer. */
@@ -36,16 +37,17 @@ export class EnginePrefiller implements Prefiller {
   }
 
   async #prefill(
-    { owner, family, snapshot, ...prefix }: PrefillTask,
+    { owner, family, snapshot, stored }: PrefillTask,
     signal: AbortSignal,
   ): Promise<{ tokens: number }> {
     const models = this.#rising(owner, family);
     if (models.length === 0) throw new ApiError('modelNotFound');
+    const { talk } = await this.parser.open(owner, stored);
     for (const model of models) {
-      const prompt = await model.prompts.prefixIds(owner, prefix);
+      const prompt = await model.prompts.prefixIds(owner, talk);
       if (prompt.length >= model.window) continue;
       const conversation = model.engine.conversation
-        ? { conversation: conversationOf(prefix.messages, prefix.tools) }
+        ? { conversation: conversationOf(await talk.source()) }
         : {};
       const task = { model: model.id, owner, prompt, snapshot, ...conversation };
       return await model.inference.prefill(task, signal);

@@ -5,6 +5,7 @@
 import type { Clock } from '../clock.js';
 import { ApiError } from '../errors.js';
 import { limits } from '../limits/index.js';
+import type { Talk } from '../parsing/talk.js';
 import type {
   Filter,
   FilterStep,
@@ -13,9 +14,6 @@ import type {
   FilterVerdict,
 } from '../plugin/contract.js';
 import type { CacheError } from '../protocol/caching.js';
-import type { ChatMessage } from '../protocol/message.js';
-import type { ChatTool } from '../protocol/tool.js';
-import { inputTexts } from '../rules/review-texts.js';
 
 export interface NamedFilter {
   readonly name: string;
@@ -101,12 +99,9 @@ export class Review {
 
 /** The error of a cache: a rejected text is its fault, a filter without a verdict is not. */
 export function cacheReview(review: Review) {
-  return async (
-    messages: readonly ChatMessage[],
-    tools: readonly ChatTool[],
-  ): Promise<CacheError | null> => {
+  return async (talk: Talk): Promise<CacheError | null> => {
     try {
-      await review.check(inputTexts(messages, tools));
+      await review.check(await talk.texts());
       return null;
     } catch (cause) {
       if (!(cause instanceof ApiError) || cause.row !== 'contentFilter') throw cause;

@@ -4,18 +4,13 @@
  */
 import type { Caches, FoundCache } from '../caches/caches.js';
 import { type Clock, type NewBytes, unixS, wholeUs } from '../clock.js';
+import type { CachedChat, Parser } from '../parsing/parser.js';
+import type { Talk } from '../parsing/talk.js';
+import type { ConversationRequest } from '../plugin/contract.js';
 import { type CacheOptions, readCacheHeaders } from '../protocol/cache-options.js';
-import {
-  beginsWithCache,
-  cacheMessage,
-  checkBesideCache,
-  parseCachedChat,
-} from '../protocol/cached-chat.js';
-import { type ChatRequest, parseChatRequest } from '../protocol/chat.js';
+import type { ChatSettings } from '../protocol/chat.js';
 import { type AnswerHead, newCompletionId, type TokenLogprobs } from '../protocol/completion.js';
-import type { JsonObject } from '../protocol/schema.js';
 import type { AnswerLogprob } from '../rules/answer.js';
-import { inputTexts } from '../rules/review-texts.js';
 import { answerTokensMax } from '../rules/token-budget.js';
 import type { ChatTimes } from '../telemetry/report.js';
 import { CacheUse, findCache } from './cache-use.js';
@@ -29,6 +24,7 @@ import { ReviewedListener } from './reviewed-listener.js';
 export interface ChatServiceOptions {
   readonly catalog: Catalog;
   readonly caches: Caches;
+  readonly parser: Parser;
   readonly clock: Clock;
   readonly newBytes: NewBytes;
   /** null where no filter is configured. */
@@ -42,8 +38,17 @@ export interface ChatServiceOptions {
 /** A header's value by its lower-case name. */
 export type ReadHeader = (name: string) => string | undefined;
 
+/** What the client sent, and who counts what of it is held. */
+export interface ChatBody {
+  readonly bytes: Buffer;
+  header: ReadHeader;
+  /** Sets what of it takes memory now. @throws ApiError where there is no room. */
+  hold(bytes: number): void;
+}
+
 interface Opened {
-  readonly request: ChatRequest;
+  readonly request: ChatSettings;
+  readonly talk: Talk;
   readonly options: CacheOptions | null;
   readonly found: FoundCache | null;
   readonly foundMs: number;
@@ -58,48 +63,73 @@ export class ChatService {
   }
 
   /** @throws ApiError for a bad request, an unknown model, a cache that is not there, or a prompt that is too long. */
-  async prepare(caller: ChatCaller, value: unknown, header: ReadHeader): Promise<PreparedChat> {
-    const { catalog, caches, clock, newBytes, report, review } = this.options;
+  async prepare(caller: ChatCaller, body: ChatBody): Promise<PreparedChat> {
+    const { catalog, caches, clock, newBytes, parser, report, review } = this.options;
     const requestMs = clock.nowMs();
     const owner = caller.user;
-    const { request, options, found, foundMs } = await this.#open(caller, value, header);
+    const { request, talk, options, found, foundMs } = await this.#open(caller, body);
+    body.hold(talk.heldBytes);
     const openedMs = clock.monotonicMs();
-    const { model, ids } = await catalog.count(caller, request.model, request, request.maxTokens);
+    const { model, ids } = await catalog.count(caller, request.model, talk, request.maxTokens);
     const countedMs = clock.monotonicMs();
     const maxTokens = answerTokensMax(ids.length, request.maxTokens, model.window);
     const prefills = (served: ServedModel, tokens: number) =>
       catalog.prefills(caller.policy, served, tokens);
-    const parts = { caches, report, owner, found, request, model, ids, requestMs, prefills };
+    const parts = { caches, parser, report, owner, found, talk, model, ids, requestMs, prefills };
     const cache = options === null ? null : await CacheUse.open({ ...parts, options });
     const id = newCompletionId(newBytes);
     const head = { id, createdS: unixS(clock), model: model.id };
     const tokenizeUs = wholeUs(countedMs - openedMs);
     const cacheUs = cache === null ? 0 : wholeUs(foundMs + clock.monotonicMs() - countedMs);
+    const said = await this.#said(model, request, talk, cache);
+    if (said.conversation === null && review === null) body.hold(0);
     const plan = { owner, request, model, ids, maxTokens, head, cache, tokenizeUs, cacheUs };
     const shared = { newBytes, clock, load: this.load, otherCounts: this.#otherCounts };
-    return new PreparedChat({ ...plan, ...shared, review });
+    return new PreparedChat({ ...plan, ...shared, ...said, review }, review && talk);
+  }
+
+  /** What still has to be read of the conversation: an engine with ids needs none of it. */
+  async #said(
+    { engine }: ServedModel,
+    request: ChatSettings,
+    talk: Talk,
+    cache: CacheUse | null,
+  ): Promise<Said> {
+    const { review } = this.options;
+    const reads = engine.conversation || (review !== null && request.partial);
+    const source = reads ? await talk.source() : null;
+    const last = request.partial ? source?.messages.at(-1)?.content : '';
+    return {
+      conversation:
+        source === null || !engine.conversation
+          ? null
+          : conversationRequest(request, source, cache?.prefixMessages ?? 0),
+      before: typeof last === 'string' ? last : '',
+    };
   }
 
   /** In the order of the contract: the request, its model, then the cache. */
-  async #open(caller: ChatCaller, value: unknown, header: ReadHeader): Promise<Opened> {
-    if (beginsWithCache(value)) return await this.#openCached(caller, value);
-    const request = parseChatRequest(value);
-    this.options.catalog.find(request.model, caller.policy);
+  async #open(caller: ChatCaller, { bytes, header, hold }: ChatBody): Promise<Opened> {
+    const { catalog, parser } = this.options;
+    const opened = await parser.chat(caller.user, bytes, mayCompare(header));
+    if (opened.type === 'cached') {
+      hold(opened.heldBytes);
+      return await this.#openCached(caller, opened);
+    }
+    const { settings: request, talk } = opened;
+    catalog.find(request.model, caller.policy);
     const options = readCacheHeaders(header);
-    if (options === null) return { request, options, found: null, foundMs: 0 };
-    return { request, options, ...(await this.#find(caller.user, options)) };
+    if (options === null) return { request, talk, options, found: null, foundMs: 0 };
+    return { request, talk, options, ...(await this.#find(caller.user, options)) };
   }
 
   /** The cached messages take the place of the message that names them. */
-  async #openCached({ user, policy }: ChatCaller, value: unknown): Promise<Opened> {
-    this.options.catalog.find(checkBesideCache(value).model, policy);
-    const options = cacheMessage(value);
+  async #openCached({ user, policy }: ChatCaller, chat: CachedChat): Promise<Opened> {
+    this.options.catalog.find(chat.model, policy);
+    const options = chat.options();
     const { found, foundMs } = await this.#find(user, options);
-    const { messages, tools } = found?.texts() ?? { messages: [], tools: [] };
-    const parsed = (texts: readonly string[]) =>
-      texts.map((text) => JSON.parse(text) as JsonObject);
-    const request = parseCachedChat(value, { messages: parsed(messages), tools: parsed(tools) });
-    return { request, options, found, foundMs };
+    const { settings: request, talk } = await chat.join(found?.stored() ?? null);
+    return { request, talk, options, found, foundMs };
   }
 
   async #find(user: string, options: CacheOptions): Promise<Pick<Opened, 'found' | 'foundMs'>> {
@@ -110,14 +140,31 @@ export class ChatService {
   }
 }
 
+/** Wrong headers count as a comparison here: their error is told in its turn. */
+function mayCompare(header: ReadHeader): boolean {
+  try {
+    return readCacheHeaders(header) !== null;
+  } catch {
+    return true;
+  }
+}
+
 /** A user's name has no blank, so this is no other user's name. */
 function salted(owner: string, salt: string | null): string {
   return salt === null ? owner : `${owner} ${salt}`;
 }
 
-interface Prepared {
+/** What is kept of the conversation of a chat that is counted. */
+interface Said {
+  /** For an engine that hands it on; null for one that works with ids. */
+  readonly conversation: ConversationRequest | null;
+  /** What the client wrote itself of the answer. */
+  readonly before: string;
+}
+
+interface Prepared extends Said {
   readonly owner: string;
-  readonly request: ChatRequest;
+  readonly request: ChatSettings;
   readonly model: ServedModel;
   readonly ids: Uint32Array;
   readonly maxTokens: number;
@@ -151,9 +198,17 @@ class OtherCounts {
 
 /** A chat that passed every check and can run. */
 export class PreparedChat {
-  constructor(readonly prepared: Prepared) {}
+  /** Until it is reviewed. */
+  #reviewed: Talk | null;
 
-  get request(): ChatRequest {
+  constructor(
+    readonly prepared: Prepared,
+    reviewed: Talk | null,
+  ) {
+    this.#reviewed = reviewed;
+  }
+
+  get request(): ChatSettings {
     return this.prepared.request;
   }
 
@@ -184,12 +239,19 @@ export class PreparedChat {
 
   /** Reviews the prompt, the part from a cache too. @throws ApiError `contentFilter`, `unavailable`. */
   async reviewInput(): Promise<void> {
-    const { review, request } = this.prepared;
-    await review?.check(inputTexts(request.messages, request.tools));
+    const talk = this.#reviewed;
+    this.#reviewed = null;
+    if (talk !== null) await this.prepared.review?.check(await talk.texts());
+  }
+
+  /** Whether the run still needs the messages. */
+  get keepsConversation(): boolean {
+    return this.prepared.conversation !== null;
   }
 
   run(listener: GenerationListener): ChatGeneration {
     const { owner, request, model, ids, maxTokens, cache, load, clock, review } = this.prepared;
+    const { conversation } = this.prepared;
     const { info } = model.prompts;
     const snapshot = cache?.snapshot ?? null;
     const plan = planGeneration(request, {
@@ -200,9 +262,7 @@ export class PreparedChat {
       maxTokens,
       endIds: info.endIds,
       newDecoder: () => model.prompts.newDecoder(),
-      conversation: model.engine.conversation
-        ? conversationRequest(request, cache?.prefixMessages ?? 0)
-        : null,
+      conversation,
     });
     const { inference, queue } = model;
     const parts = { inference, queue, load, clock };
@@ -215,11 +275,9 @@ export class PreparedChat {
   }
 
   #reviewParts(review: Review) {
-    const { request } = this.prepared;
-    const last = request.partial ? request.messages.at(-1)?.content : '';
+    const { request, before } = this.prepared;
     const alternatives = (token: AnswerLogprob) =>
       this.describeToken(token).top.map(({ token: text }) => text);
-    const before = typeof last === 'string' ? last : '';
     return { review, choices: request.choices, before, alternatives };
   }
 

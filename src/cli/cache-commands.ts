@@ -6,9 +6,10 @@
  * all users and how often they were hit, which no API key shows. A removal goes through the running service, with an
  * API key of the owner. Without a service, the command claims the file as a service does, so that none starts meanwhile.
  */
-import { cacheKeys, decodeBody, indexChanges } from '../caches/records.js';
+import { cacheKeys, indexChanges } from '../caches/records.js';
 import { decodeRecord } from '../codec.js';
 import { limits } from '../limits/index.js';
+import { decodeBody } from '../parsing/stored-body.js';
 import { isCacheId } from '../protocol/cache-id.js';
 import { age, type CacheRecord } from '../rules/cache-state.js';
 import type { Config } from '../settings/config.js';

@@ -11,26 +11,38 @@ export interface Flow {
   resume(): void;
 }
 
-/** What the bodies of all requests hold together. */
+/** What all requests hold together, and those of each owner: bodies, what was parsed of them, and large replies. */
 export class BodyBudget {
   #heldBytes = 0;
+  /** Who holds nothing is not there. */
+  readonly #owners = new Map<string, number>();
 
-  constructor(readonly bytesMax: number = limits.bodyBytesHeldMax) {}
+  constructor(
+    readonly bytesMax: number = limits.bodyBytesHeldMax,
+    readonly ownerBytesMax: number = Math.min(bytesMax, limits.bodyBytesHeldOwnerMax),
+  ) {}
 
   get heldBytes(): number {
     return this.#heldBytes;
   }
 
-  hasRoom(bytes: number): boolean {
-    return this.#heldBytes + bytes <= this.bytesMax;
+  /** @param owner null while nobody knows whose request it is. */
+  hasRoom(owner: string | null, bytes: number): boolean {
+    if (this.#heldBytes + bytes > this.bytesMax) return false;
+    return owner === null || (this.#owners.get(owner) ?? 0) + bytes <= this.ownerBytesMax;
   }
 
-  take(bytes: number): void {
+  /** @param bytes fewer than 0 are given back. */
+  take(owner: string | null, bytes: number): void {
     this.#heldBytes += bytes;
+    if (owner === null || bytes === 0) return;
+    const held = (this.#owners.get(owner) ?? 0) + bytes;
+    if (held === 0) this.#owners.delete(owner);
+    else this.#owners.set(owner, held);
   }
 
-  give(bytes: number): void {
-    this.#heldBytes -= bytes;
+  give(owner: string | null, bytes: number): void {
+    this.take(owner, -bytes);
   }
 }
 
@@ -62,6 +74,8 @@ export class Body {
   #ended: boolean;
   #failure: Error | null = null;
   #reader: Reader | null = null;
+  /** null until its reader says whose it is. */
+  #owner: string | null = null;
   #onComplete: (() => void) | null = null;
 
   /** `declaredBytes` is the Content-Length, or null for a chunked body, whose end nobody knows. */
@@ -74,7 +88,9 @@ export class Body {
     this.#ended = this.#complete;
   }
 
-  read(bytesMax: number): Promise<Buffer> {
+  /** @param owner whose memory it takes; null where nobody is known. */
+  read(bytesMax: number, owner: string | null = null): Promise<Buffer> {
+    this.#own(owner);
     if ((this.declaredBytes ?? this.#bytes) > bytesMax) {
       return Promise.reject(new ApiError('bodyTooLarge', { bytes_max: bytesMax }));
     }
@@ -150,18 +166,20 @@ export class Body {
     // The library empties the chunk when its callback returns, so a view would be a trap.
     this.#chunks.push(Buffer.from(new Uint8Array(chunk)));
     this.#heldBytes += chunk.byteLength;
-    this.budget.take(chunk.byteLength);
+    this.budget.take(this.#owner, chunk.byteLength);
   }
 
   /** A small body is never refused: its place is bounded by the number of connections. */
   #hasRoom(bytes: number): boolean {
-    return this.#heldBytes + bytes <= limits.bodyAheadBytesMax || this.budget.hasRoom(bytes);
+    return (
+      this.#heldBytes + bytes <= limits.bodyAheadBytesMax || this.budget.hasRoom(this.#owner, bytes)
+    );
   }
 
   /** Lets go of what is held; nobody will ask for it. */
   drop(): void {
     this.#chunks = [];
-    this.budget.give(this.#heldBytes);
+    this.budget.give(this.#owner, this.#heldBytes);
     this.#heldBytes = 0;
   }
 
@@ -200,13 +218,35 @@ export class Body {
     this.flow.resume();
   }
 
+  #own(owner: string | null): void {
+    this.budget.give(this.#owner, this.#heldBytes);
+    this.#owner = owner;
+    this.budget.take(owner, this.#heldBytes);
+  }
+
   #take(): Buffer {
-    const [first = EMPTY, ...rest] = this.#chunks;
+    const chunks = this.#chunks;
+    const bytes = this.#heldBytes;
+    const [first = EMPTY] = chunks;
     this.drop();
-    return rest.length === 0 ? first : Buffer.concat([first, ...rest]);
+    if (chunks.length < 2) return first;
+    return this.#streaming || bytes <= limits.bodyNearBytesMax
+      ? Buffer.concat(chunks)
+      : concatAlone(chunks, bytes);
   }
 }
 
-function overloaded(): ApiError {
+/** What is large is parsed in another thread, and moves there without a copy. */
+function concatAlone(chunks: readonly Buffer[], bytes: number): Buffer {
+  const all = Buffer.from(new ArrayBuffer(bytes));
+  let at = 0;
+  for (const chunk of chunks) {
+    all.set(chunk, at);
+    at += chunk.length;
+  }
+  return all;
+}
+
+export function overloaded(): ApiError {
   return new ApiError('overloaded', {}, { retryAfterMs: limits.bodyRetryMs });
 }

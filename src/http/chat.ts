@@ -3,12 +3,12 @@
  * It must never leave a generation running for a client that left.
  */
 import type { CacheUse } from '../chat/cache-use.js';
+import type { ChatCaller } from '../chat/catalog.js';
 import type { ChatGeneration, GenerationListener } from '../chat/generation.js';
 import type { ChatService, PreparedChat } from '../chat/service.js';
 import type { Clock } from '../clock.js';
 import { ApiError } from '../errors.js';
 import { completion, type Usage } from '../protocol/completion.js';
-import { parseJson } from '../protocol/json.js';
 import type { TokenUsage } from '../rules/account.js';
 import type { ChatNote } from '../telemetry/report.js';
 import { cacheHeaders, nearestHeader } from './cache-headers.js';
@@ -27,8 +27,7 @@ export interface StreamPace {
 
 export function chatRoutes(gate: Gate, service: ChatService, pace: StreamPace): Route[] {
   const handle = gate.guard({ api: 'chat' }, async (exchange, caller) => {
-    const value = parseJson(await exchange.body());
-    const chat = await service.prepare(caller, value, (name) => exchange.header(name));
+    const chat = await opened(exchange, caller, service);
     const note = noteOf(chat);
     exchange.note.chat = note;
     if (chat.cache?.dryRun) {
@@ -37,11 +36,26 @@ export function chatRoutes(gate: Gate, service: ChatService, pace: StreamPace): 
     }
     await caller.admission.reserve(chat.tokensMax);
     await chat.reviewInput();
+    if (!chat.keepsConversation) exchange.hold(0);
     const run = new ChatRun(exchange, chat, note, rateHeaders(caller.admission.rates()));
     await (chat.request.stream ? run.stream(pace) : run.reply());
     return run.used;
   });
   return [route('POST', '/v1/chat/completions', handle)];
+}
+
+/** What came is not in reach of the handler, so that it goes as soon as nothing of it is needed. */
+async function opened(
+  exchange: Exchange,
+  caller: ChatCaller,
+  service: ChatService,
+): Promise<PreparedChat> {
+  const bytes = await exchange.body();
+  return await service.prepare(caller, {
+    bytes,
+    header: (name) => exchange.header(name),
+    hold: (held) => exchange.hold(held),
+  });
 }
 
 function isRejected(cause: unknown): boolean {
@@ -54,7 +68,7 @@ async function replyDry(exchange: Exchange, chat: PreparedChat, cache: CacheUse)
   const nothing = { content: '', finishReason: 'stop', toolCalls: [], logprobs: null } as const;
   exchange.replyJson(200, completion(chat.head, [nothing], usage), {
     ...cacheHeaders(await cache.foreseen()),
-    ...nearestHeader(cache.nearest()),
+    ...nearestHeader(cache.nearest),
   });
 }
 

@@ -7,7 +7,7 @@ import type { Clock } from '../clock.js';
 import { ApiError, fromErrorValue, toErrorValue } from '../errors.js';
 import { limits } from '../limits/index.js';
 import type { RequestNote, RequestReport, RouteName } from '../telemetry/report.js';
-import { Body, type BodyBudget, ClientGoneError } from './body.js';
+import { Body, type BodyBudget, ClientGoneError, overloaded } from './body.js';
 import { errorReply, type Headers, headText } from './head.js';
 import type { RequestHead } from './request.js';
 import { type ByteSink, ResponseSink, utf8 } from './sink.js';
@@ -58,6 +58,7 @@ export class Exchange {
   /** For a stream that can say why it ends early; without it `stop` can only cut the connection. */
   onStop: ((error: ApiError) => void) | null = null;
   #sink: ResponseSink | null = null;
+  #holdsBytes = 0;
 
   constructor(res: HttpResponse, head: RequestHead, edge: Edge, edgeHeaders: string) {
     this.#res = res;
@@ -154,9 +155,32 @@ export class Exchange {
   }
 
   /** Rejects with the 413 of the catalogue, or with `ClientGoneError`. */
-  body(bytesMax: number = limits.bodyBytesMax): Promise<Buffer> {
-    if (this.#gone) return Promise.reject(new ClientGoneError('the client left'));
-    return this.#body?.read(bytesMax) ?? Promise.resolve(Buffer.alloc(0));
+  async body(bytesMax: number = limits.bodyBytesMax): Promise<Buffer> {
+    if (this.#gone) throw new ClientGoneError('the client left');
+    if (this.#body === null) return Buffer.alloc(0);
+    const bytes = await this.#body.read(bytesMax, this.note.account);
+    this.#holdAnyhow(bytes.length);
+    return bytes;
+  }
+
+  /**
+   * Sets how many bytes of memory this request holds beyond what waits in its socket, until it is over.
+   * @throws ApiError `overloaded` where its account or all of them would hold too much.
+   */
+  hold(bytes: number): void {
+    const more = bytes - this.#holdsBytes;
+    if (more > 0 && !this.#edge.bodies.hasRoom(this.note.account, more)) throw overloaded();
+    this.#holdAnyhow(bytes);
+  }
+
+  #holdAnyhow(bytes: number): void {
+    this.#edge.bodies.take(this.note.account, bytes - this.#holdsBytes);
+    this.#holdsBytes = bytes;
+  }
+
+  /** The server calls it when the request is over: the client has left or has its answer, and the handler is done. */
+  release(): void {
+    this.#holdAnyhow(0);
   }
 
   /** The body piece by piece, null after the last one. Rejects with `ClientGoneError`; nobody counts for the caller. */
@@ -182,7 +206,9 @@ export class Exchange {
       return;
     }
     if (unread > 0) this.#body?.discard();
-    this.#end(head, status === 204 ? null : body);
+    if (body.length > limits.replyWholeBytesMax && this.method !== 'HEAD') {
+      this.#endInPieces(head, typeof body === 'string' ? Buffer.from(body) : body);
+    } else this.#end(head, status === 204 ? null : body);
   }
 
   replyJson(status: number, value: unknown, headers?: Headers): void {
@@ -250,6 +276,46 @@ export class Exchange {
       res.writeStatus(head + length);
       res.endWithoutBody();
     });
+  }
+
+  /** As fast as the client reads: a large reply counts until all of it is in the hands of the kernel. */
+  #endInPieces(head: string, body: Uint8Array): void {
+    const res = this.#res;
+    const close = this.#edge.closing || this.#head.bodyBytes === null;
+    this.#state = 'streaming';
+    this.#holdAnyhow(this.#holdsBytes + body.byteLength);
+    const begins = res.getWriteOffset();
+    let at = 0;
+    const send = (): void => {
+      for (let fits = true; fits && this.#live(); ) {
+        const piece = body.slice(at, at + limits.replyPieceBytes);
+        if (close) {
+          at += piece.byteLength;
+          fits = res.write(piece);
+          if (at === body.byteLength) this.#endWith(() => res.end(undefined, true));
+          continue;
+        }
+        // What the kernel does not take is not kept by the library: it is sent again.
+        const [ok, done] = res.tryEnd(piece, body.byteLength);
+        fits = ok;
+        if (done) this.#finish();
+        else at = res.getWriteOffset() - begins;
+      }
+    };
+    res.onWritable((offset) => {
+      if (!close) at = offset - begins;
+      if (this.#live()) this.#cork(send);
+      return true;
+    });
+    this.#cork(() => {
+      res.writeStatus(head);
+      send();
+    });
+  }
+
+  #endWith(end: () => void): void {
+    this.#finish();
+    end();
   }
 
   /**

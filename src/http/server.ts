@@ -214,6 +214,7 @@ class Front implements Edge {
 
   #over(exchange: Exchange): void {
     this.#told(exchange.report());
+    exchange.release();
     this.#active.delete(exchange);
     if (this.#active.size === 0) this.#onIdle?.();
   }

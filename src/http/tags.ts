@@ -2,24 +2,23 @@
  * Owns the routes of tags: `/v1/caching/refs/tags` and what is below.
  * It must never decide anything about a tag: it parses, asks, and writes down the answer.
  */
-import type { Caches } from '../caches/caches.js';
-import { parseJson } from '../protocol/json.js';
 import { parsePageQuery } from '../protocol/page-query.js';
-import { parseTagBind, tag, tagDeleted, tagList } from '../protocol/tags.js';
-import { json } from './caches.js';
+import { tag, tagDeleted, tagList } from '../protocol/tags.js';
+import { type CacheParts, replyCache } from './caches.js';
 import type { Gate } from './gate.js';
 import { type Route, route } from './router.js';
 
 const PATH = '/v1/caching/refs/tags';
 const caching = { api: 'caching' } as const;
 
-export function tagRoutes(gate: Gate, caches: Caches): Route[] {
+export function tagRoutes(gate: Gate, parts: CacheParts): Route[] {
+  const { caches, parser } = parts;
   return [
     route(
       'POST',
       PATH,
       gate.guardFree(caching, async (exchange, { user }) => {
-        const bind = parseTagBind(parseJson(await exchange.body()));
+        const bind = await parser.tag(user, await exchange.body());
         exchange.replyJson(200, tag(await caches.bindTag(user, bind.tag, bind.cacheId)));
       }),
     ),
@@ -44,7 +43,7 @@ export function tagRoutes(gate: Gate, caches: Caches): Route[] {
       'GET',
       `${PATH}/:tag/content`,
       gate.guardFree(caching, async (exchange, { user }, params) => {
-        exchange.reply(200, json(await caches.resolveTag(user, params.tag)));
+        await replyCache(parts, exchange, await caches.resolveTag(user, params.tag));
       }),
     ),
     route(

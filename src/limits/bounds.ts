@@ -28,8 +28,21 @@ export const limits = {
   streamBacklogBytesHardMax: MIB,
   /** Body bytes received before the handler reads the body; then the socket is paused. */
   bodyAheadBytesMax: 64 * KIB,
-  /** Bodies of all requests that are not complete or not parsed yet. */
+  /** Bodies, what was parsed of them, and large replies: of all requests together, and of one account. */
   bodyBytesHeldMax: 256 * MIB,
+  bodyBytesHeldOwnerMax: 64 * MIB,
+  /** A larger body is parsed, checked and rendered in a thread of its own. */
+  bodyNearBytesMax: 64 * KIB,
+  /** Threads for large bodies, each made when it is needed and gone after this time without work. */
+  parseThreads: 2,
+  parseIdleMs: 30_000,
+  parseQueueMax: 1024,
+  /** Such a thread is ended that takes this long for one body, or has more on its JavaScript heap. */
+  parseStuckMsMax: 20_000,
+  parseHeapBytesMax: 128 * MIB,
+  /** A larger reply is handed to the socket piece by piece, and counts until its client has it. */
+  replyWholeBytesMax: 64 * KIB,
+  replyPieceBytes: 256 * KIB,
   /** Retry-after while other bodies take that room. */
   bodyRetryMs: 1_000,
   /** A request that is answered early may send this much more body and keep its connection. */

@@ -47,7 +47,7 @@ export function assertRelations(limits: Limits, windows: typeof modelWindows): v
   assertReview(limits);
   assert(limits.streamBacklogBytesMax < limits.streamBacklogBytesHardMax);
   assert(limits.bodyAheadBytesMax < limits.bodyBytesMax);
-  assert(limits.bodyBytesMax < limits.bodyBytesHeldMax);
+  assertMemory(limits);
   assert(limits.pieceLengthMax < limits.encodeChunkLengthMax);
   assert(limits.maxTokensDefault < windows['8k']);
   assert(limits.weightsLockBeatMs * 4 < limits.weightsLockStaleMs);
@@ -66,6 +66,21 @@ export function assertRelations(limits: Limits, windows: typeof modelWindows): v
   );
   assert(limits.queueRetryMsMin < limits.queueRetryMsMax);
   assertCacheRelations(limits);
+}
+
+/** What one account and all of them may make the main process hold. */
+function assertMemory(limits: Limits): void {
+  // A text of two bytes a character: the body, its packed form, its canonical form, and its prompt.
+  assert(
+    limits.bodyBytesMax * 7 <= limits.bodyBytesHeldOwnerMax,
+    'the largest body must have room',
+  );
+  assert(limits.bodyBytesHeldOwnerMax * 4 <= limits.bodyBytesHeldMax, 'others must have room');
+  const threads = limits.parseThreads * limits.parseHeapBytesMax;
+  assert(limits.bodyBytesHeldMax + threads <= 512 * 2 ** 20, 'all accounts together');
+  assert(limits.bodyAheadBytesMax <= limits.bodyNearBytesMax);
+  assert(limits.bodyNearBytesMax < limits.bodyBytesMax);
+  assert(limits.pageBytesMax + limits.bodyBytesMax < limits.bodyBytesHeldOwnerMax);
 }
 
 function assertCacheRelations(limits: Limits): void {

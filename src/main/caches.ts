@@ -7,6 +7,7 @@ import type { Catalog } from '../chat/catalog.js';
 import { EnginePrefiller } from '../chat/prefiller.js';
 import { cacheReview, type Review } from '../chat/review.js';
 import type { Gate } from '../http/gate.js';
+import type { Parser } from '../parsing/parser.js';
 import type { Store } from '../store/store.js';
 import { type Context, faultLog } from './context.js';
 
@@ -15,16 +16,17 @@ export interface CacheParts {
   readonly gate: Gate;
   readonly catalog: Catalog;
   readonly review: Review | null;
+  readonly parser: Parser;
 }
 
 export async function openCaches(
   context: Context,
-  { records, gate, catalog, review }: CacheParts,
+  { records, gate, catalog, review, parser }: CacheParts,
 ): Promise<Caches> {
   const { config, clock, newBytes, opened } = context;
   const { limits } = config;
   const policyOf = (owner: string) => gate.policies.of(owner);
-  const prefiller = new EnginePrefiller(catalog, clock, policyOf);
+  const prefiller = new EnginePrefiller(catalog, clock, policyOf, parser);
   const caches = new Caches({
     store: records,
     clock,
@@ -38,8 +40,7 @@ export async function openCaches(
     ...(review === null ? {} : { review: cacheReview(review) }),
     keepMs: limits.cacheKeepMs,
     quotaMax: { count: limits.cachesPerOwner, bytes: limits.cacheBytesPerOwner },
-    countTokens: (owner, family, messages, tools) =>
-      prefiller.count(owner, family, { messages, tools }),
+    countTokens: (owner, family, talk) => prefiller.count(owner, family, talk),
   });
   opened.add(caches, (part) => part.close());
   await caches.start();

@@ -7,6 +7,8 @@ import { AdmissionQueue } from '../chat/admission-queue.js';
 import { Catalog, type ServedModel } from '../chat/catalog.js';
 import { PromptLibrary } from '../chat/prompt-library.js';
 import { limits } from '../limits/index.js';
+import { Parser } from '../parsing/parser.js';
+import type { ParseResult, ParseTask } from '../parsing/tasks.js';
 import type { EngineModel } from '../plugin/contract.js';
 import { FairEncoding } from '../pool/fair-encoding.js';
 import { Host } from '../pool/host.js';
@@ -72,6 +74,25 @@ export function openCounter({ config, log, metrics, opened }: Context): TokenCou
     },
   });
   return new TokenCounter(new FairEncoding(opened.add(pool, (part) => part.close())));
+}
+
+/** Threads for large bodies: none until the first comes. */
+export function openParser({ log, metrics, opened }: Context): Parser {
+  const pool = new Pool<ParseTask, ParseResult>({
+    worker: new URL('../../workers/parse.js', import.meta.url),
+    threads: limits.parseThreads,
+    idleMsMax: limits.parseIdleMs,
+    tasksPerThread: 1,
+    queueMax: limits.parseQueueMax,
+    sleepsBetweenTasks: true,
+    stuckMsMax: limits.parseStuckMsMax,
+    heapBytesMax: limits.parseHeapBytesMax,
+    onThreadError: (error) => {
+      metrics.take({ type: 'worker-ended', worker: 'parse', reason: error.message });
+      log(`parsing thread: ${error.message}`);
+    },
+  });
+  return new Parser(opened.add(pool, (part) => part.close()));
 }
 
 export function openPrompts({ config }: Context, counter: TokenCounter): PromptLibrary {

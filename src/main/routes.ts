@@ -22,11 +22,11 @@ import { modelRoutes } from '../http/models.js';
 import { consoleRoutes, docsRoutes } from '../http/pages.js';
 import type { Route } from '../http/router.js';
 import { tagRoutes } from '../http/tags.js';
+import type { Parser } from '../parsing/parser.js';
 import type { Host } from '../pool/host.js';
 import type { WireServiceStatus } from '../protocol/admin-status.js';
 import { resources } from '../protocol/chat-api.js';
 import { openApiDocument } from '../protocol/openapi.js';
-import { imageSizeOfDataUrl } from '../rules/image-tokens.js';
 import type { OpenAccounts } from './accounts.js';
 import type { Context } from './context.js';
 
@@ -34,6 +34,7 @@ export interface RouteParts extends OpenAccounts {
   readonly catalog: Catalog;
   readonly engines: ReadonlyMap<string, Host>;
   readonly caches: Caches;
+  readonly parser: Parser;
   readonly files: Files;
   readonly prompts: PromptLibrary;
   readonly chats: ChatService;
@@ -43,13 +44,13 @@ export interface RouteParts extends OpenAccounts {
 
 export function allRoutes(context: Context, parts: RouteParts): Route[] {
   const { config, clock, metrics } = context;
-  const { gate, catalog, caches, files, chats, engines } = parts;
+  const { gate, catalog, files, chats, engines } = parts;
   const document = documentOf(parts);
   return [
     ...chatRoutes(gate, chats, { clock, keepAliveMs: config.limits.keepAliveMs }),
-    ...estimateRoutes(gate, estimatesOf(parts)),
-    ...cacheRoutes(gate, caches),
-    ...tagRoutes(gate, caches),
+    ...estimateRoutes(gate, parts.parser, estimatesOf(parts)),
+    ...cacheRoutes(gate, parts),
+    ...tagRoutes(gate, parts),
     ...fileRoutes(gate, files),
     ...modelRoutes(gate, catalog, unixS(clock)),
     ...accountRoutes(gate, clock),
@@ -76,7 +77,6 @@ function healthOf(hosts: readonly Host[]): EngineHealth {
 function estimatesOf({ prompts, catalog }: RouteParts): EstimateService {
   return new EstimateService(
     (id) => prompts.forModel(id),
-    imageSizeOfDataUrl,
     (policy, id) => catalog.isOpen(policy, id),
   );
 }

@@ -4,7 +4,7 @@
  */
 import { ApiError, fromErrorValue } from '../errors.js';
 import { limits } from '../limits/index.js';
-import type { TokenizeResult, TokenizerRef, TokenizeTask } from './messages.js';
+import type { PackedText, TokenizeResult, TokenizerRef, TokenizeTask } from './messages.js';
 import { ThreadEndedError } from './pool.js';
 
 export interface TokenizePool {
@@ -17,7 +17,7 @@ type Ids = Uint32Array;
 /** The texts of one request. */
 interface Order {
   readonly owner: string;
-  readonly texts: readonly string[];
+  readonly texts: readonly (string | PackedText)[];
   readonly length: number;
   resolve(ids: readonly Ids[]): void;
   reject(cause: unknown): void;
@@ -43,7 +43,7 @@ export class EncodeBatches {
   encode(
     owner: string,
     tokenizer: TokenizerRef,
-    texts: readonly string[],
+    texts: readonly (string | PackedText)[],
   ): Promise<readonly Ids[]> {
     const length = texts.reduce((sum, text) => sum + text.length, 0);
     return new Promise((resolve, reject) => {

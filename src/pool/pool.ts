@@ -12,6 +12,8 @@ export interface PoolOptions {
   /** Built worker file; its default export takes one task and resolves to one result. */
   readonly worker: URL;
   readonly threads: number;
+  /** A thread is made when it is needed, and ends after this time without a task; absent: all are there for good. */
+  readonly idleMsMax?: number;
   readonly tasksPerThread: number;
   /** The most tasks that may wait; one more is refused with `engine_overloaded_error`. */
   readonly queueMax: number;
@@ -42,12 +44,14 @@ export class Pool<Task, Result> {
   #closed = false;
 
   constructor(options: PoolOptions) {
-    const { stuckMsMax, heapBytesMax, onThreadError } = options;
+    const { stuckMsMax, heapBytesMax, idleMsMax, onThreadError } = options;
     this.#watch = stuckMsMax === undefined ? null : new ThreadWatch(stuckMsMax);
     this.#onThreadError = onThreadError;
     this.#piscina = new Piscina<Task, Result>({
       filename: fileURLToPath(options.worker),
-      minThreads: options.threads,
+      ...(idleMsMax === undefined
+        ? { minThreads: options.threads }
+        : { minThreads: 0, idleTimeout: idleMsMax }),
       maxThreads: options.threads,
       concurrentTasksPerWorker: options.tasksPerThread,
       maxQueue: options.queueMax,
@@ -80,6 +84,13 @@ export class Pool<Task, Result> {
     this.#watch?.close();
     return this.#piscina.destroy();
   }
+}
+
+/** In the thread: an answer whose memory moves with it. @returns it under the type that whoever asked will see. */
+export function moved<Answer extends object>(answer: Answer, memory: ArrayBuffer[]): Answer {
+  const wrapped = { [Piscina.transferableSymbol]: memory, [Piscina.valueSymbol]: answer };
+  // The pool takes the answer out of its wrapping before anybody sees it.
+  return Piscina.move(wrapped as unknown as ArrayBuffer) as unknown as Answer;
 }
 
 function heapLimits(bytesMax: number): { maxOldGenerationSizeMb: number } {

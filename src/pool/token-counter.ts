@@ -7,10 +7,13 @@ import { limits } from '../limits/index.js';
 import type { TokenizerInfo } from '../plugin/contract.js';
 import type { PromptSegment } from '../rules/prompt.js';
 import { EncodeBatches, outOfTurn, type TokenizePool } from './encode-batches.js';
-import type { TokenizerRef } from './messages.js';
+import type { PackedText, TokenizerRef } from './messages.js';
 import { TokenMemory } from './token-memory.js';
 
 export type { PromptSegment as Segment };
+
+/** As a prompt is rendered; a long text may be packed. */
+export type CountedSegment = PromptSegment | { readonly packed: PackedText };
 
 type Ids = Uint32Array;
 
@@ -44,15 +47,18 @@ export class TokenCounter {
   encode(
     owner: string,
     tokenizer: TokenizerRef,
-    segments: readonly PromptSegment[],
+    segments: readonly CountedSegment[],
   ): Ids | Promise<Ids> {
     const scope = this.#scopeOf(owner, tokenizer);
-    const unknown = new Map<string, string>();
+    const unknown = new Map<string, string | PackedText>();
     const fragments = segments.map((segment) => {
-      if (!('text' in segment)) return segment;
-      const key = this.#memory.keyOf(scope, segment.text);
+      const isPacked = 'packed' in segment;
+      if (!isPacked && !('text' in segment)) return segment;
+      const key = isPacked
+        ? this.#memory.keyOfLong(scope, segment.packed.digest)
+        : this.#memory.keyOf(scope, segment.text);
       const ids = this.#memory.get(key);
-      if (ids === undefined) unknown.set(key, segment.text);
+      if (ids === undefined) unknown.set(key, isPacked ? segment.packed : segment.text);
       return ids ?? key;
     });
     if (unknown.size === 0) return joined(fragments, () => undefined);
@@ -81,7 +87,7 @@ export class TokenCounter {
     owner: string,
     tokenizer: TokenizerRef,
     fragments: readonly Fragment[],
-    unknown: ReadonlyMap<string, string>,
+    unknown: ReadonlyMap<string, string | PackedText>,
   ): Promise<Ids> {
     this.#start(owner, tokenizer, unknown);
     // Usually one answer holds all of them.
@@ -91,7 +97,11 @@ export class TokenCounter {
   }
 
   /** Asks for all fragments that are not being encoded yet, in one order. */
-  #start(owner: string, tokenizer: TokenizerRef, unknown: ReadonlyMap<string, string>): void {
+  #start(
+    owner: string,
+    tokenizer: TokenizerRef,
+    unknown: ReadonlyMap<string, string | PackedText>,
+  ): void {
     const fresh = [...unknown].filter(([key]) => !this.#underway.has(key));
     if (fresh.length === 0) return;
     const answer = this.#ask(owner, tokenizer, fresh);
@@ -101,7 +111,7 @@ export class TokenCounter {
   async #ask(
     owner: string,
     tokenizer: TokenizerRef,
-    fresh: readonly (readonly [key: string, text: string])[],
+    fresh: readonly (readonly [key: string, text: string | PackedText])[],
   ): Promise<Answer> {
     const texts = fresh.map(([, text]) => text);
     try {

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 
 /** Up to this length a text is its own key, which is faster than hashing it. */
-const KEY_TEXT_LENGTH_MAX = 512;
+export const KEY_TEXT_LENGTH_MAX = 512;
 /**
  * The overhead of a map entry, the header of its key and an array with its own memory. With 100 000 short texts the
  * process grew by 1.5 KB each.
@@ -27,7 +27,12 @@ export class TokenMemory {
   /** Scope and text together make a new flat string, which keeps no slice of the prompt. */
   keyOf(scope: string, text: string): string {
     if (text.length <= KEY_TEXT_LENGTH_MAX) return `${scope}=${text}`;
-    return `${scope}#${createHash('sha256').update(text).digest('base64')}`;
+    return this.keyOfLong(scope, createHash('sha256').update(text).digest('base64'));
+  }
+
+  /** @param digest SHA-256 of a text that is too long to be its own key, in base64. */
+  keyOfLong(scope: string, digest: string): string {
+    return `${scope}#${digest}`;
   }
 
   get(key: string): Uint32Array | undefined {

@@ -39,7 +39,12 @@ export const serviceStatusSchema = Type.Object({
     }),
     { description: 'Processes that run engines.' },
   ),
-  worker_restarts: Type.Object({ inference: amount, tokenize: amount, extraction: amount }),
+  worker_restarts: Type.Object({
+    inference: amount,
+    tokenize: amount,
+    extraction: amount,
+    parse: amount,
+  }),
   models: Type.Array(
     Type.Object({
       id: Type.String(),

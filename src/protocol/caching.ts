@@ -121,6 +121,14 @@ export interface CacheCreation {
   readonly fault: CacheError | null;
 }
 
+/** All that is small of a creation, whatever its conversation is. */
+export type CacheFacts = Omit<CacheCreation, 'messages' | 'tools' | 'wireMessages' | 'wireTools'>;
+
+export function factsOf(creation: CacheCreation): CacheFacts {
+  const { family, name, description, metadata, expiry, tags, fault } = creation;
+  return { family, name, description, metadata, expiry, tags, fault };
+}
+
 export interface CacheUpdate {
   /** null: stays as it is. */
   readonly metadata: CacheMetadata | null;
@@ -179,11 +187,16 @@ function refuseFixed(value: object): void {
   }
 }
 
-/** Messages and tools as stored: canonical JSON texts, checked when they came. */
-export function readCacheContent(texts: {
+export interface CacheTexts {
   readonly messages: readonly string[];
   readonly tools: readonly string[];
-}): { readonly messages: readonly ChatMessage[]; readonly tools: readonly ChatTool[] } {
+}
+
+/** Messages and tools as stored: canonical JSON texts, checked when they came. */
+export function readCacheContent(texts: CacheTexts): {
+  readonly messages: readonly ChatMessage[];
+  readonly tools: readonly ChatTool[];
+} {
   return {
     messages: readMessages(texts.messages.map((text) => JSON.parse(text) as WireMessage)),
     tools: readTools(texts.tools.map((text) => JSON.parse(text) as WireTool)),
@@ -204,11 +217,17 @@ export interface CacheShown {
   readonly error: CacheError | null;
 }
 
-/** JSON text. Messages and tools go out as the stored texts, so that they equal what came in. */
-export function cacheJson(
-  cache: CacheShown,
-  texts: { readonly messages: readonly string[]; readonly tools: readonly string[] },
-): string {
+export function cacheJson(cache: CacheShown, texts: CacheTexts): string {
+  return `${cacheHeadJson(cache)}${cacheContentJson(texts)}}`;
+}
+
+/** Messages and tools go out as the stored texts, so that they equal what came in. */
+export function cacheContentJson({ messages, tools }: CacheTexts): string {
+  return `"messages":[${messages.join(',')}],"tools":[${tools.join(',')}]`;
+}
+
+/** JSON text up to the messages and tools, with the comma before them. */
+export function cacheHeadJson(cache: CacheShown): string {
   const head = JSON.stringify({
     id: cache.id,
     status: cache.status,
@@ -221,8 +240,7 @@ export function cacheJson(
     description: cache.description,
     ...(cache.error === null ? {} : { error: cache.error }),
   });
-  const { messages, tools } = texts;
-  return `${head.slice(0, -1)},"metadata":${metadataJson(cache.metadata)},"messages":[${messages.join(',')}],"tools":[${tools.join(',')}]}`;
+  return `${head.slice(0, -1)},"metadata":${metadataJson(cache.metadata)},`;
 }
 
 export function cacheListJson(caches: readonly string[]): string {

@@ -51,6 +51,14 @@ export interface ChatRequest {
   readonly wireTools: readonly JsonObject[];
 }
 
+/** All that is small of a request, whatever its conversation is. */
+export type ChatSettings = Omit<ChatRequest, 'messages' | 'wireMessages' | 'wireTools'>;
+
+export function settingsOf(request: ChatRequest): ChatSettings {
+  const { messages: _messages, wireMessages: _wire, wireTools: _tools, ...settings } = request;
+  return settings;
+}
+
 const fits = compile(chatRequestSchema);
 
 export interface ParseOptions {

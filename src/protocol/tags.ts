@@ -51,8 +51,13 @@ export interface TagRecord {
 
 const fitsBind = compile(tagBindSchema);
 
+export interface TagBind {
+  readonly tag: string;
+  readonly cacheId: string;
+}
+
 /** @throws ApiError that names the field, what came and what is allowed. */
-export function parseTagBind(value: unknown): { readonly tag: string; readonly cacheId: string } {
+export function parseTagBind(value: unknown): TagBind {
   if (!fitsBind(value)) throw refuse(tagBindSchema, value);
   return { tag: value.tag, cacheId: value.cache_id };
 }

@@ -5,36 +5,57 @@
 import type { TokenBytes } from './detokenizer.js';
 import type { PromptSegment } from './prompt.js';
 
+/** What of a vocabulary decides it. */
+export interface FloorParts {
+  /** Bytes of the longest token. */
+  readonly longest: number;
+  /** 1 for a byte with a token of its own: none of them can get lost. */
+  readonly kept: Uint8Array;
+}
+
+export function floorParts({ bytes, offsets }: TokenBytes): FloorParts {
+  const kept = new Uint8Array(256);
+  let longest = 1;
+  for (let id = 0; id + 1 < offsets.length; id += 1) {
+    const from = offsets[id] ?? 0;
+    const length = (offsets[id + 1] ?? from) - from;
+    if (length > longest) longest = length;
+    if (length === 1) kept[bytes[from] ?? 0] = 1;
+  }
+  return { longest, kept };
+}
+
 export class TokenFloor {
   readonly #longest: number;
-  /** Bytes with a token of their own, which encoding cannot drop. */
-  readonly #kept = new Uint8Array(256);
+  readonly #kept: Uint8Array;
 
-  constructor({ bytes, offsets }: TokenBytes) {
-    let longest = 1;
-    for (let id = 0; id + 1 < offsets.length; id += 1) {
-      const from = offsets[id] ?? 0;
-      const length = (offsets[id + 1] ?? from) - from;
-      if (length > longest) longest = length;
-      if (length === 1) this.#kept[bytes[from] ?? 0] = 1;
-    }
+  constructor({ longest, kept }: FloorParts) {
     this.#longest = longest;
+    this.#kept = kept;
   }
 
   /** Whether the segments certainly have at least so many tokens. False when only encoding can tell. */
   reaches(segments: readonly PromptSegment[], tokens: number): boolean {
-    const sum = (of: (text: string) => number): number =>
-      segments.reduce((total, part) => total + tokensOf(part, of), 0);
-    // A UTF-16 unit has three bytes at most: a quick check that settles most prompts.
-    if (sum(({ length }) => Math.ceil((length * 3) / this.#longest)) < tokens) return false;
-    return sum((text) => Math.ceil(this.#keptBytes(text) / this.#longest)) >= tokens;
+    // A unit has three bytes at most: most prompts are far from it, and cost nothing more.
+    const most = sum(segments, ({ length }) => Math.ceil((length * 3) / this.#longest));
+    return most >= tokens && this.tokensMin(segments) >= tokens;
+  }
+
+  /** The segments have so many tokens at least. */
+  tokensMin(segments: readonly PromptSegment[]): number {
+    return sum(segments, (text) => Math.ceil(this.#keptBytes(text) / this.#longest));
   }
 
   #keptBytes(text: string): number {
+    const bytes = Buffer.from(text);
     let kept = 0;
-    for (const byte of new TextEncoder().encode(text)) kept += this.#kept[byte] ?? 0;
+    for (let at = 0; at < bytes.length; at += 1) kept += this.#kept[bytes[at] ?? 0] ?? 0;
     return kept;
   }
+}
+
+function sum(segments: readonly PromptSegment[], ofText: (text: string) => number): number {
+  return segments.reduce((total, part) => total + tokensOf(part, ofText), 0);
 }
 
 function tokensOf(part: PromptSegment, ofText: (text: string) => number): number {

@@ -99,7 +99,7 @@ export class Metrics {
 
   /** How often a worker of each kind ended by itself. */
   workersEnded(): Record<WorkerKind, number> {
-    const counts = { inference: 0, tokenize: 0, extraction: 0 };
+    const counts = { inference: 0, tokenize: 0, extraction: 0, parse: 0 };
     for (const [worker, , count] of this.#workers.entries()) counts[worker] = count;
     return counts;
   }

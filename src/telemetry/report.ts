@@ -89,7 +89,7 @@ export type Report =
   | { readonly type: 'fault'; readonly place: string; readonly fault: unknown }
   | { readonly type: 'notice'; readonly text: string };
 
-export type WorkerKind = 'inference' | 'tokenize' | 'extraction';
+export type WorkerKind = 'inference' | 'tokenize' | 'extraction' | 'parse';
 
 /** It never throws and takes microseconds. */
 export type TakeReport = (report: Report) => void;

@@ -4,8 +4,9 @@
  */
 import t from 'tap';
 import type { FoundCache } from '../../src/caches/caches.js';
-import { creationChanges, encodeBody } from '../../src/caches/records.js';
+import { creationChanges } from '../../src/caches/records.js';
 import { limits } from '../../src/limits/index.js';
+import { encodeBody } from '../../src/parsing/stored-body.js';
 import type { CacheMetadata } from '../../src/protocol/cache-metadata.js';
 import { parsePageQuery } from '../../src/protocol/page-query.js';
 import { apiError } from '../support/api-error.js';

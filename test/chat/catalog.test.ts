@@ -2,6 +2,7 @@ import t from 'tap';
 import { Catalog, type ServedModel } from '../../src/chat/catalog.js';
 import { defaultPolicy } from '../../src/rules/account-policy.js';
 import { apiError } from '../support/api-error.js';
+import { nothingSaid } from '../support/near-talk.js';
 
 const alice = { user: 'alice', policy: defaultPolicy };
 
@@ -19,8 +20,7 @@ t.test('windows of one vocabulary are counted once', async (t) => {
   const model = (id: string, window: number) =>
     ({ id, family: 'm', window, prompts }) as unknown as ServedModel;
   const catalog = new Catalog([model('m-8k', 8192), model('m-32k', 32_768)]);
-  const { messages, tools, partial } = { messages: [], tools: [], partial: false };
-  const counted = await catalog.count(alice, 'm-auto', { messages, tools, partial }, 10);
+  const counted = await catalog.count(alice, 'm-auto', nothingSaid, 10);
   t.equal(counted.model.id, 'm-32k');
   t.equal(counts, 1);
 });
@@ -38,14 +38,13 @@ t.test('what no window can hold is refused before it is counted', async (t) => {
   });
   const model = (id: string, window: number, tokensMin: number) =>
     ({ id, family: 'm', window, prompts: prompts(tokensMin) }) as unknown as ServedModel;
-  const source = { messages: [], tools: [], partial: false };
   const catalog = new Catalog([model('m-8k', 8192, 32_768), model('m-32k', 32_768, 32_768)]);
   for (const id of ['m-8k', 'm-32k', 'm-auto']) {
-    await t.rejects(catalog.count(alice, id, source, 10), apiError('inputTooLong'));
+    await t.rejects(catalog.count(alice, id, nothingSaid, 10), apiError('inputTooLong'));
   }
   t.equal(counts, 0);
   const other = new Catalog([model('m-8k', 8192, 32_768), model('m-32k', 32_768, 32_000)]);
-  t.equal((await other.count(alice, 'm-auto', source, 10)).model.id, 'm-32k');
+  t.equal((await other.count(alice, 'm-auto', nothingSaid, 10)).model.id, 'm-32k');
 });
 
 t.test('an automatic id stands for the models that are open', async (t) => {

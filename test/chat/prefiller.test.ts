@@ -2,12 +2,14 @@ import t from 'tap';
 import { Catalog, type ServedModel } from '../../src/chat/catalog.js';
 import { EnginePrefiller } from '../../src/chat/prefiller.js';
 import { systemClock } from '../../src/clock.js';
+import { encodeBody } from '../../src/parsing/stored-body.js';
 import { defaultPolicy } from '../../src/rules/account-policy.js';
 import { apiError } from '../support/api-error.js';
+import { nearParser } from '../support/near-talk.js';
 
 const forEver = new AbortController().signal;
-const prefix = { messages: [], tools: [] };
-const task = { owner: 'alice', family: 'm', snapshot: 's', tokens: 100, ...prefix };
+const stored = encodeBody({ messages: [], tools: [] });
+const task = { owner: 'alice', family: 'm', snapshot: 's', tokens: 100, stored };
 
 /** Three windows, and what is open to everybody. */
 function world(open: readonly string[] | null) {
@@ -26,7 +28,7 @@ function world(open: readonly string[] | null) {
   const models = [model('m-large', 400), model('m-small', 100), model('m-middle', 200)];
   const policy = { ...defaultPolicy, models: open };
   const catalog = new Catalog(models);
-  const prefiller = new EnginePrefiller(catalog, systemClock, () => policy);
+  const prefiller = new EnginePrefiller(catalog, systemClock, () => policy, nearParser);
   return { asked, policy, models, catalog, prefiller };
 }
 

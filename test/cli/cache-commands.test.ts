@@ -5,8 +5,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { creationChanges, encodeBody } from '../../src/caches/records.js';
+import { creationChanges } from '../../src/caches/records.js';
 import { listedCaches, removeCache, shownCache } from '../../src/cli/cache-commands.js';
+import { encodeBody } from '../../src/parsing/stored-body.js';
 import type { CacheRecord } from '../../src/rules/cache-state.js';
 import type { PrefixHash } from '../../src/rules/prefix.js';
 import { type Config, loadConfig } from '../../src/settings/config.js';

@@ -38,7 +38,7 @@ t.test('owners of long texts take turns, and what waits is bounded', async (t) =
   const ends: (() => void)[] = [];
   const encoding = new FairEncoding({
     run: (task) => {
-      starts.push(task.type === 'encode' ? (task.texts[0] ?? '').charAt(0) : '');
+      starts.push(task.type === 'encode' ? String(task.texts[0] ?? '').charAt(0) : '');
       return new Promise((resolve) => {
         ends.push(() => {
           resolve({ type: 'encoded', ids: new Uint32Array(0), lengths: new Uint32Array(1) });

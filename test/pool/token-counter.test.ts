@@ -26,7 +26,7 @@ class WatchedPool {
 
   /** Texts of all tasks, one list a task. */
   get texts(): (readonly string[])[] {
-    return this.tasks.map((task) => (task.type === 'encode' ? task.texts : []));
+    return this.tasks.map((task) => (task.type === 'encode' ? task.texts.map(String) : []));
   }
 }
 
@@ -156,7 +156,7 @@ t.test('a text that cannot be encoded fails nobody but who sent it', async (t) =
     lengths: Uint32Array.from(texts, () => 1),
   });
   pool.answer = (task) => {
-    const texts = task.type === 'encode' ? task.texts : [];
+    const texts = task.type === 'encode' ? task.texts.map(String) : [];
     return texts.includes('bad') ? bad : good(texts);
   };
   const ask = (owner: string, text: string) => counter.encode(owner, bytes, [{ text }]);

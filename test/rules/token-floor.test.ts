@@ -3,12 +3,12 @@ import tokenizerBytes from '../../plugins/tokenizers/bytes/index.js';
 import tokenizerTiktoken from '../../plugins/tokenizers/tiktoken/index.js';
 import { hostileTexts, prose } from '../../src/plugin/test/hostile-text.js';
 import { randomText, seededRandom, testSeed } from '../../src/plugin/test/random-text.js';
-import { TokenFloor } from '../../src/rules/token-floor.js';
+import { floorParts, TokenFloor } from '../../src/rules/token-floor.js';
 import { skipWithoutWeights, smallModelPath } from '../support/weights.js';
 
 t.test('where a token is a byte, it is the very number', async (t) => {
   const tokenizer = await tokenizerBytes.open({ path: null });
-  const floor = new TokenFloor(tokenizer.info().vocabulary);
+  const floor = new TokenFloor(floorParts(tokenizer.info().vocabulary));
   const segments = [{ special: 256 }, { text: 'aé' }, { image: 258, tokens: 7 }];
   t.ok(floor.reaches(segments, 11));
   t.notOk(floor.reaches(segments, 12));
@@ -17,7 +17,7 @@ t.test('where a token is a byte, it is the very number', async (t) => {
 
 t.test('bytes without a token of their own count for nothing', async (t) => {
   const vocabulary = { bytes: Uint8Array.of(97, 97, 97), offsets: Uint32Array.of(0, 1, 3) };
-  const floor = new TokenFloor(vocabulary);
+  const floor = new TokenFloor(floorParts(vocabulary));
   t.ok(floor.reaches([{ text: 'aaaa' }], 2), 'two of the longest');
   t.notOk(floor.reaches([{ text: 'aaaa' }], 3));
   t.notOk(floor.reaches([{ text: 'bbbb'.repeat(9) }], 1), 'dropped, by this vocabulary');
@@ -30,7 +30,7 @@ for (const [name, path, skip] of [
   t.test(`never more than encoding says, ${name}`, { skip }, async (t) => {
     const tokenizer = await tokenizerTiktoken.open({ path });
     t.teardown(() => tokenizer.close());
-    const floor = new TokenFloor(tokenizer.info().vocabulary);
+    const floor = new TokenFloor(floorParts(tokenizer.info().vocabulary));
     const seed = testSeed();
     const random = seededRandom(seed);
     const texts = Object.values(hostileTexts(8_000));

@@ -215,7 +215,7 @@ t.test('keys: made for a new user, used, listed without it, revoked', async (t) 
     const page = await told(`${keys}?limit=1`);
     t.match(page, { data: [{ user: name }], has_more: true });
     t.notMatch(JSON.stringify(page), key);
-    t.match(await told(user(name)), { keys: 2, running: 0, today: { requests: 0 } });
+    t.match(await told(user(name)), { keys: 2, running: 0, today: { requests: 1 } });
     const wrong = await ask('DELETE', `${user('bob')}/keys/${made.id}`);
     t.match(await refusal(t, wrong), { status: 404, message: `Not found the key ${made.id}` });
     t.match(await told(`${keys}/${made.id}`, 'DELETE'), { id: made.id, deleted: true });

@@ -4,9 +4,11 @@
  */
 import { Caches } from '../../src/caches/caches.js';
 import { cacheQuotaMax } from '../../src/caches/quota.js';
-import { type CacheCreation, parseCacheCreate } from '../../src/protocol/caching.js';
+import { type NewCache, nearCache } from '../../src/parsing/parser.js';
+import { parseCacheCreate } from '../../src/protocol/caching.js';
 import { FakePrefiller, type PrefixDisk } from './fake-prefiller.js';
 import { MortalStore } from './mortal-store.js';
+import { nearParser } from './near-talk.js';
 import { SimulatedClock } from './simulated-clock.js';
 
 export interface Life {
@@ -59,8 +61,8 @@ export class CacheWorld {
       isOpen: () => true,
       newBytes: (length) => this.#newBytes(length),
       report: (fault) => void reports.push(fault),
-      countTokens: async (_owner, _family, messages) =>
-        messages.reduce((sum, { content }) => sum + content.length, 0),
+      countTokens: async (_owner, _family, { near }) =>
+        near?.messages.reduce((sum, { content }) => sum + content.length, 0) ?? 0,
     });
     return { store, prefiller, caches };
   }
@@ -75,7 +77,8 @@ export class CacheWorld {
   }
 }
 
-export function creationOf(content: string, fields: object = {}): CacheCreation {
+export function creationOf(content: string, fields: object = {}): NewCache {
   const messages = [{ role: 'user', content }];
-  return parseCacheCreate({ model: 'svc-v1', messages, ...fields });
+  const creation = parseCacheCreate({ model: 'svc-v1', messages, ...fields });
+  return nearCache(nearParser, 'alice', creation, content.length);
 }

@@ -4,6 +4,7 @@
  */
 import type { Prefiller, PrefillTask } from '../../src/caches/snapshots.js';
 import type { Clock } from '../../src/clock.js';
+import { decodeBody } from '../../src/parsing/stored-body.js';
 
 /** What survives a crash. */
 export interface PrefixDisk {
@@ -39,7 +40,7 @@ export class FakePrefiller implements Prefiller {
       throw new Error('the engine ran out of something');
     }
     this.disk.held.add(snapshot);
-    return { tokens: task.messages.length };
+    return { tokens: decodeBody(task.stored).messages.length };
   }
 
   async forget(snapshot: string): Promise<void> {

@@ -1,0 +1,20 @@
+/**
+ * Owns the figures of a service's main thread as its operating system counts them: CPU time and resident memory.
+ * It must never measure by the wall clock, which on a shared machine tells of the others.
+ */
+import { readFileSync } from 'node:fs';
+
+export const hasThreadFigures = process.platform === 'linux';
+
+/** Milliseconds of CPU of the main thread, which runs the event loop. The kernel counts in ticks of 10 ms. */
+export function mainThreadCpuMs(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/task/${pid}/stat`, 'latin1');
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return (Number(fields[11]) + Number(fields[12])) * 10;
+}
+
+/** Bytes of the whole process, with all its threads. */
+export function residentBytes(pid: number): number {
+  const status = readFileSync(`/proc/${pid}/status`, 'latin1');
+  return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) * 1024;
+}
