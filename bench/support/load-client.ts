@@ -1,12 +1,12 @@
 /**
- * Owns the load: keep-alive connections that each send the next request when the last is answered, and open streams.
- * It must never pipeline, and never count an answer that is not a whole 200.
+ * Owns the load: keep-alive connections that each send a request when the previous one is answered, and open streams.
+ * It must never pipeline, nor count an answer that is not a complete 200.
  */
 import { connect, type Socket } from 'node:net';
 import type { Loaded, LoadTask, StreamCount, ToClient } from './load.js';
 
 const READ_BYTES = 64 * 1024;
-/** One for all connections: the library's own buffer for each read costs more than the read. */
+/** One buffer for all connections: a new buffer for each read would cost more than the read. */
 const shared = Buffer.allocUnsafe(READ_BYTES);
 
 process.on('message', (message: ToClient) => {
@@ -22,7 +22,7 @@ function tell(answer: Loaded | StreamCount): void {
 
 // ---------------------------------------------------------------- requests
 
-/** Every request carries the next number, so that no text is known already. */
+/** Every request carries a new number, so that no text is known to the service. */
 let serial = 0;
 
 async function load(task: LoadTask): Promise<Loaded> {
@@ -60,12 +60,12 @@ async function load(task: LoadTask): Promise<Loaded> {
 class Connection {
   readonly #request: Buffer;
   readonly #socket: Socket;
-  /** Length of the last whole answer: most answers are as long, and then nothing needs to be searched. */
+  /** Length of the last complete answer: most answers have it, and then need no search for their end. */
   #usualBytes = 0;
   #partial: Buffer | null = null;
   #sentMs = 0;
   #settle: (ok: boolean) => void = () => {};
-  /** False when the connection broke in the middle. */
+  /** Gets false when the connection broke before the end of an answer. */
   readonly whole: Promise<boolean>;
 
   constructor(
@@ -126,7 +126,7 @@ function bodyOf(bytes: Buffer): string {
   return bytes.toString('utf8', bytes.indexOf('\r\n\r\n') + 4);
 }
 
-/** In place, because a new request for each turn would cost the client more than the sending. */
+/** Changes the request in place, because making a new one would cost the client more than sending it. */
 function writeDigits(bytes: Buffer, at: number, number: number): void {
   let rest = number;
   for (let digit = SERIAL_DIGITS - 1; digit >= 0; digit--) {
@@ -178,7 +178,7 @@ class Stream {
 
 let streams: Stream[] = [];
 
-/** Told once every stream flows. */
+/** Called once every stream flows. */
 async function openStreams(task: LoadTask): Promise<StreamCount> {
   streams = Array.from({ length: task.connections }, () => new Stream(task));
   await Promise.all(streams.map(({ started }) => started));

@@ -1,6 +1,6 @@
 /**
  * Owns the measuring side of the load: one client process on its own core, asked and answered by messages.
- * It must never generate load itself: the process that measures stays idle meanwhile.
+ * It must never generate load itself: the measuring process stays idle meanwhile.
  */
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -10,14 +10,14 @@ import { KEY, type Server } from './servers.js';
 export interface LoadTask {
   readonly port: number;
   readonly connections: number;
-  /** Ends after this time, or after `requests`, whichever comes first. */
+  /** The load ends after this time, or after `requests`, whichever is first. */
   readonly ms: number;
   readonly requests: number | null;
-  /** All bytes of a request, one character each. */
+  /** All bytes of a request, one character per byte. */
   readonly request: string;
-  /** Where nine digits of it are counted up. */
+  /** Index of the nine digits that count the requests. */
   readonly serialAt: number | null;
-  /** A connection rests so long after each answer; 0 if absent. */
+  /** Pause of a connection after each answer; 0 if absent. */
   readonly gapMs?: number;
 }
 
@@ -32,9 +32,9 @@ export interface Loaded {
   readonly requests: number;
   readonly errors: number;
   readonly ms: number;
-  /** From each request to its answer, all together. */
+  /** Latencies of all requests. */
   readonly waitedMs: number;
-  /** Of the first answer. */
+  /** Body of the first answer. */
   readonly body: string;
 }
 
@@ -57,8 +57,8 @@ export class LoadClient {
   }
 
   /**
-   * Requests a second of CPU that the server's processes used: with the core to itself and a client that keeps it
-   * busy this is requests a second, and neighbours on the machine do not change it.
+   * Requests per second of CPU that the server's processes used. On a core of its own that a client keeps busy, this
+   * equals requests per second, and other processes on the machine do not change it.
    */
   async load(server: Server, task: Omit<LoadTask, 'port'>): Promise<Loaded & { cpuS: number }> {
     const pids = server.tree();
@@ -106,5 +106,5 @@ export function requestText(method: string, path: string, body?: object): string
   return `${head.join('\r\n')}\r\n\r\n${json}`;
 }
 
-/** In a request text, the digits that the client counts up. */
+/** The digits in a request text that the client counts up. */
 export const SERIAL = '000000000';

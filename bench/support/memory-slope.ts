@@ -1,6 +1,6 @@
 /**
- * Owns whether memory is flat: samples of all processes of a server over time, and the straight line through them.
- * It must never call noise a slope: a line comes with how uncertain it is.
+ * Owns the check that memory is flat: samples of all processes of a server over time, and a straight line through them.
+ * It must never report noise as a slope: each slope has its uncertainty beside it.
  */
 import { memoryMegabytes } from './processes.js';
 import type { Server } from './servers.js';
@@ -9,7 +9,7 @@ const SAMPLE_MS = 1_000;
 
 export interface Slope {
   readonly mbPerMin: number;
-  /** Standard error of it. */
+  /** Standard error of the slope. */
   readonly uncertainty: number;
   readonly firstMb: number;
   readonly lastMb: number;
@@ -31,7 +31,7 @@ export class MemorySamples {
     clearInterval(this.#timer);
   }
 
-  /** Of what was sampled after the warm-up. */
+  /** The slope of the samples after the warm-up. */
   slope(warmUpS: number): Slope {
     return slopeOf(this.#samples.filter(([minutes]) => minutes * 60 >= warmUpS));
   }
@@ -41,12 +41,12 @@ export class MemorySamples {
       const minutes = (performance.now() - this.#startMs) / 60_000;
       this.#samples.push([minutes, memoryMegabytes(this.server.tree())]);
     } catch {
-      // A process of it ended under the look; the next look is soon.
+      // A process ended during the measurement; the next sample follows soon.
     }
   }
 }
 
-/** Least squares. */
+/** The line of least squares. */
 export function slopeOf(samples: readonly Sample[]): Slope {
   const mean = (values: readonly number[]) =>
     values.reduce((sum, value) => sum + value, 0) / values.length;

@@ -1,15 +1,15 @@
 /**
- * Owns a model of many nodes: owners with their caches on a ring, and what that makes of the busiest node.
- * It must depend on its seed alone, and never claim what only a real machine can say.
+ * Owns a model of many nodes: owners with their caches on a hash ring, and the load of the busiest node.
+ * It must depend on its seed alone, and never stand for a measurement.
  */
 
 export interface RingPlan {
   readonly nodes: number;
-  /** Of each node, on the ring. */
+  /** Points of each node on the ring. */
   readonly points: number;
   readonly owners: number;
   readonly caches: number;
-  /** One owner has no more tokens in his caches. */
+  /** The most tokens in the caches of one owner. */
   readonly ownerTokensMax: number;
   readonly seed: number;
 }
@@ -21,17 +21,17 @@ export interface NodeLoad {
 }
 
 export interface Owner {
-  /** Where he is on the ring, 0…1. */
+  /** The owner's position on the ring, 0…1. */
   readonly place: number;
   readonly caches: number;
   readonly tokens: number;
 }
 
-/** Tokens of half of the caches are fewer; a tenth has more than five times as many. */
+/** Half of the caches have fewer tokens; a tenth has more than five times as many. */
 const TOKENS_MEDIAN = 1_500;
 const TOKENS_SPREAD = 1.25;
 const TOKENS_MAX = 131_072;
-/** Of the sizes of owners: the largest hundredth has about half of all. */
+/** Shape of the distribution of owners' sizes: the largest hundredth has about half of all caches. */
 const OWNER_SHAPE = 1.16;
 
 export function ringLoads(plan: RingPlan): NodeLoad[] {
@@ -40,7 +40,7 @@ export function ringLoads(plan: RingPlan): NodeLoad[] {
   return loadsOf(owners, newRing(plan.nodes, plan.points, random), plan.nodes);
 }
 
-/** Part of the owners that have another node when one is added to the ring. */
+/** Share of the owners that move when a node is added to the ring. */
 export function movedShare(plan: RingPlan): number {
   const random = seeded(plan.seed);
   const owners = newOwners(plan, random);
@@ -109,7 +109,7 @@ function loadsOf(owners: readonly Owner[], ring: readonly Point[], nodes: number
   return loads;
 }
 
-/** Mulberry32, as fractions. */
+/** Mulberry32; numbers from 0 to 1. */
 function seeded(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

@@ -1,6 +1,6 @@
 /**
- * Owns the picture of a result: one bar a line beside its floor, quartiles as whiskers, bounds as marks.
- * It must never show a figure that is not in the result, nor need anything but the file to be looked at.
+ * Owns the plot of a result: one bar per line beside its floor, quartiles as whiskers, bounds as marks.
+ * It must never show a figure that is not in the result, nor load another file.
  */
 import type { MeasuredLine } from './rounds.js';
 import type { Spread } from './stats.js';
@@ -30,7 +30,7 @@ ${body}
 `;
 }
 
-/** Each row has a scale of its own: rows of one picture can differ in unit and size. */
+/** Each row has its own scale: rows of one plot can differ in unit and size. */
 function rowOf(line: MeasuredLine, y: number): string {
   const bounds = boundsOf(line);
   const most = Math.max(
@@ -64,7 +64,7 @@ function ratioText({ ratio, verdict }: MeasuredLine): string {
   return verdict === 'undecided' ? `${times} (undecided)` : times;
 }
 
-/** A bound on a ratio stands where it would be, given the floor that was measured. */
+/** A bound on a ratio is drawn relative to the measured floor. */
 function boundsOf({ judged, floor, must, goal }: MeasuredLine): { name: string; at: number }[] {
   const scale = judged === 'ratio' ? (floor?.value.median ?? Number.NaN) : 1;
   return [

@@ -1,6 +1,6 @@
 /**
- * Owns the processes under test: started on a core of their own, measured by what the kernel says of them, ended by pid.
- * It must never measure by the clock what the kernel counts: neighbours on the machine would be measured too.
+ * Owns the processes under test: started on their own core, measured by the kernel's counters, ended by pid.
+ * It must never measure by the clock what the kernel counts: other processes on the machine would change the result.
  */
 import { type ChildProcess, type SpawnOptions, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -8,12 +8,12 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 
-/** Servers run on the first core and clients on the last, where there are two and a way to say so. */
+/** Servers run on the first core and clients on the last, where there are two cores and `taskset`. */
 export type Core = 'server' | 'client' | 'any';
 
 const canPin = availableParallelism() > 1 && spawnSync('taskset', ['-V']).status === 0;
 export const hasProc = existsSync('/proc/self/smaps_rollup');
-/** Where processes are not told apart by core, the results say so. */
+/** The results say where processes are not pinned to cores. */
 export const pinning = canPin
   ? `servers on core 0, clients on core ${availableParallelism() - 1}`
   : 'none';
@@ -42,7 +42,7 @@ export async function endProcess(child: ChildProcess): Promise<void> {
 
 const END_MS_MAX = 5_000;
 
-/** The process and all that it started, and they. */
+/** The process and all its descendants. */
 export function treeOf(pid: number): number[] {
   const parents = new Map<number, number>();
   for (const name of readdirSync('/proc')) {
@@ -56,18 +56,18 @@ export function treeOf(pid: number): number[] {
   return tree;
 }
 
-/** A process may end between the listing and the look at it. */
+/** Null for a process that ended after it was listed. */
 function parentOf(pid: number): number | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-    // The name stands in brackets and may hold anything.
+    // The name is in brackets and may contain any character.
     return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
   } catch {
     return null;
   }
 }
 
-/** CPU seconds of all threads, to the nanosecond; threads that have ended are not in it. */
+/** CPU seconds of all running threads, to the nanosecond; ended threads are not counted. */
 export function cpuSeconds(pids: readonly number[]): number {
   let nanoseconds = 0;
   for (const pid of pids) {
@@ -80,8 +80,8 @@ export function cpuSeconds(pids: readonly number[]): number {
 }
 
 /**
- * Megabytes of memory, pages that these processes share counted once. The kernel's own proportional figure would
- * become smaller with every other Node process of the machine.
+ * Megabytes of memory; pages that these processes share are counted once. The kernel's proportional figure would
+ * shrink with every other Node process on the machine.
  */
 export function memoryMegabytes(pids: readonly number[]): number {
   const all = pids.flatMap((pid) => readWhileAlive(`/proc/${pid}/smaps_rollup`));
@@ -94,7 +94,7 @@ export function memoryMegabytes(pids: readonly number[]): number {
   return ((own.reduce((sum, each) => sum + each, 0) + Math.max(...shared)) * 1024) / 1e6;
 }
 
-/** A process of the tree may end between the look at the tree and the look at itself; it has no memory then. */
+/** A process that ended after the tree was listed has no memory. */
 function readWhileAlive(path: string): string[] {
   try {
     return [readFileSync(path, 'latin1')];
@@ -104,12 +104,12 @@ function readWhileAlive(path: string): string[] {
   }
 }
 
-/** Sets the highest resident size of a process back to the present one. */
+/** Resets the highest resident size of a process to the current one. */
 export function resetPeak(pid: number): void {
   writeFileSync(`/proc/${pid}/clear_refs`, '5');
 }
 
-/** A line of what the kernel says of a process, such as `VmRSS`, or `VmHWM` for the highest since `resetPeak`. */
+/** A line of `/proc/PID/status`, such as `VmRSS`, or `VmHWM` for the highest since `resetPeak`. */
 export function statusKilobytes(pid: number, name: string): number {
   const status = readFileSync(`/proc/${pid}/status`, 'latin1');
   return Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? Number.NaN);

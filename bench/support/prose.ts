@@ -1,6 +1,6 @@
 /**
- * Owns text to count: prose made of real sentences in an order that a seed decides, and text that is meant to hurt.
- * It must never give two texts of different seeds that are equal.
+ * Owns text to count: prose of real sentences in an order that a seed decides, and hostile text.
+ * It must never give equal texts for different seeds.
  */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -17,7 +17,7 @@ export function prose(bytes: number, seed: number): string {
   return text.slice(0, bytes);
 }
 
-/** Each fills about this many bytes of UTF-8. */
+/** Each text has about this many bytes of UTF-8. */
 export function hostileTexts(bytes: number): ReadonlyMap<string, string> {
   const next = generator(1);
   const letters = Array.from({ length: bytes }, () => 97 + Math.floor(next() * 26));

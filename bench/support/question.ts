@@ -1,9 +1,9 @@
 /**
- * Owns the shape of a question: which sides are measured beside each other, and which bound each line is held to.
+ * Owns the types of a question: which sides are compared, and the bound of each line.
  * It must never measure anything itself.
  */
 
-/** How long and how often; a tiny run only proves that the question still works. */
+/** Length and number of measurements; a tiny run only proves that the question still works. */
 export interface Scale {
   readonly tiny: boolean;
   readonly rounds: number;
@@ -13,40 +13,40 @@ export interface Scale {
 
 export interface Sample {
   readonly value: number;
-  /** Anything but 0 spoils the run. */
+  /** Any error makes the run fail. */
   readonly errors: number;
-  /** What was really answered or computed, as short text; it must not change from round to round. */
+  /** A short text that stands for the answer or result; it must be the same in every round. */
   readonly check: string;
-  /** Further figures of the same measurement, each with its unit in its name. */
+  /** Further figures of the same measurement; each name contains the unit. */
   readonly beside?: Readonly<Record<string, number>>;
 }
 
 export interface Side {
   readonly name: string;
-  /** For what takes many seconds: measured in so many rounds at most, spread over the run, and never to warm up. */
+  /** For slow sides: the most rounds with a measurement, spread over the run, without a warm-up. */
   readonly roundsMax?: number;
   measure(round: number): Promise<Sample>;
 }
 
-/** One row of the table: a side, what stands beside it, and the bound one of them is held to. */
+/** One row of the table: a side, the floors it is compared with, and its bounds. */
 export interface Line {
   readonly label: string;
   readonly subject: string;
   readonly unit: string;
-  /** The best of these is the floor. Empty: there is none. */
+  /** The best of these sides is the floor. Empty: no floor. */
   readonly floors: readonly string[];
-  /** What `must` and `goal` speak of: the side's own value, or its ratio to the floor. */
+  /** What `must` and `goal` bound: the side's own value, or its ratio to the floor. */
   readonly judged: 'value' | 'ratio';
   readonly better: 'more' | 'less';
   readonly must: number | null;
   readonly goal: number | null;
-  /** Added to a bound that is a ratio, in the line's unit: what may be on top whatever the floor is. */
+  /** A constant, in the line's unit, that is added to a bound on a ratio. */
   readonly plus?: { readonly must: number; readonly goal: number };
 }
 
-/** How a figure grows: the picture of the question, where it has one. */
+/** A figure over a size, for the plot of the question. */
 export interface Curves {
-  /** What lies along the bottom. */
+  /** Label of the horizontal axis. */
   readonly across: string;
   readonly unit: string;
   readonly series: readonly {
@@ -59,15 +59,15 @@ export interface OpenQuestion {
   readonly sides: readonly Side[];
   readonly lines: readonly Line[];
   readonly curves?: Curves;
-  /** What a reader must know: what was left out, and why. */
+  /** What a reader must know, such as what was left out and why. */
   readonly notes: readonly string[];
   close(): Promise<void>;
 }
 
 export interface Question {
-  /** File name of its results. */
+  /** File name of the results. */
   readonly name: string;
   readonly title: string;
-  /** Null, with a reason, where this machine cannot answer it. */
+  /** Gives `skipped`, the reason, where this machine cannot answer the question. */
   open(scale: Scale): Promise<OpenQuestion | { readonly skipped: string }>;
 }

@@ -1,5 +1,5 @@
 /**
- * Owns the process in which the bare engine runs, asked and answered by messages.
+ * Owns the process in which the bare engine runs, which communicates by messages.
  * It must never load the engine into the measuring process.
  */
 import type { ChildProcess } from 'node:child_process';
@@ -7,11 +7,11 @@ import { once } from 'node:events';
 import { builtFile, endProcess, startNode } from './processes.js';
 
 export interface RawDecodeTask {
-  /** With the template's special tokens written out. */
+  /** The prompts, with the template's special tokens written out. */
   readonly prompts: readonly string[];
   readonly sequences: number;
   readonly threads: number;
-  /** Of each answer, at most. */
+  /** The most tokens of each answer. */
   readonly tokens: number;
 }
 

@@ -1,6 +1,6 @@
 /**
  * Owns the floor of every engine figure: the library's own loop over its own scheduler, without the service.
- * It must never share anything with our engine but the weights and the settings that decide what is computed.
+ * It must never share anything with preface's engine but the weights and the settings that decide what is computed.
  */
 import { getLlama, type LlamaContext, LlamaLogLevel } from 'node-llama-cpp';
 import type { RawDecoded, RawDecodeTask } from './raw-engine.js';
@@ -22,7 +22,7 @@ process.on('message', (task: RawDecodeTask) => {
 });
 process.send?.('ready');
 
-/** Without flash attention, as the service runs by default: with it the same prompt has more than one answer. */
+/** Without flash attention, as in the service by default: with it the same prompt can have different answers. */
 function contextOf(sequences: number, threads: number): Promise<LlamaContext> {
   const key = `${sequences} ${threads}`;
   const flashAttention = false;
@@ -33,7 +33,7 @@ function contextOf(sequences: number, threads: number): Promise<LlamaContext> {
   return opened;
 }
 
-/** Where there are more prompts than sequences they wait, as they do in the service. */
+/** Prompts beyond the number of sequences wait, as they do in the service. */
 async function decodeAll({
   prompts,
   sequences,

@@ -1,12 +1,12 @@
 /**
- * Owns the floor of every durable write: the bare library, one record a write, waited for until it is flushed.
- * It must never do more than that, nor less: a put that is only committed is not on the disk.
+ * Owns the floor of every durable write: the bare library writes one record and waits until it is flushed.
+ * It must never do more than that, nor less: a commit without a flush is not on the disk.
  */
 import { join } from 'node:path';
 import { open } from 'lmdb';
 import type { RawWriteTask, RawWritten } from './raw-store.js';
 
-/** About what the record of a small cache takes, with its index. */
+/** About the size of the record of a small cache with its index keys. */
 const RECORD_BYTES = 600;
 
 const [, , folder = ''] = process.argv;

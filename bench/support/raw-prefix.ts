@@ -1,6 +1,6 @@
 /**
  * Owns the floor of every cache hit: the library's own sequence with the prefix evaluated in it, or read from a file.
- * It must never keep what it evaluated after the prefix: each time begins at the same place.
+ * It must never keep tokens after the prefix: each measurement begins at the end of the prefix.
  */
 import { join } from 'node:path';
 import { getLlama, type LlamaContextSequence, LlamaLogLevel } from 'node-llama-cpp';
@@ -18,7 +18,7 @@ const model = await llama.loadModel({ modelPath: weights });
 const sequences = new Map<number, Promise<LlamaContextSequence>>();
 const files = new Map<number, string>();
 
-/** Without flash attention, as the service runs by default. */
+/** Without flash attention, as in the service by default. */
 function sequenceOf(threads: number): Promise<LlamaContextSequence> {
   const opened =
     sequences.get(threads) ??
@@ -55,7 +55,7 @@ async function measure(task: RawPrefixTask & { type: 'continue' }): Promise<RawC
   const sequence = await sequenceOf(threads);
   const ms: number[] = [];
   await load(sequence, length);
-  // Once for nothing: the first evaluation after a load pays for more than itself.
+  // A warm-up: the first evaluation after a load also pays for initialisation.
   if (from === 'memory') await firstToken(sequence, length, newTokens);
   for (let time = 0; time < times; time++) {
     const startedMs = performance.now();

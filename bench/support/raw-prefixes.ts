@@ -1,5 +1,5 @@
 /**
- * Owns the process in which the bare engine holds evaluated prefixes, asked and answered by messages.
+ * Owns the process in which the bare engine holds evaluated prefixes, which communicates by messages.
  * It must never load the engine into the measuring process.
  */
 import type { ChildProcess } from 'node:child_process';
@@ -15,7 +15,7 @@ export type RawPrefixTask =
       readonly folder: string;
       readonly threads: number;
     }
-  /** First token after so many new ones, with the prefix in the sequence already or read from its file first. */
+  /** Time to the first token after `newTokens`, with the prefix in the sequence, or read from its file first. */
   | {
       readonly type: 'continue';
       readonly length: number;
@@ -26,9 +26,9 @@ export type RawPrefixTask =
     };
 
 export interface RawContinued {
-  /** Of each time. */
+  /** Times of all repetitions. */
   readonly ms: readonly number[];
-  /** That the new tokens came after. */
+  /** Length of the prefix before the new tokens. */
   readonly prefixTokens: number;
 }
 

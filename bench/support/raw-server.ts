@@ -1,5 +1,5 @@
 /**
- * Owns the floor of every HTTP figure: the bare library, which reads the request and answers bytes it was given.
+ * Owns the floor of every HTTP figure: the bare library, which reads the request and answers with given bytes.
  * It must never do more than that, and never less: bodies are received, streams are written chunk by chunk.
  */
 
@@ -50,7 +50,7 @@ function serveSink(app: TemplatedApp, folder: string | null): void {
   });
 }
 
-/** A turn gives each stream one chunk in a write of its own; one whose reader is slow sits out. */
+/** Each turn writes one chunk to each stream, except to a stream with a slow reader. */
 function serveStreams(app: TemplatedApp, chunk: Buffer, paceMs: number): void {
   const streams = new Set<HttpResponse>();
   app.post('/*', (res) => {

@@ -1,5 +1,5 @@
 /**
- * Owns the process in which the bare store writes, asked and answered by messages, on the core that servers have.
+ * Owns the process in which the bare store writes, which communicates by messages and runs on the servers' core.
  * It must never write in the measuring process.
  */
 import type { ChildProcess } from 'node:child_process';
@@ -8,7 +8,7 @@ import { builtFile, endProcess, startNode } from './processes.js';
 
 export interface RawWriteTask {
   readonly writes: number;
-  /** Writers that each wait for their own write to be on the disk. */
+  /** Concurrent writers, each of which waits until its write is on the disk. */
   readonly together: number;
 }
 

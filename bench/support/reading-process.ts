@@ -1,6 +1,6 @@
 /**
- * Owns a process that reads documents on demand: as the service does, or by the library alone that is the floor.
- * It must never do for one of them what it does not do for the other, but what the service does on top.
+ * Owns a process that reads documents on request: as the service does, or with the bare library, which is the floor.
+ * It must never give one side extra work, except the work that the service adds to the library's.
  */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -58,7 +58,7 @@ async function poolOf(languages: readonly string[]): Promise<{ readonly extracti
   return pool;
 }
 
-/** Its text is put together too: pages alone are of no use to anybody. */
+/** Joins the text of all pages, since pages alone would be less work than the service does. */
 async function readWithLibrary({ paths }: ReadTask): Promise<ReadDone> {
   process.env.PDF2JSON_DISABLE_LOGS = '1';
   const { default: PDFParser } = await import('pdf2json');

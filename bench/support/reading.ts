@@ -1,5 +1,5 @@
 /**
- * Owns what crosses between a bench and the process that reads documents for it.
+ * Owns the messages between a bench and the process that reads documents for it.
  * It must never read a document itself.
  */
 import type { ChildProcess } from 'node:child_process';
@@ -15,16 +15,16 @@ import {
 } from './processes.js';
 
 export interface ReadTask {
-  /** Documents, read one after another by each of the lanes. */
+  /** Documents, which each lane reads one after the other. */
   readonly paths: readonly string[];
   readonly languages: readonly string[];
 }
 
 export interface ReadDone {
   readonly pages: number;
-  /** Text of all documents, in their order. */
+  /** Texts of all documents, in the same order. */
   readonly texts: readonly string[];
-  /** Reasons of documents that could not be read. */
+  /** Reasons for documents that could not be read. */
   readonly failures: readonly string[];
 }
 
@@ -45,7 +45,7 @@ export class ReadingProcess {
     return new ReadingProcess(child);
   }
 
-  /** `peakMb`: the highest resident size of a process that reads. */
+  /** `peakMb`: the highest resident size of a reading process. */
   async read(task: ReadTask): Promise<ReadDone & { cpuS: number; ms: number; peakMb: number }> {
     const tree = this.#tree();
     const before = cpuSeconds(tree);
@@ -70,7 +70,7 @@ export class ReadingProcess {
   }
 }
 
-/** The service's are its children; the library reads where it is asked. */
+/** The service reads in child processes; the library reads in the process itself. */
 function readersOf([asked = 0, ...children]: readonly number[]): readonly number[] {
   return children.length > 0 ? children : [asked];
 }

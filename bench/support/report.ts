@@ -1,5 +1,5 @@
 /**
- * Owns what a run leaves behind: the table on the screen, one JSON file and one picture a question.
+ * Owns the output of a run: the table on the screen, and one JSON file and one plot per question.
  * It must never round a figure in the file.
  */
 
@@ -39,7 +39,7 @@ function columns(line: MeasuredLine): string[] {
   const sign = line.better === 'more' ? '≥' : '≤';
   const bound = (at: number | null): string => {
     if (at === null) return '';
-    // One more digit than a figure: 0.997 must not become 1.
+    // One more digit than a figure has: 0.997 must not become 1.
     return `${sign} ${at.toLocaleString('en', { maximumFractionDigits: 3 })}${judged === 'ratio' ? '×' : ''}`;
   };
   return [
@@ -87,7 +87,7 @@ function machine(): object {
   };
 }
 
-/** With a plus where the files differ from the commit. */
+/** The commit, with a plus where the files differ from it. */
 function commit(): string | null {
   try {
     const git = (...args: string[]) => execFileSync('git', args, { encoding: 'utf8' }).trim();

@@ -1,6 +1,6 @@
 /**
- * Owns the order of a run: every side once a round, in turn, so that the machine's moods fall on all of them alike.
- * It must never let a round with errors count, nor answers that change from round to round.
+ * Owns the order of a run: every side once per round, in turn, so that slow moments of the machine affect all sides alike.
+ * It must never accept a round with errors, nor answers that change between rounds.
  */
 import type { Line, OpenQuestion, Sample, Scale, Side } from './question.js';
 import { type Spread, spreadOf, type Verdict, verdictOf } from './stats.js';
@@ -27,7 +27,7 @@ export interface Measured {
 
 export async function measure(question: OpenQuestion, scale: Scale): Promise<Measured> {
   const samples = new Map<string, Sample[]>(question.sides.map(({ name }) => [name, []]));
-  // The first round only warms up: compilers, caches and connections of both sides alike.
+  // The first round only warms up the compilers, caches and connections of all sides.
   for (let round = scale.tiny ? 0 : -1; round < scale.rounds; round++) {
     for (const side of ordered(question.sides, round)) {
       if (!isDue(side, round, scale.rounds)) continue;
@@ -39,13 +39,13 @@ export async function measure(question: OpenQuestion, scale: Scale): Promise<Mea
   return { sides, lines: question.lines.map((line) => measuredLine(line, sides)) };
 }
 
-/** Each round begins with another side. */
+/** Each round begins with the next side. */
 function ordered(sides: readonly Side[], round: number): readonly Side[] {
   const first = (round + 1) % sides.length;
   return [...sides.slice(first), ...sides.slice(0, first)];
 }
 
-/** A costly side takes the first of each of its `roundsMax` stretches of rounds. */
+/** The rounds are split into `roundsMax` stretches; a slow side is measured in the first round of each. */
 function isDue({ roundsMax }: Side, round: number, rounds: number): boolean {
   if (roundsMax === undefined) return true;
   const stretch = (at: number) => Math.floor((at * Math.min(roundsMax, rounds)) / rounds);
@@ -95,7 +95,7 @@ function boundsOf({ must, goal, plus }: Line, floor: MeasuredSide | null) {
   return { must: raised(must, plus.must), goal: raised(goal, plus.goal) };
 }
 
-/** Each value beside the one of the other side that was measured with it, or last before it. */
+/** Pairs each value with the other side's value of the same round, or of the last round before. */
 function pairs(own: readonly number[], other: readonly number[]): [number, number][] {
   const most = Math.max(own.length, other.length);
   const at = (values: readonly number[], round: number): number =>
@@ -103,7 +103,7 @@ function pairs(own: readonly number[], other: readonly number[]): [number, numbe
   return Array.from({ length: most }, (_, round) => [at(own, round), at(other, round)]);
 }
 
-/** The one that makes the subject look worst. */
+/** The floor with which the subject compares worst. */
 function bestFloor(line: Line, sides: readonly MeasuredSide[]): MeasuredSide | null {
   const sign = line.better === 'more' ? -1 : 1;
   const median = ({ values }: MeasuredSide) => sign * spreadOf(values).median;

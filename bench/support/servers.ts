@@ -1,5 +1,5 @@
 /**
- * Owns the servers that are measured: the service as its user starts it, and the bare HTTP library beside it.
+ * Owns the measured servers: the service as a user starts it, and the bare HTTP library.
  * It must never run a server inside the measuring process.
  */
 import type { ChildProcess } from 'node:child_process';
@@ -14,20 +14,20 @@ export interface Server {
   readonly pid: number;
   /** From the start of the process to the line that says where it listens. */
   readonly startMs: number;
-  /** The process and its children, as they are now. */
+  /** The current process tree. */
   tree(): number[];
   close(): Promise<void>;
 }
 
 export const KEY = 'key-of-the-bench';
-/** Settings for benches whose caches come to more than an account keeps by default. */
+/** Settings for benches whose caches exceed an account's default bound. */
 export const manyCaches = { accounts: { default: { cachedTokens: 1e12 } } };
 const START_MS_MAX = 60_000;
 const LOG_LENGTH_SHOWN = 2_000;
 
 export interface ServiceOptions {
   readonly core: Core;
-  /** Settings by environment, over the echo engine's. */
+  /** Environment variables, which override those of the echo engine. */
   readonly env?: Readonly<Record<string, string>>;
   /** Settings file. */
   readonly config?: object;
@@ -49,7 +49,7 @@ export async function startService({ core, env, config }: ServiceOptions): Promi
   const home = { PATH: process.env.PATH ?? '', HOME: homedir() };
   const args = [builtFile('src/cli.js'), 'serve'];
   const forget = () => rmSync(folder, { recursive: true, force: true });
-  // Its log has a line for each request, which is part of its work and nobody's reading.
+  // The log has a line for each request: writing it is part of the service's work.
   const log = join(folder, 'log');
   const stderr = openSync(log, 'w');
   try {
@@ -64,11 +64,11 @@ export async function startService({ core, env, config }: ServiceOptions): Promi
   }
 }
 
-/** What the bare library answers: always these bytes, or chunks of a stream for ever. */
+/** The answer of the bare library: constant bytes, or an endless stream of chunks. */
 export type RawMode =
   | { readonly type: 'answer'; readonly body: string }
   | { readonly type: 'stream'; readonly chunk: string; readonly paceMs: number }
-  /** Takes a body and answers; null: the bytes go nowhere, else into a file there that is flushed before the answer. */
+  /** Receives a body. With a folder, it flushes the bytes to a file there before it answers; null drops them. */
   | { readonly type: 'sink'; readonly folder: string | null };
 
 export async function startRaw(core: Core, mode: RawMode): Promise<Server> {

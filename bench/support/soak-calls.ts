@@ -1,6 +1,6 @@
 /**
- * Owns the calls of a soak: which there are, how often each comes, and which answers are right for it.
- * It must never expect an answer that depends on what other calls under way do.
+ * Owns the calls of a soak: their kinds, their shares, and the right answers to each.
+ * It must never expect an answer that depends on concurrent calls.
  */
 import { MODEL } from './chat.js';
 import { KEY } from './servers.js';
@@ -12,17 +12,17 @@ export interface SoakCall {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | null;
-  /** Beside 429, which is right for whoever has a key. */
+  /** The right status, beside 429, which every call with a key may get. */
   readonly status: number;
-  /** What is wrong with the text of a right answer; null if nothing is. */
+  /** The fault in the body of an answer with the right status; null without one. */
   readonly fault: (text: string) => string | null;
-  /** Of the text, once it was right. */
+  /** Called with the body of a right answer. */
   readonly kept: (text: string) => void;
-  /** After any answer, or none. */
+  /** Called last, also without an answer. */
   readonly over: () => void;
 }
 
-/** Of every thousand calls. */
+/** Calls of each kind per thousand. */
 const SHARES = {
   chat: 300,
   'chat, streamed': 200,
@@ -56,12 +56,12 @@ type Parts = Partial<SoakCall> & Pick<SoakCall, 'method' | 'path'>;
 const nothing = () => {};
 const right = () => null;
 const json = { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' };
-/** More than these are made only when others have gone. */
+/** The most things of a kind at the same time. */
 const KEPT_MAX = 100;
-/** So few stay, for those who look. */
+/** The fewest that remain, so that calls which read always find one. */
 const KEPT_MIN = 10;
 
-/** Every call once in as many as its share says, in an order that looks like none. */
+/** Gives every kind of call its share, in an order without an obvious pattern. */
 export class SoakMix {
   readonly #names: readonly Name[];
   #serial = 0;
@@ -75,14 +75,14 @@ export class SoakMix {
 
   next(): SoakCall {
     this.#serial += 1;
-    // A step without a common divisor visits all, far from one another.
+    // A step without a common divisor visits all calls, and neighbours are far apart.
     const name = this.#names[(this.#serial * 619) % this.#names.length] ?? 'models';
     const parts = this.#parts(name) ?? { name: 'models', method: 'GET', path: '/v1/models' };
     const usual = { name, headers: json, body: null, status: 200 };
     return { ...usual, fault: right, kept: nothing, over: nothing, ...parts };
   }
 
-  /** Null where there is nothing that such a call could name yet. */
+  /** Null while there is nothing that such a call could name. */
   #parts(name: Name): Parts | null {
     if (name.startsWith('chat')) return this.#chat(name);
     if (name.startsWith('cache: ')) return this.#cache(name);
@@ -189,7 +189,7 @@ function removal(shelf: Shelf, path: string): Parts | null {
   return id === null ? null : { method: 'DELETE', path: `${path}/${id}` };
 }
 
-/** Tags have no digits. */
+/** Spells the number in letters, because tags have no digits. */
 function tagOf(serial: number): string {
   const letters = [...String(serial)].map((digit) => 'abcdefghij'[Number(digit)]);
   return `tag-${letters.join('')}`;

@@ -1,6 +1,6 @@
 /**
  * Owns the sending of a soak: calls fall due at a fixed rate, whether or not earlier ones are answered.
- * It must never let calls under way grow without bound: what falls due beyond them is left out, and counted.
+ * It must never let running calls grow without bound: calls that fall due beyond it are skipped and counted.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Pool } from 'undici';
@@ -8,18 +8,18 @@ import type { SoakCall } from './soak-calls.js';
 
 export interface CallFigures {
   answered: number;
-  /** 429: told to come back. */
+  /** Calls that got a 429. */
   refused: number;
   readonly ms: number[];
 }
 
 export interface LoadFigures {
   readonly sent: number;
-  /** Fell due while as many as may be were under way. */
+  /** Calls that fell due while the bound was reached. */
   readonly leftOut: number;
   readonly seconds: number;
   readonly calls: ReadonlyMap<string, CallFigures>;
-  /** The first of them, in words. */
+  /** Descriptions of the first faults. */
   readonly faults: readonly string[];
   readonly faultCount: number;
 }
@@ -34,7 +34,7 @@ export interface SoakLoadOptions {
   readonly port: number;
   readonly ratePerS: number;
   readonly seconds: number;
-  /** Answers before this are not in the times. */
+  /** Times of answers before this are not counted. */
   readonly warmUpS: number;
   readonly next: () => SoakCall;
 }
@@ -100,7 +100,7 @@ export class SoakLoad {
     const text = await answer.body.text();
     const figures = this.#figures(call.name);
     figures.answered += 1;
-    // From when it was due, so that a client that comes too late hides nothing.
+    // Measured from the due time, so that a late client hides no delay.
     if (warm) figures.ms.push(performance.now() - dueMs);
     if (answer.statusCode === 429 && call.status !== 401) figures.refused += 1;
     else if (answer.statusCode !== call.status) this.#fault(call, `${answer.statusCode} ${text}`);

@@ -1,6 +1,6 @@
 /**
- * Owns the streams of a soak: a fixed number of them on the real model, each begun anew when it has ended.
- * It must never count a stream as whole that did not end as it should.
+ * Owns the streams of a soak: a fixed number on the real model, each replaced by a new one when it ends.
+ * It must never count a stream as whole unless it ended properly.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Agent, request } from 'undici';
@@ -9,7 +9,7 @@ export interface StreamFigures {
   whole: number;
   refused: number;
   chunks: number;
-  /** To the end of the last. */
+  /** Until the end of the last stream. */
   seconds: number;
   readonly firstMs: number[];
   readonly faults: string[];

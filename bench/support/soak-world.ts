@@ -1,6 +1,6 @@
 /**
- * Owns what a soak has made on the service and may ask about: caches, tags and files, each with who is using it now.
- * It must never give out for removal what another call under way still names: its 404 would be no fault of the service.
+ * Owns the caches, tags and files that a soak has made, and which calls use each of them now.
+ * It must never give out a thing for removal while another call names it: that call's 404 would not be the service's fault.
  */
 
 export class Shelf {
@@ -14,12 +14,12 @@ export class Shelf {
     this.#uses.set(id, 0);
   }
 
-  /** The one that was longest left alone, until `done` is called with it; null where there is none. */
+  /** Lends the least recently used thing, until `done` is called with it; null where there is none. */
   use(): string | null {
     const [first] = this.#uses;
     if (first === undefined) return null;
     const [id, uses] = first;
-    // Behind the others, so that all have their turn.
+    // To the end, so that all have their turn.
     this.#uses.delete(id);
     this.#uses.set(id, uses + 1);
     return id;
@@ -30,7 +30,7 @@ export class Shelf {
     if (uses !== undefined) this.#uses.set(id, uses - 1);
   }
 
-  /** Out of the shelf: nobody else will name it. */
+  /** Takes one out, so that no other call names it. */
   take(): string | null {
     for (const [id, uses] of this.#uses) {
       if (uses > 0) continue;
@@ -45,6 +45,6 @@ export interface SoakWorld {
   readonly caches: Shelf;
   readonly tags: Shelf;
   readonly files: Shelf;
-  /** Stays for the whole run. */
+  /** Exists for the whole run. */
   readonly cacheId: string;
 }

@@ -1,6 +1,6 @@
 /**
- * Owns one soak: a service with two models, mixed calls on the one and streams on the other, and what became of both.
- * It must never forgive: what was not expected is a violation, however rare.
+ * Owns one soak: a service with two models, mixed calls on the one and streams on the other, and the results of both.
+ * It must never excuse an unexpected answer: each is a violation, however rare.
  */
 
 import { readyCache } from './caches.js';
@@ -17,9 +17,9 @@ export interface SoakOptions {
   readonly seconds: number;
   readonly warmUpS: number;
   readonly ratePerS: number;
-  /** On the real model; without its weights there are none. */
+  /** Streams on the real model; none without its weights. */
   readonly streams: number;
-  /** What memory may grow by in a minute, and still be called flat. */
+  /** The most growth per minute at which memory still counts as flat. */
   readonly slopeMbPerMinMax: number;
 }
 
@@ -33,7 +33,7 @@ export interface Soaked {
 
 const REAL = 'real';
 const STREAMS_KEY = 'key-of-the-streams';
-/** Prompt and answer are short, and each of many streams has a context of this. */
+/** A small context for each of many streams, since prompt and answer are short. */
 const REAL_WINDOW = 512;
 
 export async function soak(options: SoakOptions): Promise<Soaked> {
@@ -72,7 +72,7 @@ async function soakServer(server: Server, options: SoakOptions): Promise<Soaked>
   const memory = new MemorySamples(server);
   const untilMs = performance.now() + seconds * 1_000;
   const task = { port, key: STREAMS_KEY, model: REAL, streams: options.streams, untilMs };
-  // The streams may take longer to their ends, which is another load.
+  // The streams may end later, when the calls no longer run.
   const loaded = new SoakLoad({ port, ratePerS, seconds, warmUpS, next }).run();
   const [load, streams] = await Promise.all([
     loaded.finally(() => memory.end()),
@@ -91,7 +91,7 @@ export function violationsOf(soaked: Omit<Soaked, 'violations'>, options: SoakOp
   if (untold > 0) violations.push(`and ${untold} more`);
   if (load.sent === 0) violations.push('nothing was sent');
   if (streams?.whole === 0) violations.push('no stream came to its end');
-  // What the noise of the samples explains is not held against it.
+  // Growth within the noise of the samples is no violation.
   if (!(slope.mbPerMin - 2 * slope.uncertainty <= slopeMbPerMinMax)) {
     violations.push(`memory grows by ${slope.mbPerMin.toFixed(2)} MB/min`);
   }

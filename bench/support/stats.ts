@@ -1,5 +1,5 @@
 /**
- * Owns the statistics of a run: medians, quartiles, and when a figure is too uncertain to be called one.
+ * Owns the statistics of a run: medians, quartiles, and when a figure is too uncertain to decide.
  * It must never drop a sample.
  */
 
@@ -9,12 +9,12 @@ export interface Spread {
   readonly high: number;
 }
 
-/** Quartiles further apart than this part of the median decide nothing. */
+/** A figure whose quartiles are further apart than this share of the median decides nothing. */
 const UNDECIDED_SPREAD = 0.15;
 
 export type Verdict = 'goal' | 'must' | 'short' | 'undecided' | 'report';
 
-/** Median and quartiles, between neighbours by their distance. */
+/** Median and quartiles, interpolated between neighbours. */
 export function spreadOf(values: readonly number[]): Spread {
   const rising = [...values].sort((a, b) => a - b);
   return {
@@ -24,7 +24,7 @@ export function spreadOf(values: readonly number[]): Spread {
   };
 }
 
-/** Of any order: a part of 0.99 is what 99 of a hundred stay below. */
+/** The quantile of values in any order: 99 of a hundred values are below the quantile of 0.99. */
 export function quantileOf(values: readonly number[], part: number): number {
   return quantile(
     [...values].sort((a, b) => a - b),

@@ -1,6 +1,6 @@
 /**
- * Owns how a figure and a label are written, in tables and plots alike.
- * It must never round away what tells two figures apart.
+ * Owns the format of figures and labels, in tables and plots alike.
+ * It must never round away the difference between two figures.
  */
 
 export function short(value: number): string {

@@ -1,5 +1,5 @@
 /**
- * Owns the sending of a form with one large file, in pieces, as fast as the other side takes them.
+ * Owns the upload of a form with one large file, in pieces, as fast as the other side accepts them.
  * It must never hold the whole form in memory.
  */
 import { once } from 'node:events';
@@ -13,7 +13,7 @@ export interface Sent {
   readonly ms: number;
 }
 
-/** As long as curl's: the search for the end of the file leaps by its length. */
+/** As long as curl's: the search for the end of the file skips by this length. */
 const BOUNDARY = `${'-'.repeat(24)}aBoundaryOfTheBenchRun`;
 const head = Buffer.from(
   `--${BOUNDARY}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nfile-extract\r\n` +
@@ -52,7 +52,7 @@ export async function sendForm(
   return { status: response.statusCode ?? 0, body, ms: performance.now() - startedMs };
 }
 
-/** Begins to watch a process's resident size: the kernel keeps the highest one. */
+/** Begins to watch the resident size of a process: the kernel keeps the highest value. */
 export function peakOf(pid: number): { moreMegabytes(): number } {
   resetPeak(pid);
   const before = statusKilobytes(pid, 'VmRSS');

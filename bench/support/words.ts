@@ -1,16 +1,16 @@
 /**
- * Owns how two readings of one document are compared: how many words of the one are in the other, and in whose order.
- * It must never look at what is no word: blanks, rules and marks are each reader's own.
+ * Owns the comparison of two readings of a document: how many words of the one are in the other, and in which order.
+ * It must never compare white space, rules and marks: they differ between readers.
  */
 
 export interface WordsCompared {
-  /** Of the words wanted, each as often as it stands there. */
+  /** Share of the expected words that were found, each as often as it occurs. */
   readonly found: number;
-  /** Of the phrases that stand once in both, those that follow each other as they should. */
+  /** Share of the phrases that occur once in both and are in the right order. */
   readonly ordered: number;
 }
 
-/** Shorter texts have few phrases: their words are looked at one by one. */
+/** Shorter texts have few phrases, so their single words are compared. */
 const PHRASE_TEXT_WORDS = 40;
 const PHRASE_WORDS = 3;
 
@@ -46,7 +46,7 @@ function foundCount(own: readonly string[], other: readonly string[]): number {
   }).length;
 }
 
-/** Where each stands; null for one that stands in several places. */
+/** The position of each phrase; null for one that occurs several times. */
 function phrasesOf(words: readonly string[], length: number): Map<string, number | null> {
   const phrases = new Map<string, number | null>();
   for (let at = 0; at + length <= words.length; at += 1) {
@@ -56,7 +56,7 @@ function phrasesOf(words: readonly string[], length: number): Map<string, number
   return phrases;
 }
 
-/** Length of the longest series of them that only rises. */
+/** Length of the longest increasing subsequence. */
 function longestRise(places: readonly number[]): number {
   const ends: number[] = [];
   for (const place of places) {
