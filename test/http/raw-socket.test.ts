@@ -4,30 +4,15 @@
  */
 import t, { type Test } from 'tap';
 import { limits } from '../../src/limits/index.js';
-import { startEdge } from '../support/edge.js';
-import { RawClient, request } from '../support/raw-client.js';
+import { clientsOf, startEdge } from '../support/edge.js';
+import { request } from '../support/raw-client.js';
 import { until } from '../support/until.js';
 
 const edge = await startEdge();
 t.teardown(() => edge.server.close(0));
+const { client, alive } = clientsOf(t, edge);
 
 const MIB = 1024 * 1024;
-
-function client(): RawClient {
-  const made = new RawClient(edge.port);
-  t.teardown(() => made.destroy());
-  return made;
-}
-
-async function alive(t: Test, name: string): Promise<void> {
-  const probe = client();
-  t.match(
-    await probe.send(request('GET /things/alive')).answer('"alive"'),
-    /^HTTP\/1\.1 200/,
-    name,
-  );
-  probe.destroy();
-}
 
 /** Not executed: silence, or an error, and never a 2xx. */
 async function refused(t: Test, name: string, bytes: string): Promise<string> {

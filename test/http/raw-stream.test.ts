@@ -1,33 +1,17 @@
-import t, { type Test } from 'tap';
-import { startEdge } from '../support/edge.js';
+import t from 'tap';
+import { clientsOf, startEdge } from '../support/edge.js';
 import { RawClient, request } from '../support/raw-client.js';
 import { until } from '../support/until.js';
 
 const edge = await startEdge();
 t.teardown(() => edge.server.close(0));
+const { client, alive } = clientsOf(t, edge);
 
 const MIB = 1024 * 1024;
 /** Twelve seconds of the library's own clocks are waited for once, beside everything else. */
 const slowHeader = startSlowHeader();
 const stalled = startStalled();
 
-function client(): RawClient {
-  const made = new RawClient(edge.port);
-  t.teardown(() => made.destroy());
-  return made;
-}
-
-async function alive(t: Test, name: string): Promise<void> {
-  const probe = client();
-  t.match(
-    await probe.send(request('GET /things/alive')).answer('"alive"'),
-    /^HTTP\/1\.1 200/,
-    name,
-  );
-  probe.destroy();
-}
-
-/** Not executed: silence, or an error, and never a 2xx. */
 t.test('a client that leaves is noticed at once', async (t) => {
   edge.events.length = 0;
   const inBody = client().send(request('POST /gone-in-body', ['Content-Length: 10'], 'hello'));

@@ -1,7 +1,6 @@
 /**
  * §4.3, reset-TTL: a chat that uses a cache says how long the cache lives on, counted from that chat.
  */
-import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import {
   type Asked,
@@ -157,8 +156,14 @@ t.test('an expired mismatch stays expired', async (t) => {
   t.equal((await getCache(service, id)).status, 'inactive');
 });
 
-/** Asks for an answer that never ends, and leaves: in a stream after its headers, else when the engine is at it. */
+async function chatsRun(count: number): Promise<boolean> {
+  const metrics = await fetch(new URL('/metrics', service.url));
+  return (await metrics.text()).includes(`\npreface_chats_running ${count}\n`);
+}
+
+/** Asks for an answer that never ends, and leaves: a stream after its headers, else once the engine works on it. */
 async function leave(id: string, prefix: readonly unknown[], stream: boolean): Promise<void> {
+  await until(() => chatsRun(0));
   const left = new AbortController();
   const response = fetch(`${service.url}/chat/completions`, {
     method: 'POST',
@@ -172,7 +177,7 @@ async function leave(id: string, prefix: readonly unknown[], stream: boolean): P
   });
   response.catch(() => {});
   if (stream) await response;
-  else await delay(100);
+  else await until(() => chatsRun(1));
   left.abort();
   await response.then(
     (opened) => opened.text().catch(() => {}),

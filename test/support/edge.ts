@@ -2,12 +2,14 @@
  * Owns a server with a few routes that behave in every way a handler can, for the tests of the HTTP edge.
  * It must never know a real route.
  */
+import type { Test } from 'tap';
 import { type Clock, systemClock } from '../../src/clock.js';
 import { ApiError } from '../../src/errors.js';
 import type { Exchange } from '../../src/http/exchange.js';
 import { type Route, route } from '../../src/http/router.js';
 import { type Server, startServer } from '../../src/http/server.js';
 import { limits } from '../../src/limits/index.js';
+import { RawClient, request } from './raw-client.js';
 
 export interface EdgeFixture {
   readonly server: Server;
@@ -39,6 +41,22 @@ export async function startEdge(
   });
   const base = `http://127.0.0.1:${server.port}`;
   return { server, port: server.port, base, errors, events, flood };
+}
+
+/** Clients that end with the test file, and the check that the server still answers. */
+export function clientsOf(t: Test, { port }: EdgeFixture) {
+  const client = (): RawClient => {
+    const made = new RawClient(port);
+    t.teardown(() => made.destroy());
+    return made;
+  };
+  const alive = async (t: Test, name: string): Promise<void> => {
+    const probe = client();
+    const answer = await probe.send(request('GET /things/alive')).answer('"alive"');
+    t.match(answer, /^HTTP\/1\.1 200/, name);
+    probe.destroy();
+  };
+  return { client, alive };
 }
 
 function plainRoutes(): Route[] {
