@@ -183,8 +183,12 @@ export class Caches {
       page: (range: Parameters<Store['page']>[0]) => this.#parts.store.page(range),
       read: (id: string) => this.#damage.without(`cache ${id}`, () => this.#read(id)),
       current: async (id: string) => {
-        const known = this.#damage.without(`cache ${id}`, () => this.#read(id));
-        return known === null ? null : await this.#current(id);
+        try {
+          return await this.#current(id);
+        } catch (cause) {
+          this.#damage.tell(`cache ${id}`, cause);
+          return null;
+        }
       },
     };
     return listCaches(owner, query, source, bytesMax);
