@@ -121,9 +121,8 @@ export const limits = {
   /** Delay between two attempts, doubled up to the second bound. */
   prefillRetryMs: 500,
   prefillRetryMsMax: 10_000,
-  /** Letters that the id of a cache or a file consists of; ids of the older form have fewer. */
-  itemIdLength: 24,
-  itemIdLengthOld: 20,
+  /** Letters that the id of a cache or a file consists of: clients know ids of this length. */
+  itemIdLength: 20,
 
   // ---------------------------------------------------------- token counting
   /** A longer piece of text (UTF-16 units) goes to the encoder that is not quadratic. */

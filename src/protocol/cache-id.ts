@@ -6,8 +6,7 @@ import { limits } from '../limits/index.js';
 import { createdMsOf } from './item-id.js';
 
 const PREFIX = 'cache-';
-const { itemIdLength, itemIdLengthOld } = limits;
-const ID = new RegExp(`^${PREFIX}(?:[a-z0-9]{${itemIdLength}}|[a-z0-9]{${itemIdLengthOld}})$`);
+const ID = new RegExp(`^${PREFIX}[a-z0-9]{${limits.itemIdLength}}$`);
 
 /** @param item see `ItemIds`. */
 export function cacheIdOf(item: string): string {

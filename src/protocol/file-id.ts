@@ -5,8 +5,7 @@
 import { limits } from '../limits/index.js';
 import { createdMsOf } from './item-id.js';
 
-const { itemIdLength, itemIdLengthOld } = limits;
-const ID = new RegExp(`^(?:[a-z0-9]{${itemIdLength}}|[a-z0-9]{${itemIdLengthOld}})$`);
+const ID = new RegExp(`^[a-z0-9]{${limits.itemIdLength}}$`);
 
 /** No other form was ever issued. */
 export function isFileId(text: string): boolean {

@@ -1,6 +1,6 @@
 /**
  * Owns the form of the ids of what is listed: they sort in the order of creation, and say whose they are.
- * It must never make one that could be guessed, nor two alike.
+ * It must never make two alike; an id is no secret, since its owner is checked at each use.
  *
  * A list's cursor is a position: an id leads to its place also after its item is deleted. What an id says of its owner
  * lets nobody in: it only tells a cursor that was the owner's from one that never was.
@@ -27,7 +27,7 @@ export class ItemIds {
 
   /**
    * The time stands first, so that new records also lie beside each other in the store and not each in a page of its
-   * own. What follows has 51 random bits.
+   * own. The six letters that follow are random.
    */
   next(owner: string, nowMs: number): string {
     const ms = Math.max(0, Math.trunc(nowMs));
@@ -39,7 +39,8 @@ export class ItemIds {
   }
 }
 
-/** When the id was made for this owner; null for one that never was. Those of the older, shorter form do not say it. */
+/** When the id was made for this owner; null for one that never was. Ids of
+ * earlier versions were random throughout and do not say it. */
 export function createdMsOf(owner: string, id: string): number | null {
   if (id.length !== limits.itemIdLength || !/^[a-z0-9]+$/.test(id)) return null;
   const head = id.slice(0, HEAD_LENGTH);

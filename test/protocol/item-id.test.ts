@@ -4,7 +4,6 @@
  */
 import t from 'tap';
 import { systemRandom } from '../../src/clock.js';
-import { limits } from '../../src/limits/index.js';
 import { cacheCreatedS, cacheIdOf, isCacheId } from '../../src/protocol/cache-id.js';
 import { fileCreatedS, isFileId } from '../../src/protocol/file-id.js';
 import { createdMsOf, ItemIds } from '../../src/protocol/item-id.js';
@@ -23,23 +22,23 @@ t.test('ids sort as they were made, a thousand in one millisecond too', async (t
 
 t.test('an id tells when it was made, to its owner', async (t) => {
   const id = new ItemIds(systemRandom).next('alice', nowMs);
-  t.equal(id.length, limits.itemIdLength);
+  t.match(id, /^[a-z0-9]{20}$/);
   t.equal(createdMsOf('alice', id), nowMs);
   t.equal(createdMsOf('bob', id), null);
   t.equal(createdMsOf('alice', `${id.slice(0, -1)}-`), null);
-  t.equal(createdMsOf('alice', id.slice(0, -4)), null, 'one of the older form says nothing');
+  t.equal(createdMsOf('alice', 'k'.repeat(20)), null, 'a random one says nothing');
   t.equal(fileCreatedS('alice', id), nowMs / 1000);
   t.equal(cacheCreatedS('alice', cacheIdOf(id)), nowMs / 1000);
   t.equal(cacheCreatedS('alice', id), null);
 });
 
-t.test('ids of both lengths are ids, and nothing else is', async (t) => {
+t.test('letters of the one length are ids, and nothing else is', async (t) => {
   const id = new ItemIds(systemRandom).next('alice', nowMs);
-  for (const good of [id, 'a'.repeat(limits.itemIdLengthOld)]) {
+  for (const good of [id, 'a'.repeat(20)]) {
     t.ok(isFileId(good));
     t.ok(isCacheId(`cache-${good}`));
   }
-  for (const bad of ['', 'a'.repeat(21), 'A'.repeat(24), `${id}\n`, `../${id.slice(3)}`]) {
+  for (const bad of ['', 'a'.repeat(21), 'A'.repeat(20), `${id}\n`, `../${id.slice(3)}`]) {
     t.notOk(isFileId(bad), bad);
     t.notOk(isCacheId(`cache-${bad}`), bad);
   }

@@ -170,7 +170,7 @@ t.test('names that would be something else are data, or refused', async (t) => {
     const { headers } = await service.call('GET', `/files/${made.id}/content`);
     t.equal(headers.get('x-evil'), null);
   }
-  for (const blob of blobs(service)) t.match(blob, /^[a-z0-9]{24}\.(source|text)(\.part)?$/);
+  for (const blob of blobs(service)) t.match(blob, /^[a-z0-9]{20}\.(source|text)(\.part)?$/);
 });
 
 t.test(

@@ -72,7 +72,7 @@ t.test('create, get, update and delete', async (t) => {
   t.equal(created.status, 200);
   t.ok(isCache(created.body), 'it has the shape that is described');
   const { id, created_at, expired_at, tokens, ...rest } = created.body;
-  t.match(id, /^cache-[a-z0-9]{24}$/);
+  t.match(id, /^cache-[a-z0-9]{20}$/);
   t.ok(created_at >= before && created_at <= nowS());
   t.equal(expired_at, created_at + 60);
   t.ok(tokens > 0, 'tokens are there at once');
