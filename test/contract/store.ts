@@ -1,6 +1,6 @@
 /**
  * Owns the one suite that every store must pass.
- * It must use nothing but the contract, so that no store can be kinder than another.
+ * It must never use more than the contract, so that all stores meet the same one.
  */
 import fc from 'fast-check';
 import t, { type Test } from 'tap';
@@ -53,7 +53,7 @@ async function recordLife(t: Test, store: Store): Promise<void> {
   t.equal(textAt(store, key), large, 'a large value');
 }
 
-/** In the order the contract promises. */
+/** Keys in the order that the contract promises. */
 const ORDERED: readonly StoreKey[] = [
   [-1e300],
   [-2.5],

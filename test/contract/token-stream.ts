@@ -1,6 +1,6 @@
 /**
- * Owns the one suite of the token stream, run over every transport by the file that opens it.
- * It must use nothing but the client's side, so that a transport cannot pass by a side door.
+ * Owns the one suite of the token stream; a test file runs it over each transport.
+ * It must never use more than the client's side, so that every transport meets the same contract.
  */
 import type { Test } from 'tap';
 import type { ErrorValue } from '../../src/errors.js';
@@ -13,7 +13,7 @@ export interface OpenedStreams {
   close(): Promise<void>;
 }
 
-/** For an engine that needs no weights; its model is that of `echoTask`. */
+/** Options for an engine without weights; its model is that of `echoTask`. */
 export const echoOptions: EngineOptions = {
   models: [{ id: 'm', weights: null, window: 131_072 }],
   exact: true,
@@ -42,7 +42,7 @@ export function echoTask(text: string, over: Partial<GenerateTask> = {}): Genera
   };
 }
 
-/** A reader that remembers all it was told and can be waited for. */
+/** A reader that records all events and can be awaited. */
 export class Recorder implements TokenStreamHandlers {
   readonly events: EngineEvent[] = [];
   ends = 0;

@@ -1,6 +1,6 @@
 /**
- * Owns what a test says when it expects an error of the catalogue.
- * It must match by row, not by text: the texts have their own test.
+ * Owns the pattern with which a test expects an error of the table of errors.
+ * It must never match by text, only by row: the texts have their own test.
  */
 import type { ErrorName } from '../../src/errors.js';
 

@@ -1,6 +1,6 @@
 /**
- * Owns the start of the balancers that `bench/deploy` has configurations for, with addresses of a test in place of theirs.
- * It must never change what a configuration does: only where nodes are and where it listens.
+ * Owns the start of the balancers that `bench/deploy` has configurations for, with a test's addresses.
+ * It must never change anything in a configuration but the addresses of nodes and listeners.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -12,18 +12,18 @@ import { temporaryFolder } from './service.js';
 
 export interface Balanced {
   readonly port: number;
-  /** Ports of the nodes, from the first on. */
+  /** Ports of the nodes, in order. */
   readonly nodes: readonly number[];
-  /** Owners that are not where the ring would put them, and the number of their node, from 1. */
+  /** Owners that are not on the node that the ring gives them, and the number of their node, from 1. */
   readonly pinned: readonly (readonly [owner: string, node: number])[];
 }
 
 export interface Balancer {
   readonly name: string;
   readonly missing: string | false;
-  /** What the owners of a node hear that is down. */
+  /** The answer that owners of a dead node get. */
   readonly downStatus: number;
-  /** @returns what it has said on standard error. */
+  /** @returns its standard error output so far. */
   start(t: Test, balanced: Balanced): () => string;
 }
 
@@ -35,7 +35,7 @@ export const balancers: readonly Balancer[] = [
     start(t, { port, nodes, pinned }) {
       const folder = temporaryFolder(t);
       const [own, map] = [join(folder, 'haproxy.cfg'), join(folder, 'owners.map')];
-      // The names of its inner sockets are the machine's: another test run must not meet them.
+      // The names of its inner sockets are global on the machine: they must not clash with another test run.
       writeFileSync(
         own,
         config('haproxy.cfg').replaceAll('abns@preface-', `abns@preface-${port}-`),

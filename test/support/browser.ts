@@ -1,5 +1,5 @@
 /**
- * Owns the browser that pages are tested in: the system's Chromium, where there is one.
+ * Owns the browser for tests of pages: the system's Chromium, where there is one.
  * It must never download a browser.
  */
 import { accessSync, constants } from 'node:fs';
@@ -9,7 +9,7 @@ import type { Test } from 'tap';
 
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome'];
 
-/** Null where none is installed: then a test says so and is skipped. */
+/** Null where no browser is installed: the test is then skipped and says so. */
 export function browserPath(): string | null {
   for (const folder of (process.env.PATH ?? '').split(delimiter)) {
     for (const name of NAMES) {
@@ -29,13 +29,13 @@ function isProgram(path: string): boolean {
 }
 
 export async function openBrowser(t: Test, executablePath: string): Promise<Browser> {
-  // Its own sandbox cannot be made by root, whom tests may run as; only pages of ours are opened.
+  // Root cannot use the browser's sandbox, and tests may run as root; they open only preface's own pages.
   const browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] });
   t.teardown(() => browser.close());
   return browser;
 }
 
-/** What a browser complains of: scripts that throw, and what the page's own policy forbade. */
+/** Errors in a browser: scripts that throw, and loads that the page's own policy blocks. */
 export function faultsOf(page: Page): string[] {
   const faults: string[] = [];
   page.on('pageerror', ({ message }) => faults.push(message));

@@ -1,6 +1,6 @@
 /**
- * Owns what black-box tests say again and again about caches: making one, waiting for it, chatting with it.
- * It must never know more of a cache than what its headers, its answers and its own route tell.
+ * Owns the steps that black-box tests of caches share: create a cache, wait for it, chat with it.
+ * It must never know more of a cache than its headers, its answers and its route show.
  */
 import { fileURLToPath } from 'node:url';
 import type { Test } from 'tap';
@@ -14,7 +14,7 @@ import { until } from './until.js';
 export type ShownCache = Static<typeof cacheSchema>;
 export type Headers = Readonly<Record<string, string>>;
 
-/** Sent beside anything, it makes a request bob's. */
+/** Headers that make a request one of bob's. */
 export const asBob: Headers = { authorization: `Bearer ${bobKey}` };
 
 const POLL_MS_MAX = 60_000;
@@ -33,18 +33,18 @@ export interface CacheHeaders {
 
 export interface Asked {
   readonly status: number;
-  /** Those of the cache alone, by what follows `Svc-Context-Cache-`. */
+  /** Only the headers of the cache, named by the part after `Svc-Context-Cache-`. */
   readonly cache: CacheHeaders;
   readonly contentType: string | null;
-  /** Of the first choice, whole or put together. */
+  /** Text of the first choice, whole or joined from the stream. */
   readonly text: string;
-  /** Of all choices; of a stream, that of the last chunk of each choice. */
+  /** Usage of all choices; in a stream, from the last chunk of each choice. */
   readonly usage: WireUsage[];
-  /** `message`, when it was refused. */
+  /** `message` of the error, when the chat was refused. */
   readonly error: string | null;
 }
 
-/** An engine that keeps prefixes as a test tells it: see `engine-gated.ts`. `limits` are those of the settings file. */
+/** A service whose engine keeps prefixes as a test tells it: see `engine-gated.ts`. `limits` go into the settings file. */
 export function openGated(t: Test, limits: Fields = {}): Promise<TestService> {
   const engine = fileURLToPath(new URL('./engine-gated.js', import.meta.url));
   return openWithSettings(t, { limits, defaults: { engine, tokenizer: 'bytes', weights: null } });
@@ -80,7 +80,7 @@ export async function getCache(
   return (await response.json()) as ShownCache;
 }
 
-/** @throws Error that shows the cache, when it does not come to hold these fields in time. */
+/** @throws Error that shows the cache, when it does not have these fields in time. */
 export async function untilCache(
   service: TestService,
   id: string,
@@ -99,7 +99,7 @@ export async function untilCache(
   return cache;
 }
 
-/** @param messages of the chat; `more` are further fields of its body. */
+/** @param messages of the chat. @param more further fields of its body. */
 export async function ask(
   service: TestService,
   messages: readonly unknown[],
@@ -145,7 +145,7 @@ export function said(content: string) {
   return { role: 'user', content };
 }
 
-/** The headers of a hit, all of them and nothing else. */
+/** Exactly the headers of a hit. */
 export function hitHeaders(cache: ShownCache, expiredAtS = cache.expired_at): CacheHeaders {
   return {
     status: 'hit',

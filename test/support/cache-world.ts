@@ -1,6 +1,6 @@
 /**
- * Owns the parts a set of caches needs in a test, and how one process follows another on the same disk.
- * It must count tokens and keep prefixes in ways a test can see through.
+ * Owns the parts that a set of caches needs in a test, and the restart of its process on the same disk.
+ * It must never count tokens or keep prefixes in a way that a test cannot predict.
  */
 import { Caches } from '../../src/caches/caches.js';
 import { cacheQuotaMax } from '../../src/caches/quota.js';
@@ -25,7 +25,7 @@ export class CacheWorld {
   life: Life;
 
   constructor(
-    /** A change holds for the next life. */
+    /** A change takes effect after the next restart. */
     public keepMs = 100_000,
     readonly quotaMax = cacheQuotaMax,
   ) {
@@ -40,7 +40,7 @@ export class CacheWorld {
     return Math.floor(this.clock.nowMs() / 1000);
   }
 
-  /** What runs is cut off as it is; the next process opens what is on disk. */
+  /** Stops everything at once, as a crash does; the next process opens what is on disk. */
   crash(): void {
     const { store, prefiller } = this.life;
     store.dead = true;
@@ -67,7 +67,7 @@ export class CacheWorld {
     return { store, prefiller, caches };
   }
 
-  /** Ids that differ and can be repeated; their order is not the order of creation. */
+  /** Distinct, repeatable ids; their order is not the order of creation. */
   #newBytes(length: number): Buffer {
     this.#ids += 1;
     const bytes = Buffer.alloc(length);

@@ -1,6 +1,6 @@
 /**
- * Owns what the black-box tests of the contract say again and again: a chat's body, its answer, its refusal.
- * It must never read an answer more kindly than a client would.
+ * Owns the steps that black-box tests of chats share: the body, the answer, the refusal.
+ * It must never accept an answer that a client would not.
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -38,7 +38,7 @@ export async function answerTo(service: TestService, body: unknown): Promise<str
   return (await complete(service, body)).choices[0]?.message.content ?? '';
 }
 
-/** The chunks of a stream that ended well. */
+/** The chunks of a complete stream. */
 export async function chunks(service: TestService, body: Fields): Promise<Chunk[]> {
   const response = await post(service, { ...body, stream: true });
   if (response.status !== 200) throw new Error(`${response.status}: ${await response.text()}`);
@@ -62,7 +62,7 @@ export interface Refusal {
   readonly param?: string;
 }
 
-/** An error answer, after the checks that hold for every one of them. */
+/** An error answer, after the checks that every error answer must pass. */
 export async function refusal(t: Test, response: Response, name = ''): Promise<Refusal> {
   const text = await response.text();
   t.equal(response.headers.get('content-type'), 'application/json', `${name} content type`);
@@ -74,7 +74,7 @@ export async function refusal(t: Test, response: Response, name = ''): Promise<R
   return { status: response.status, type, message, ...(param === undefined ? {} : { param }) };
 }
 
-/** Posts a chat that must be refused with 400 `invalid_request_error` and this very text. */
+/** Posts a chat that must be refused with 400 `invalid_request_error` and exactly this text. */
 export async function refused(
   t: Test,
   service: TestService,
@@ -98,7 +98,7 @@ export async function openWithSettings(
   return await openService(t, { PREFACE_CONFIG: file, ...env });
 }
 
-/** A service on the engine of `engine-probe.ts`, which says what it is told to and notes what happens to it. */
+/** A service on the engine of `engine-probe.ts`, which answers as it is told and notes its generations. */
 export function openProbe(t: Test, settings: Fields = {}): Promise<TestService> {
   const engine = fileURLToPath(new URL('./engine-probe.js', import.meta.url));
   return openWithSettings(t, {

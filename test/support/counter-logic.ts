@@ -1,6 +1,6 @@
 /**
- * Owns a small kind of actor with everything a kind can have: durable and late state, an index, effects, a refusal.
- * It must be pure, like any logic.
+ * Owns a small kind of actor with every feature that a kind can have: durable and late state, an index, effects, a refusal.
+ * It must never be impure, as for every kind of actor.
  */
 import type { Decision, Logic } from '../../src/actors/actor.js';
 import { invalid } from '../../src/errors.js';
@@ -10,7 +10,7 @@ export interface Counter {
   readonly name: string;
   readonly total: number;
   readonly additions: number;
-  /** Additions whose echo has not come back. */
+  /** Additions whose echo is still running. */
   readonly pending: readonly number[];
   readonly notes: number;
   /** In memory only. */

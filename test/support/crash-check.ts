@@ -1,6 +1,6 @@
 /**
- * Owns the comparison of a service after a crash with what was acknowledged before it.
- * It must never forgive more than the one request that was under way.
+ * Owns the comparison of a service after a crash with the state that it acknowledged before.
+ * It must never excuse a difference, except that of the one request that was running.
  */
 import assert from 'node:assert/strict';
 import type { ShownCache } from './cache-client.js';
@@ -12,7 +12,7 @@ const CHATS = 2;
 
 type ShownTag = { readonly cache_id: string };
 
-/** Afterwards the client knows how its doubt was settled. */
+/** Afterwards the client knows the outcome of its unanswered request. */
 export async function checkAfterCrash(client: CrashClient, url: string): Promise<void> {
   client.url = url;
   const listed = await list(client);
@@ -25,7 +25,7 @@ export async function checkAfterCrash(client: CrashClient, url: string): Promise
   await checkHits(client);
 }
 
-/** All of the client's caches, by its own metadata: the index has to agree with the records. */
+/** All caches of the client, found by its metadata: the index must agree with the records. */
 async function list(client: CrashClient): Promise<Map<string, ShownCache>> {
   const query = `limit=100&metadata[client]=${client.options.name}`;
   const { data } = await client.call<{ data: ShownCache[] }>('GET', `/caching?${query}`);
@@ -92,7 +92,7 @@ async function checkTags(client: CrashClient, born: string | null): Promise<void
     if (tag === null || tag === undefined) continue;
     const old = client.tags.get(tag) ?? null;
     const now = (await client.find<ShownTag>(`/caching/refs/tags/${tag}`))?.cache_id ?? null;
-    // The cache and its tag come together or not at all.
+    // Either both the cache and its tag exist, or neither.
     const allowed = create?.tag === tag ? [born ?? old] : [old];
     if (move?.tag === tag) allowed.push(move.id);
     if (removal?.tag === tag) allowed.push(null);
@@ -113,7 +113,7 @@ async function checkReady(client: CrashClient): Promise<void> {
   }
 }
 
-/** The same tokens are saved as before, and the answer is that of any other cache of the same text. */
+/** A chat saves as many tokens as before, and its answer is that of any other cache of the same text. */
 async function checkHits(client: CrashClient): Promise<void> {
   const { random } = client.options;
   const caches = [...client.known.values()];
@@ -125,7 +125,7 @@ async function checkHits(client: CrashClient): Promise<void> {
     assert.equal(told('status'), 'hit', `${told('miss-reason')}`);
     assert.equal(told('id'), known.id);
     const saved = Number(told('token-saved'));
-    // A second chat may begin with more of the first one than its cache.
+    // A second chat may reuse more of the first one than the cache.
     assert.ok(asked.has(known.text) ? saved >= known.tokens : saved === known.tokens, `${saved}`);
     assert.equal(answer.usage.cached_tokens, saved);
     asked.add(known.text);

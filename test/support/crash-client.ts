@@ -1,6 +1,6 @@
 /**
- * Owns one client of a service that is killed under it: what it does, and what was acknowledged to it.
- * It must never note as done what was not answered: only the one request under way when the kill came is in doubt.
+ * Owns one client of a service that is killed while it works: its requests, and what the service acknowledged.
+ * It must never count an unanswered request as done: only the request that ran at the kill has an unknown outcome.
  */
 import type { WireCompletion } from '../../src/protocol/completion.js';
 import type { ShownCache } from './cache-client.js';
@@ -9,7 +9,7 @@ import type { Random } from './seeded-random.js';
 const CACHES_MAX = 8;
 const TTL_S_MIN = 1800;
 
-/** What a client knows of a cache, as it was acknowledged. */
+/** A cache as the service acknowledged it. */
 export interface KnownCache {
   readonly id: string;
   readonly name: string;
@@ -19,7 +19,7 @@ export interface KnownCache {
   readonly expiredAtS: number;
 }
 
-/** The request that may or may not have happened. */
+/** The request with an unknown outcome. */
 export type Doubt =
   | {
       readonly type: 'create';
@@ -42,10 +42,10 @@ export interface CrashClientOptions {
   readonly maxTokens: number;
 }
 
-/** A refusal: the service lives and says no. */
+/** The service is alive and refused a request. */
 export class RefusedError extends Error {}
 
-/** Far longer than any answer takes, on a loaded machine too. */
+/** Far longer than any answer takes, even on a loaded machine. */
 const CALL_MS_MAX = 60_000;
 
 export class CrashClient {
@@ -53,7 +53,7 @@ export class CrashClient {
   readonly deleted = new Set<string>();
   /** Tag → id of its cache. */
   readonly tags = new Map<string, string>();
-  /** Text of a prefix → what the model says of it. */
+  /** Text of a prefix → the model's answer to it. */
   readonly answers = new Map<string, string>();
   doubt: Doubt | null = null;
   acknowledged = 0;
@@ -139,13 +139,13 @@ export class CrashClient {
     this.known.set(id, knownOf(await this.call<ShownCache>('PUT', `/caching/${id}`, body)));
   }
 
-  /** A hit that sets the expiry anew, or a miss of a cache that is not ready yet. */
+  /** A hit that resets the expiry, or a miss of a cache that is not ready yet. */
   async #chat(id: string): Promise<void> {
     const known = this.known.get(id) as KnownCache;
     const headers = { 'x-svc-context-cache-reset-ttl': `${this.#ttlS()}` };
     const { response } = await this.ask(known, headers);
     const expiry = response.headers.get('svc-context-cache-token-exp');
-    // Without a hit the answer does not tell the new time, so the cache does.
+    // Without a hit the answer does not hold the new time, so it is read from the cache.
     const expiredAtS =
       expiry === null
         ? (await this.call<ShownCache>('GET', `/caching/${id}`)).expired_at
@@ -173,7 +173,7 @@ export class CrashClient {
     return (await (await this.#send(method, path, body)).json()) as Answer;
   }
 
-  /** null for 404. */
+  /** Null for a 404. */
   async find<Answer>(path: string): Promise<Answer | null> {
     const response = await this.#fetch('GET', path);
     if (response.status === 404) return null;
@@ -187,7 +187,7 @@ export class CrashClient {
   #fetch(method: string, path: string, body?: unknown, headers = {}): Promise<Response> {
     return fetch(this.url + path, {
       method,
-      // Of a connection that dies while it is made the library of the client may never tell.
+      // When a connection dies while it is being opened, the client library may never report it.
       signal: AbortSignal.timeout(CALL_MS_MAX),
       headers: { authorization: `Bearer ${this.options.key}`, ...headers },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),

@@ -1,6 +1,6 @@
 /**
- * Owns the run of kills: a service under load dies at a random moment, comes back, and is compared with what it had
- * acknowledged, again and again on the same data. It must never go on after the first difference.
+ * Owns the run of kills: a service under load is killed at a random moment, restarted, and compared with what it had
+ * acknowledged, many times on the same data. It must never go on after the first difference.
  */
 import { existsSync, mkdtempSync, readdirSync, rmSync, watch } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -23,9 +23,9 @@ export interface CrashRunOptions {
 
 export interface CrashRunResult {
   readonly acknowledged: number;
-  /** Requests that were under way at a kill, by kind, and snapshots that were being written. */
+  /** Requests that were running at a kill, by kind, and snapshots that were being written. */
   readonly doubts: Readonly<Record<string, number>>;
-  /** The longest an engine outlived its service. */
+  /** The longest time that an engine outlived its service. */
   readonly orphanMsMax: number;
 }
 
@@ -34,9 +34,9 @@ interface Load {
   readonly clients: readonly string[];
   readonly texts: readonly string[];
   readonly maxTokens: number;
-  /** A kill comes within so many milliseconds of load. */
+  /** Each kill happens within this many milliseconds of load. */
   readonly killMsMax: number;
-  /** Snapshots take long enough to be written that every other kill can wait for one. */
+  /** Snapshots take so long to write that every other kill can wait for one. */
   readonly writes: boolean;
 }
 
@@ -97,7 +97,7 @@ async function underLoad(
   kill: () => Promise<void>,
 ): Promise<void> {
   const work = Promise.all(clients.map((client) => client.work(url)));
-  // A refusal is the end of the run; without one, work lasts longer than the service.
+  // A refusal ends the run; without one, the clients work until the service is killed.
   await Promise.race([work, moment]);
   await kill();
   await work;
@@ -105,12 +105,12 @@ async function underLoad(
 
 const snapshotsOf = (dataDir: string) => join(dataDir, 'engine', 'snapshots');
 
-/** Resolves when one begins to be written, or when none did for long. */
+/** Resolves when a snapshot begins to be written, or when none did for a long time. */
 async function snapshotWrite(dataDir: string): Promise<void> {
   const stop = new AbortController();
   const begun = new Promise<void>((resolve) => {
     watch(snapshotsOf(dataDir), { signal: stop.signal }, (event, file) => {
-      // The file is there before its prefix is evaluated; what changes it is the state.
+      // The file exists before its prefix is evaluated; a change means that the state is being written.
       if (event === 'change' && file?.endsWith('.tmp')) resolve();
     });
   });
@@ -123,7 +123,7 @@ function halfWritten(dataDir: string): string[] {
   return existsSync(folder) ? readdirSync(folder).filter((file) => file.endsWith('.tmp')) : [];
 }
 
-/** The next life dies before it has said a word, in the middle of taking up what the last one left. */
+/** Kills the restarted service before its first output, while it recovers what the last run left. */
 async function whileItStarts(random: Random, kill: () => Promise<void>): Promise<void> {
   await delay(random(START_KILL_MS_MAX));
   await kill();
@@ -152,7 +152,7 @@ const loads: Readonly<Record<CrashRunOptions['engine'], Load>> = {
   },
 };
 
-/** One kill in so many is of a service with the real model, whose snapshots take time to be written. */
+/** One in so many kills hits a service with the real model, whose snapshots take time to write. */
 const REAL_ONE_IN = 20;
 
 async function main(kills: number, seed: number, only: string | undefined): Promise<void> {

@@ -1,6 +1,6 @@
 /**
- * Owns a service that is started on a data folder, killed without a word, and started on it again.
- * It must never leave a process behind, and touch none but those it started, by their ids.
+ * Owns a service that is started on a data folder, killed without warning, and started on it again.
+ * It must never leave a process behind, nor signal a process that it did not start.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -13,7 +13,7 @@ const START_MS_MAX = 60_000;
 const END_MS_MAX = 5_000;
 const LISTENING = /^preface listening on (http:\S+)$/m;
 
-/** Whom the signal hits: the service alone, whose engine has to notice, or all of its group at once. */
+/** The target of the signal: only the service, so that its engine must notice, or its whole process group. */
 export type Victim = 'service' | 'group';
 
 export class CrashService {
@@ -29,16 +29,16 @@ export class CrashService {
       detached: true,
     });
     this.#url = this.#listening();
-    // One that is killed while it starts never says where it is.
+    // A service that is killed during its start never prints its address.
     this.#url.catch(() => {});
   }
 
-  /** Ends in `/v1`. @throws Error with the output, when it ends or says nothing in time. */
+  /** Ends in `/v1`. @throws Error with the output, when the service ends or prints no address in time. */
   url(): Promise<string> {
     return this.#url;
   }
 
-  /** @returns how long its engine outlived it, milliseconds. @throws Error when it does so for good. */
+  /** @returns milliseconds that the engine outlived the service. @throws Error when the engine does not end. */
   async kill(victim: Victim): Promise<number> {
     const { pid, exitCode, signalCode } = this.#child;
     if (pid === undefined || exitCode !== null || signalCode !== null) {
@@ -87,7 +87,7 @@ function childrenOf(pid: number): number[] {
   });
 }
 
-/** A zombie holds nothing any more: whoever inherited it has not looked yet. */
+/** A zombie holds no resources: its new parent just has not reaped it yet. */
 function isAlive(pid: number): boolean {
   try {
     return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));

@@ -1,6 +1,6 @@
 /**
- * Owns what tests of extractors share: bounds, the documents kept beside the tests, and reading one whole.
- * It must never decide what a document says.
+ * Owns what tests of extractors share: bounds, the documents beside the tests, and reading a whole document.
+ * It must never decide what the text of a document is.
  */
 import { readFileSync } from 'node:fs';
 import type {
@@ -20,7 +20,7 @@ export const testBounds: ExtractionBounds = {
   nestingMax: 64,
 };
 
-/** Of test/documents. */
+/** Path of a file in `test/documents`. */
 export function documentBytes(name: string): Uint8Array {
   return new Uint8Array(readFileSync(new URL(`../../../test/documents/${name}`, import.meta.url)));
 }
@@ -33,7 +33,7 @@ export function openForTest(
   return plugin.open({ bounds: { ...testBounds, ...bounds }, languages });
 }
 
-/** @throws what the extractor throws, or that it does not want the document. */
+/** @throws the extractor's error, or one that says that the extractor does not claim the document. */
 export async function readAll(
   extractor: Extractor,
   bytes: Uint8Array,
@@ -50,7 +50,7 @@ export function wordsOf(text: string): string[] {
   return text.match(/[\p{L}\p{N}]+/gu) ?? [];
 }
 
-/** Words to put in, take out or change, as a share of those that should be there. */
+/** Word error rate: words to insert, delete or replace, as a share of the expected words. */
 export function wordErrorRate(text: string, wanted: string): number {
   const got = wordsOf(text);
   const right = wordsOf(wanted);

@@ -1,6 +1,6 @@
 /**
- * Owns a server with a few routes that behave in every way a handler can, for the tests of the HTTP edge.
- * It must never know a real route.
+ * Owns a server with a few routes that behave in every way a handler can, for tests of the HTTP layer.
+ * It must never have a route of the real API.
  */
 import type { Test } from 'tap';
 import { type Clock, systemClock } from '../../src/clock.js';
@@ -16,9 +16,9 @@ export interface EdgeFixture {
   readonly port: number;
   readonly base: string;
   readonly errors: unknown[];
-  /** What happened, in order: `gone`, `slow`, `drained`. */
+  /** Events in order: `gone`, `slow`, `drained`. */
   readonly events: string[];
-  /** Bytes that `/flood` handed over. */
+  /** Bytes that `/flood` has written. */
   readonly flood: { bytes: number; slow: number };
 }
 
@@ -134,7 +134,7 @@ function streamRoutes(events: string[], flood: EdgeFixture['flood']): Route[] {
       await new Promise<void>((resolve) => {
         exchange.onGone(() => {
           events.push('gone');
-          // Writing to a reader that left is legal and does nothing.
+          // Writing after the client left is legal and has no effect.
           events.push(`write ${sink.write('more')}`);
           resolve();
         });

@@ -1,6 +1,6 @@
 /**
- * Owns the ways a thread or a process can end, or not come back, at one place of its work.
- * It must never run in the process of a test: most of it would end the test.
+ * Owns the ways in which a thread or a process can end or hang at one point of its work.
+ * It must never run in the process of a test, which most of them would end.
  */
 export function endThread(how: string | undefined): void {
   if (how === 'throw') throw new Error('thrown on purpose');
@@ -8,7 +8,7 @@ export function endThread(how: string | undefined): void {
   if (how === 'kill') process.kill(process.pid, 'SIGKILL');
   if (how === 'exit') process.exit(0);
   if (how === 'heap') fillHeap();
-  // A signal to the own process takes a moment: nothing may follow meanwhile.
+  // A signal to its own process takes a moment to arrive: no code may run meanwhile.
   if (how !== undefined) for (;;);
 }
 

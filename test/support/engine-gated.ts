@@ -1,6 +1,6 @@
 /**
- * Owns an engine whose prefixes become ready, fail or get lost as a test tells it to; all else is echo.
- * It must never reuse, or say that it reused, what the contract of engines does not allow.
+ * Owns an engine whose prefixes become ready, fail or get lost as a test tells it; the rest is the echo engine.
+ * It must never reuse, or report as reused, what the contract of engines does not allow.
  *
  * Marks in the prompt: `/slow-NAME` is prefilled only after `letGo(dataDir, NAME)`, and says what becomes of it, `/refused` has no room on the disk,
  * `/lost` is never reused, of `/half` only the first half is.
@@ -37,7 +37,7 @@ export function letGo(dataDir: string, name: string): void {
   writeFileSync(join(folder, gateFile(name)), '');
 }
 
-/** From now on they wait again. */
+/** Prefills of `/slow-NAME` wait again from now on. */
 export function holdUp(dataDir: string, name: string): void {
   rmSync(join(dataDir, 'engine', gateFile(name)), { force: true });
 }

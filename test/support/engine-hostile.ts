@@ -1,5 +1,5 @@
 /**
- * Owns an engine that does to its process what a prompt says; all else is echo.
+ * Owns an engine that ends or blocks its process as a prompt says; the rest is the echo engine.
  * It must never be opened outside a test.
  */
 import echo from '../../plugins/engines/echo/index.js';

@@ -1,5 +1,5 @@
 /**
- * Owns an engine that notes what is done with it, in a file of its state folder's name; all else is echo.
+ * Owns an engine that notes the calls it gets, in a file named after its state folder; the rest is the echo engine.
  * It must never be opened outside a test.
  */
 import { appendFileSync, existsSync } from 'node:fs';
@@ -29,7 +29,7 @@ const plugin: EnginePlugin = {
       async warm() {
         note('warm');
         if (existsSync(join(folder, 'fail'))) throw new Error('it cannot be warm');
-        // For ever, where a test wants to see who waits for it.
+        // Never, where a test checks what waits for it.
         if (existsSync(join(folder, 'hold'))) await new Promise(() => {});
       },
       close: () => inner.close(),

@@ -1,10 +1,10 @@
 /**
- * Owns how a test finds the engine's process of the service it runs, to end it.
- * It must never be used where two services run: it would not know whose engine it found.
+ * Owns how a test finds the engine process of its service, to end it.
+ * It must never be used where two services run: it could find the engine of the other one.
  */
 import { execFileSync } from 'node:child_process';
 
-/** NaN while there is none. The oldest: one that stands by for it is younger. */
+/** The oldest engine process, since the one on standby is younger; NaN while there is none. */
 export function enginePid(): number {
   const children = execFileSync('ps', ['-o', 'pid=,args=', '--ppid', String(process.pid)]);
   const line = children

@@ -1,6 +1,6 @@
 /**
- * Owns an engine that breaks, splits and counts as a test tells it to, and notes what happens to its generations.
- * It must never end one in a way that the contract of engines does not allow.
+ * Owns an engine that fails, splits and counts as a test tells it, and notes what happens to its generations.
+ * It must never end a generation in a way that the contract of engines does not allow.
  *
  * First words of the last message: `/refuse` fails before the start, `/full` has no room, `/break TEXT` fails in the
  * middle, `/bytes TEXT` says each byte alone, `/endless TEXT` goes on and on, `/hang` says nothing. The rest is echo.
@@ -21,7 +21,7 @@ import type {
 export interface Note {
   readonly event: 'begin' | 'pieces' | 'end';
   readonly text: string;
-  /** Taken by the reader so far. */
+  /** Pieces that the reader has taken so far. */
   readonly pieces: number;
   readonly aborted: boolean;
 }
@@ -38,7 +38,7 @@ const plugin: EnginePlugin = {
 
 export default plugin;
 
-/** What the engine has noted so far, by the service's data folder. */
+/** The notes of the engine so far. @param dataDir of the service. */
 export function notes(dataDir: string): Note[] {
   try {
     const lines = readFileSync(join(dataDir, 'engine', FILE), 'utf8')
@@ -148,7 +148,7 @@ const verbs: Readonly<Record<string, Say>> = {
     for (let said = 0; said < maxTokens; said += ids.length) {
       if (signal.aborted) return;
       yield piece(ids.slice(0, maxTokens - said));
-      // As a real engine does, it lets others run between its tokens.
+      // Like a real engine, it lets other generations run between its tokens.
       await new Promise((resolve) => setImmediate(resolve));
     }
     yield { type: 'finished', choice: 0, reason: 'length' };

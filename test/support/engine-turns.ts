@@ -1,6 +1,6 @@
 /**
- * Owns an engine that runs no more than its slots, and notes who was begun, in order; all else is echo.
- * It must never hold up what it was given: who waits does so in the service.
+ * Owns an engine that runs at most as many chats as it has slots, and notes their owners in order; the rest is the echo engine.
+ * It must never delay a chat that it was given: chats wait in the service.
  */
 import { appendFileSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * Owns the reading of the text format of Prometheus, and the rules that its own linter holds names to.
- * It must never forgive what a scraper would not.
+ * Owns the parsing of Prometheus's text format, and the rules of its linter for names.
+ * It must never accept what a scraper would reject.
  */
 
 export interface Sample {
@@ -21,7 +21,7 @@ const LINE = /^([A-Za-z_:][\w:]*)(?:\{(.*)\})? (\S+)$/;
 const LABEL = /([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"(?:,|$)/gy;
 const SUFFIXES: Readonly<Record<string, RegExp>> = { histogram: /_(bucket|sum|count)$/ };
 
-/** @throws Error for a line that is not of the format. */
+/** @throws Error for a line that is not in the format. */
 export function readExposition(text: string): Map<string, Family> {
   const families = new Map<string, Family>();
   let help: readonly [string, string] | null = null;
@@ -55,7 +55,7 @@ function readLabels(text: string, line: string): Record<string, string> {
   return Object.fromEntries(found.map(([, name = '', value = '']) => [name, value]));
 }
 
-/** What the linter of Prometheus says: units in base units and in the plural, endings that tell the type, bounded text. */
+/** The findings of Prometheus's linter: base units in the plural, suffixes that match the type, bounded text. */
 export function lint(families: Iterable<Family>): string[] {
   const said: string[] = [];
   for (const { name, type, help, samples } of families) {

@@ -1,5 +1,5 @@
 /**
- * Owns an extractor that reads a document when the test lets it: a file beside it, named in the document, opens the gate.
+ * Owns an extractor that waits until the test lets it read: a file that the document names opens the gate.
  * It must never be opened outside a test.
  *
  * A document is one line of JSON: `{"gate": path, "log": path, "text": words}`. Each reading adds a line to the log.

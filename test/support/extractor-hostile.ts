@@ -1,5 +1,5 @@
 /**
- * Owns an extractor that does whatever the document says, and most of it is bad.
+ * Owns an extractor that does whatever the document says, most of which is harmful.
  * It must never be opened outside a test.
  */
 import { spawn, spawnSync } from 'node:child_process';
@@ -15,14 +15,14 @@ import type { ExtractorPlugin } from '../../src/plugin/contract.js';
 /** Of this process: its number may be the same in each, where each sees only itself. */
 const NAME = randomUUID();
 
-/** What it does with the rest of the document: a port, or a file to make. */
+/** What it does with the rest of the document: use a port, or make a file. */
 const acts: Readonly<Record<string, (rest: string) => unknown>> = {
   connect: (port) => once(connect(Number(port), '127.0.0.1'), 'connect'),
   fetch: (port) =>
     fetch(`http://127.0.0.1:${port}/`).catch(({ cause }: Error) => {
       throw cause;
     }),
-  // What is thrown there rejects here.
+  // An error that is thrown there rejects here.
   nested: (port) =>
     once(
       new Worker(`require('node:net').connect(${Number(port)}, '127.0.0.1')`, { eval: true }),

@@ -1,12 +1,12 @@
 /**
- * Owns a keeper of prefixes that takes time and fails when it is told to, by a simulated clock.
- * It must never be asked for the same snapshot twice at the same time: that is what it watches for.
+ * Owns a fake that prefills snapshots by a simulated clock, slowly or with errors as a test tells it.
+ * It must never be asked for the same snapshot twice at the same time: it throws then.
  */
 import type { Prefiller, PrefillTask } from '../../src/caches/snapshots.js';
 import type { Clock } from '../../src/clock.js';
 import { decodeBody } from '../../src/parsing/stored-body.js';
 
-/** What survives a crash. */
+/** The state that survives a crash. */
 export interface PrefixDisk {
   readonly held: Set<string>;
 }
@@ -14,15 +14,15 @@ export interface PrefixDisk {
 export class FakePrefiller implements Prefiller {
   readonly busy = new Set<string>();
   readonly faults: string[] = [];
-  /** Names of prefills that were begun, in order. */
+  /** Names of the prefills that began, in order. */
   readonly begun: string[] = [];
   readonly failed: string[] = [];
-  /** Milliseconds the next prefill takes. */
+  /** Milliseconds that the next prefill takes. */
   nextMs: () => number = () => 0;
   fails: () => boolean = () => false;
-  /** Goes on although it is told to stop. */
+  /** Ignores the abort signal. */
   deaf = false;
-  /** Names of those that were stopped, in order. */
+  /** Names of the prefills that were stopped, in order. */
   readonly stopped: string[] = [];
   dead = false;
 
@@ -48,7 +48,7 @@ export class FakePrefiller implements Prefiller {
     this.disk.held.delete(snapshot);
   }
 
-  /** Nothing else may go on with this snapshot meanwhile; a dead process never gets further. */
+  /** No other work on this snapshot may run meanwhile; after a crash it never continues. */
   async #alone(snapshot: string, signal: AbortSignal | null): Promise<void> {
     if (this.busy.has(snapshot)) this.faults.push(`two things at once with ${snapshot}`);
     this.busy.add(snapshot);
@@ -61,7 +61,7 @@ export class FakePrefiller implements Prefiller {
     throw signal.reason;
   }
 
-  /** Over at the end of that time, or when the signal comes. */
+  /** Ends after that time, or at the signal. */
   #pass(ms: number, signal: AbortSignal | null): Promise<void> {
     return new Promise((resolve) => {
       const cancel = this.clock.after(ms, resolve);

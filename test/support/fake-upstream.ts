@@ -1,6 +1,6 @@
 /**
- * Owns an upstream that does what a test tells it to: whole answers, half ones, refusals, silence.
- * It must never decide anything itself, and keeps every request as it came.
+ * Owns an upstream that answers as a test tells it: complete answers, partial ones, refusals, silence.
+ * It must never decide anything itself; it keeps every request as it arrived.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
@@ -11,7 +11,7 @@ export interface FakeRequest {
   readonly url: string;
   readonly headers: IncomingMessage['headers'];
   readonly body: Fields;
-  /** Resolves when the connection of this request is gone. */
+  /** Resolves when the connection of this request is closed. */
   readonly gone: Promise<void>;
 }
 
@@ -24,10 +24,10 @@ export class FakeUpstream {
   looks = 0;
   /** Answers `GET /models`. */
   lives = true;
-  /** Texts that were given to `/tokenize`, whose tokens are bytes, and what `/props` says; null has neither. */
+  /** Texts that `/tokenize` received, whose tokens are bytes, and the answer of `/props`; null: it has neither route. */
   readonly tokenized: string[] = [];
   props: Fields | null = null;
-  /** What becomes of the next chats, in order; the last stays. */
+  /** The answers to the next chats, in order; the last one repeats. */
   acts: Act[] = [answers('hello')];
   readonly #server = createServer((request, response) => void this.#take(request, response));
 
@@ -129,13 +129,13 @@ export function says(status: number, body: unknown, headers: Record<string, stri
   };
 }
 
-/** A stream of these very bytes; then it ends, is cut, or says no more. */
+/** A stream of exactly these bytes; then it ends, is cut, or stays silent. */
 export function streams(parts: readonly string[], then: 'end' | 'cut' | 'stall'): Act {
   return (_, response) => {
     opens(response);
     for (const part of parts) response.write(part);
     if (then === 'end') response.end();
-    // What was written must be on its way before the connection goes.
+    // The bytes must leave before the connection is closed.
     if (then === 'cut') response.write(':\n', () => response.destroy());
   };
 }

@@ -1,6 +1,6 @@
 /**
- * Owns a store that fails when it is told to, the ways a disk does.
- * It must never fail in a way the contract of a store does not allow.
+ * Owns a store that fails as a test tells it, in the ways a disk can fail.
+ * It must never fail in a way that the contract of stores does not allow.
  */
 import { ApiError } from '../../src/errors.js';
 import { MemoryStore } from '../../src/store/memory-store.js';
@@ -18,7 +18,7 @@ export type Fault = 'none' | 'lost' | 'unsure' | 'refused';
 
 export class FaultyStore implements Store {
   readonly #store = new MemoryStore();
-  /** Asked at each commit. */
+  /** Called at each commit. */
   nextFault: () => Fault = () => 'none';
   /** Awaited before each commit. */
   gate: Promise<void> = Promise.resolve();

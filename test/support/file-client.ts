@@ -1,6 +1,6 @@
 /**
- * Owns what black-box tests say again and again about files: uploading one, reading its content, listing them.
- * It must never know more of a file than what its answers tell.
+ * Owns the steps that black-box tests of files share: upload a file, read its content, list files.
+ * It must never know more of a file than its answers show.
  */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -88,12 +88,12 @@ export async function listed(
   return (await response.json()) as Static<typeof fileListSchema>;
 }
 
-/** What lies in the folder of the files. */
+/** Names in the folder of the blobs. */
 export function blobs({ dataDir }: Pick<TestService, 'dataDir'>): string[] {
   return readdirSync(join(dataDir, 'files')).sort();
 }
 
-/** A service whose documents are read when the test says so: see `extractor-gated.ts`. */
+/** A service that reads documents when the test lets it: see `extractor-gated.ts`. */
 export function openGatedFiles(t: Test, settings: Fields = {}): Promise<TestService> {
   return openWithSettings(t, settings, gatedEnv);
 }

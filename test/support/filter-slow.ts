@@ -1,8 +1,8 @@
 /**
- * Owns a filter that takes its time, as a classifier over the network does: it rejects what holds "poison".
- * It must keep the contract; three words make it misbehave as the tests of the service want it.
+ * Owns a filter that is slow, like a classifier over the network: it rejects texts that contain "poison".
+ * It must never break the contract, except for the words with which tests of the service make it misbehave.
  *
- * `never` is never answered, `broken` is an error, and both hold for input and output.
+ * For `never` it gives no answer, for `broken` an error, both for input and output.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import type {

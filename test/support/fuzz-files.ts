@@ -1,6 +1,6 @@
 /**
- * Owns the run of damaged documents: the good ones of the tests, changed by chance, go through a running service, whose
- * other requests are timed with and without them in turn. It must never go on after the service owed an answer.
+ * Owns the run of damaged documents: randomly changed documents of the tests go through a running service, whose other
+ * requests are timed with and without them in turn. It must never go on after a document without a proper answer.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -24,9 +24,9 @@ export interface FuzzOptions {
 
 export interface FuzzResult {
   readonly read: number;
-  /** How often each reason, digits left out, was given. */
+  /** How often each reason was given; digits are removed from reasons. */
   readonly refused: Readonly<Record<string, number>>;
-  /** 99th percentile of the other requests, milliseconds: with no document under way, and while they are read. */
+  /** 99th percentile of the other requests in milliseconds: without documents, and while documents are read. */
   readonly quietP99Ms: number;
   readonly busyP99Ms: number;
   readonly others: number;
@@ -39,10 +39,10 @@ export interface GoodDocument {
 
 const folder = fileURLToPath(new URL('../../../test/documents', import.meta.url));
 const headers = { authorization: `Bearer ${aliceKey}` };
-/** Documents of one round; after each the service is left alone for as many other requests as there were. */
+/** Documents of one round; each round is followed by as many other requests without documents. */
 const ROUND = 25;
 const ANSWER_MS_MAX = 10 * 60_000;
-/** What the product allows documents to cost the others. */
+/** The most that documents may slow other requests. */
 const OTHERS_P99_RATIO_MAX = 2;
 
 export function goodDocuments(): GoodDocument[] {
@@ -52,7 +52,7 @@ export function goodDocuments(): GoodDocument[] {
     .sort((one, other) => (one.name < other.name ? -1 : 1));
 }
 
-/** @throws Error that names seed and number of the document for which there was no proper answer. */
+/** @throws Error that names the seed and the number of a document without a proper answer. */
 export async function fuzzFiles(options: FuzzOptions): Promise<FuzzResult> {
   const { url, mutations, seed, lanes, log } = options;
   const good = goodDocuments();
@@ -95,7 +95,7 @@ function damaged(good: readonly GoodDocument[], random: Random, at: number): Dam
   return { name, at, bytes: mutation(bytes, random) };
 }
 
-/** Null: it was read. Else the reason. */
+/** The reason of the failure; null for a document that was read. */
 type Outcome = string | null;
 
 async function outcomeOf(
@@ -158,7 +158,7 @@ async function main(mutations: number): Promise<void> {
   const seed = testSeed();
   console.log(`${mutations} damaged documents, TEST_SEED=${seed}`);
   const service = new CrashService(dataDir, {});
-  // Its group is its own: what ends this process does not reach it.
+  // Its process group is separate, so that a signal to this group does not reach it.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.once(signal, () => void service.kill('group').finally(() => process.exit(1)));
   }
@@ -168,7 +168,7 @@ async function main(mutations: number): Promise<void> {
     console.log(result);
     const ratio = result.busyP99Ms / result.quietP99Ms;
     console.log(`other requests: p99 ${ratio.toFixed(2)} times that of a quiet service`);
-    // Written so that a ratio of no numbers, where nothing was timed, is over it too.
+    // Written so that NaN, a ratio without timed requests, also exceeds the bound.
     if (!(ratio <= OTHERS_P99_RATIO_MAX)) {
       console.log(`failed: ${ratio.toFixed(2)} is over the bound of ${OTHERS_P99_RATIO_MAX}`);
       process.exitCode = 1;

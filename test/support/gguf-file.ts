@@ -1,5 +1,5 @@
 /**
- * Owns the making of small GGUF files that hold nothing but a vocabulary, from the metadata of a real one.
+ * Owns small GGUF files that hold only a vocabulary, made from the metadata of a real file.
  * It must never write tensors.
  */
 import { closeSync, openSync, readSync, writeFileSync } from 'node:fs';
@@ -8,7 +8,7 @@ const MAGIC_AND_VERSION_BYTES = 8;
 const COUNTS_BYTES = 16;
 const HEAD_BYTES_MAX = 4 * 1024 * 1024;
 
-/** A copy of the metadata with another text under `key`; the file has no tensors. */
+/** A copy of the metadata with another string under `key`, in a file without tensors. */
 export function writeVocabularyFile(from: string, to: string, key: string, text: string): void {
   const head = readHead(from);
   const end = metadataEnd(head);
@@ -43,7 +43,7 @@ function stringBytes(text: string): Buffer {
   return Buffer.concat([length, Buffer.from(text)]);
 }
 
-/** Sizes of the scalar types 0…12; 8 is text and 9 a list. */
+/** Sizes of the scalar types 0…12; 8 is a string and 9 an array. */
 const SIZES = [1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8];
 
 function metadataEnd(head: Buffer): number {

@@ -1,6 +1,6 @@
 /**
  * Owns the writing of GGUF files for tests: metadata and tensors, in the format's third version.
- * It must never write what the library would refuse: offsets are aligned, shapes are stored last axis first.
+ * It must never write a file that the library would refuse: offsets are aligned, shapes are stored last axis first.
  */
 import { writeFile } from 'node:fs/promises';
 
@@ -97,7 +97,7 @@ function bytesOf(values: Float32Array, kind: 'f16' | 'f32'): Buffer {
 const single = new Float32Array(1);
 const bits = new Uint32Array(single.buffer);
 
-/** The 16-bit float below; no value of a test is outside its normal range but zero. */
+/** Rounds down to a 16-bit float; all values of tests are zero or in its normal range. */
 function halfOf(value: number): number {
   single[0] = value;
   const [of = 0] = bits;

@@ -1,6 +1,6 @@
 /**
- * Owns a second process with a store open, for tests of what two processes do to each other.
- * It must do only what its arguments say: `<folder> hold`, `write`, `fill` or `grow`.
+ * Owns a second process with an open store, for tests with two processes.
+ * It must never do more than its arguments say: `<folder> hold`, `write`, `fill` or `grow`.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { LmdbStore } from '../../src/store/lmdb-store.js';
 const [, , folder = '', task = ''] = process.argv;
 const say = (word: string): void => void process.stdout.write(`${word}\n`);
 
-/** Acknowledges each record once it is flushed, until it is killed. */
+/** Prints each record once it is flushed, until it is killed. */
 async function write(store: LmdbStore): Promise<void> {
   for (let i = 0; ; i++) {
     const value = Buffer.from(`value ${i}`);
@@ -23,7 +23,7 @@ async function write(store: LmdbStore): Promise<void> {
   }
 }
 
-/** Writes until the disk is full, then shows that the store still lives. */
+/** Writes until the disk is full, then shows that the store still works. */
 async function fill(store: LmdbStore): Promise<void> {
   for (let i = 0; i < 1_000; i++) {
     try {
@@ -47,7 +47,7 @@ async function fill(store: LmdbStore): Promise<void> {
   say('closed');
 }
 
-/** Writes much more than what is left of the addresses, and reads it. */
+/** Writes much more than the remaining address space, and reads it. */
 async function grow(store: LmdbStore): Promise<void> {
   const status = readFileSync('/proc/self/status', 'latin1');
   const addresses = Number(/VmSize:\s+(\d+)/.exec(status)?.[1]) * 1024 + ROOM_BYTES;

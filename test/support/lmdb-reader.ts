@@ -1,5 +1,5 @@
 /**
- * Owns a process that reads a store and is killed over it: it holds what it saw, says so, and waits.
+ * Owns a process that is killed while it reads a store: it keeps a read transaction open, says so, and waits.
  * It must never end by itself.
  */
 import { FORMAT_RECORD } from '../../src/store/data-format.js';

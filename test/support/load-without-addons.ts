@@ -6,17 +6,17 @@ const attempts: string[] = [];
 
 function refuse(what: string): never {
   attempts.push(what);
-  throw new Error(`${what} is refused`);
+  throw new Error(`loading ${what} is refused`);
 }
 
-// The loader of `.node` files calls this one too.
+// The loader of `.node` files calls this function too.
 process.dlopen = (_module: object, filename: string) => refuse(filename);
 const refuseProgram = () => refuse('a WebAssembly program');
-// Node has it, and the types of Node 20 do not name it.
+// Node has it, but the types of Node 20 omit it.
 const wasm = Reflect.get(globalThis, 'WebAssembly') as Record<string, unknown>;
 wasm.compile = refuseProgram;
 wasm.instantiate = refuseProgram;
-// `new` calls it too, since it is a function of the old kind.
+// `new` calls it too, since it is a plain function.
 wasm.Module = function module(): void {
   refuseProgram();
 };

@@ -1,5 +1,5 @@
 /**
- * Owns a process that logs far more than anybody reads, says how much memory that took, and then waits to be ended.
+ * Owns a process that logs far more than is read from it, prints how much memory that took, and then waits.
  * It must never write anything else on standard error.
  */
 import { openLog } from '../../src/telemetry/log.js';

@@ -1,6 +1,6 @@
 /**
- * Owns a store of a process that can die at any commit, and a disk that can refuse: what is written stays for the next life.
- * It must never let a dead life write, nor answer it.
+ * Owns a store whose process can die at any commit and whose disk can fail; written records remain for the next process.
+ * It must never write for a dead process, nor answer it.
  */
 import { ApiError } from '../../src/errors.js';
 import { MemoryStore } from '../../src/store/memory-store.js';
@@ -20,7 +20,7 @@ const NEVER = new Promise<never>(() => {});
 
 export class MortalStore implements Store {
   readonly disk: MemoryStore;
-  /** Asked at each commit. */
+  /** Called at each commit. */
   nextFate: () => Fate = () => 'good';
   dead = false;
   reads = 0;

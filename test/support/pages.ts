@@ -1,6 +1,6 @@
 /**
- * Owns the look at the project's documents: which there are, their parts, their snippets, their generated tables.
- * It must never judge what they say.
+ * Owns the reading of the project's documents: their list, sections, snippets and generated tables.
+ * It must never judge their content.
  */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 
 export const root = fileURLToPath(new URL('../../..', import.meta.url));
 
-/** Documents that tests read, not people. */
+/** Folders whose Markdown files are input of tests. */
 const NOT_OURS = ['node_modules', 'dist', 'test/documents', '.git', '.tap'];
 
 export interface Page {
@@ -63,12 +63,12 @@ export function sectionOf(text: string, heading: string): string {
   return end === null ? rest : rest.slice(0, end.index);
 }
 
-/** The same length, with blanks for snippets: a comment of a shell is no heading. */
+/** The same text with spaces in place of snippets, because a shell comment looks like a heading. */
 export function withoutCode(text: string): string {
   return text.replaceAll(/^ *```[\s\S]*?^ *```$/gm, (code) => code.replaceAll(/[^\n]/g, ' '));
 }
 
-/** What a link to a heading ends in, as GitHub makes it. */
+/** The anchor of a heading, as GitHub makes it. */
 export function anchorsOf(text: string): Set<string> {
   return new Set(
     [...withoutCode(text).matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) =>

@@ -1,12 +1,12 @@
 /**
  * Owns seeded random chats of every shape that changes a prompt: roles, names, tools, calls, results, parts, partial.
- * It must never make one that the contract refuses.
+ * It must never make a chat that the contract refuses.
  */
 
 import { type Random, randomText } from '../../src/plugin/test/random-text.js';
 import type { Fields } from './chat-client.js';
 
-/** Without `model`. Lone surrogates are left out, as no JSON text may hold them. */
+/** A chat without `model`. It has no lone surrogates, since JSON text must not hold them. */
 export function randomChat(random: Random, wordsMax: number): Fields {
   const text = () => randomText(random, 1 + random(wordsMax)).replace(/\p{Surrogate}/gu, '?');
   const chance = (one: number) => random(one) === 0;

@@ -1,5 +1,5 @@
 /**
- * Owns a client that sends exactly the bytes it is told to, right or wrong, over one TCP connection.
+ * Owns a client that sends exactly the given bytes, valid or not, over one TCP connection.
  * It must never wait without a bound.
  */
 import { connect, type Socket } from 'node:net';
@@ -9,7 +9,7 @@ export class RawClient {
   text = '';
   bytes = 0;
   closed = false;
-  /** Off for large answers, where only the count matters. */
+  /** False for large answers, where only the count matters. */
   keepText = true;
   #onChange: (() => void) | null = null;
 
@@ -20,7 +20,7 @@ export class RawClient {
       if (this.keepText) this.text += chunk.toString('latin1');
       this.#onChange?.();
     });
-    // A reset by the server is an outcome the tests look at, not a failure of the client.
+    // A reset by the server is a result that tests check, not a failure of the client.
     this.socket.on('error', () => {});
     this.socket.on('close', () => {
       this.closed = true;
@@ -33,7 +33,7 @@ export class RawClient {
     return this;
   }
 
-  /** Resolves true once `done` holds, false when it still does not after `boundMs`. */
+  /** Resolves with true once `done` holds, with false when it does not within `boundMs`. */
   until(done: (client: this) => boolean, boundMs = 3_000): Promise<boolean> {
     if (done(this)) return Promise.resolve(true);
     return new Promise((resolve) => {
@@ -49,7 +49,7 @@ export class RawClient {
     });
   }
 
-  /** The text once it holds `part`, or the connection is closed, or the time is over. */
+  /** The text received when it contains `part`, or when the connection is closed or the time is over. */
   async answer(part = '\r\n\r\n', boundMs?: number): Promise<string> {
     await this.until((client) => client.closed || client.text.includes(part), boundMs);
     return this.text;

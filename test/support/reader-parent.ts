@@ -1,6 +1,6 @@
 /**
- * Owns a process whose only work is to have a reader, whose process id it prints once it reads without end.
- * It must be killed by who started it.
+ * Owns a process that starts a reader, and prints the reader's process id once the reader loops without end.
+ * It must never end by itself: the test that started it kills it.
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -22,7 +22,7 @@ const reader = new Reader({
   memoryKeptBytesMax: 400 * 2 ** 20,
   log: console.error,
 });
-// It says so from its own thread before it loops.
+// The reader reports from its own thread before it loops.
 const source = join(folder, 'parent.source');
 writeFileSync(source, 'page loop');
 await reader.read({ source, filename: 'a', target: join(folder, 'parent.json') }, () => {

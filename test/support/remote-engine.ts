@@ -1,6 +1,6 @@
 /**
- * Owns an engine that asks upstreams, opened for a test with waits that a test can bear.
- * It must use nothing of the engine but its contract.
+ * Owns an engine that asks upstreams, opened for a test with short waits.
+ * It must never use more of the engine than its contract.
  */
 import type { Test } from 'tap';
 import plugin from '../../plugins/engines/openai/index.js';
@@ -102,7 +102,7 @@ export function textOf(events: readonly EngineEvent[]): string {
   return events.map((event) => (event.type === 'text' ? event.text : '')).join('');
 }
 
-/** What a generation fails with; null where it does not. */
+/** The error of a generation; null without one. */
 export async function failure(engine: Engine, asked: GenerateTask = task()) {
   try {
     await run(engine, asked);

@@ -1,6 +1,6 @@
 /**
- * Owns random schedules over one small model: prompts, turns, kept prefixes, evictions, cancels and restarts, each answer
- * beside the one of an engine that reuses nothing. It must never compare less than the bits of the log-probabilities.
+ * Owns random schedules over one small model: prompts, turns, snapshots, evictions, cancels and restarts. Each answer is
+ * compared with that of an engine without reuse. It must never compare less than the bits of the log-probabilities.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -12,16 +12,16 @@ import { type Random, seededRandom } from '../../src/plugin/test/random-text.js'
 
 export interface ScheduleOptions {
   readonly weights: string;
-  /** Ids of ordinary tokens: 1 … this. */
+  /** Ids of ordinary tokens are 1 to this. */
   readonly idMax: number;
   readonly steps: number;
 }
 
-/** What one schedule did. */
+/** The result of one schedule. */
 export interface ScheduleResult {
   readonly compared: number;
   readonly reusedTokens: number;
-  /** Empty when every answer was the cold one. */
+  /** Differences from the cold answers; empty when there are none. */
   readonly differences: readonly string[];
 }
 
@@ -45,7 +45,7 @@ interface Answered {
   readonly firstIds: readonly number[];
 }
 
-/** Runs one schedule; the seed decides everything but the time at which a cancel arrives. */
+/** Runs one schedule; the seed decides everything but the arrival time of a cancel. */
 export async function runSchedule(seed: number, options: ScheduleOptions): Promise<ScheduleResult> {
   const folder = await mkdtemp(join(tmpdir(), 'preface-schedule-'));
   try {
@@ -122,7 +122,7 @@ class Schedule {
     return this.#asked(owner, joined(prefix, this.#ids(2 + this.#random(90))), snapshot);
   }
 
-  /** Goes on from an earlier answer, or from a part of it. */
+  /** Continues from an earlier answer, or from a part of it. */
   #secondTurn(): Asked {
     const turn = this.#turns[this.#random(this.#turns.length)];
     if (!turn || turn.ids.length > 1_000) return this.#ask();
@@ -162,7 +162,7 @@ class Schedule {
     if (this.#random(100) < 20) await engine.forget(snapshot);
   }
 
-  /** Gives a prompt up in its middle: what is evaluated of it may be reused. */
+  /** Cancels a prompt half-way: its evaluated part may be reused. */
   async #cancel(engine: Engine): Promise<void> {
     const abort = new AbortController();
     const owner = this.#owner();

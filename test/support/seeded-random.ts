@@ -1,6 +1,6 @@
 /**
- * Owns chance that can be repeated.
- * It must depend on its seed alone.
+ * Owns repeatable random numbers.
+ * It must never depend on anything but its seed.
  */
 
 /** Whole numbers from 0 up to, not including, `below`. */

@@ -1,6 +1,6 @@
 /**
- * Owns a whole service as its operator starts it: a process of its own, on a free port, with a data folder of its own.
- * It must never outlive the test, and is ended by the process id it was started with.
+ * Owns a whole service as an operator starts it: a separate process, on a free port, with its own data folder.
+ * It must never outlive the test; it is ended by its process id.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -16,16 +16,16 @@ export interface ServiceProcess {
   readonly url: string;
   readonly key: string;
   readonly pid: number;
-  /** What it wrote on standard error so far. */
+  /** Its standard error output so far. */
   log(): string;
-  /** Resolves with the exit code, null after a signal that ended it. */
+  /** Resolves with the exit code; null where a signal ended it. */
   readonly ended: Promise<number | null>;
 }
 
 const START_MS_MAX = 120_000;
 const LISTENING = /^preface listening on (http:\S+)$/m;
 
-/** @throws Error with the output, when it ends or says nothing in time. */
+/** @throws Error with the output, when the service ends or prints no address in time. */
 export async function startServiceProcess(
   t: Test,
   settings: Fields,

@@ -1,6 +1,6 @@
 /**
  * Owns a whole service for a test: its own data folder, a free port, and one key for each of two users.
- * It must never share anything with another test, nor outlive the test that opened it.
+ * It must never share state with another test, nor outlive the test that opened it.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,7 +14,7 @@ export interface TestService {
   readonly url: string;
   readonly dataDir: string;
   readonly log: readonly string[];
-  /** Before its test ends, for one that follows it on the same folder. */
+  /** Closes it before the test ends, so that another service can open the same folder. */
   close(): Promise<void>;
   /** `path` begins with a slash and is relative to `url`, or absolute from the root with `root: true`. */
   call(
@@ -57,7 +57,7 @@ export function serviceEnv(dataDir: string): Env {
 
 export function temporaryFolder(t: Test): string {
   const folder = mkdtempSync(join(tmpdir(), 'preface-test-'));
-  // Teardowns run in the order in which they were asked for, the service's own among them.
+  // Teardowns run in the order of their registration, with the service's own among them.
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   return folder;
 }

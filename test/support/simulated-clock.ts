@@ -1,6 +1,6 @@
 /**
- * Owns time in tests: it stands still until it is told how far to go.
- * It must run what is due in order of time, each at its own moment.
+ * Owns time in tests: it stands still until a test advances it.
+ * It must never run a timer out of order, nor at another time than its own.
  */
 import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '../../src/clock.js';
@@ -15,7 +15,7 @@ export class SimulatedClock implements Clock {
   #wallMs: number;
   readonly #timers = new Set<Timer>();
 
-  /** A fixed day, so that no test depends on today. */
+  /** A fixed date, so that no test depends on the current one. */
   constructor(startMs = Date.UTC(2030, 0, 1)) {
     this.#wallMs = startMs;
   }
@@ -38,7 +38,7 @@ export class SimulatedClock implements Clock {
     return this.#timers.size;
   }
 
-  /** Between two timers everything that waits for no time gets its turn. */
+  /** Between two timers, all work that waits for no timer gets its turn. */
   async advance(ms: number): Promise<void> {
     const endMs = this.#elapsedMs + ms;
     await settled();
@@ -51,7 +51,7 @@ export class SimulatedClock implements Clock {
     this.#moveTo(endMs);
   }
 
-  /** The wall clock is set, forth or back; durations do not notice. */
+  /** Sets the wall clock forward or back; durations are not affected. */
   jump(ms: number): void {
     this.#wallMs += ms;
   }
@@ -70,7 +70,7 @@ export class SimulatedClock implements Clock {
   }
 }
 
-/** A few turns of the event loop: enough for all that waits neither for time nor for another thread. */
+/** A few turns of the event loop: enough for all work that waits neither for a timer nor for another thread. */
 export async function settled(): Promise<void> {
   for (let turn = 0; turn < 4; turn++) await setImmediate();
 }

@@ -1,6 +1,6 @@
 /**
- * Owns a program of Node's own test runner that runs the suites over the example plugins, as an author of one would.
- * It must never use tap. With the argument `broken` the filter allows everything, and the suite has to say so.
+ * Owns a program of Node's own test runner that runs the suites over the example plugins, as a plugin author would.
+ * It must never use tap. With the argument `broken` the filter allows everything, and its suite must fail.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,6 +1,6 @@
 /**
- * Owns a client beside the one that loads the service, in a thread of its own: how long its chats take, one after the other.
- * It must never share a thread with other work, whose turns would count as the service's.
+ * Owns a second client beside the load, in its own thread, which measures how long sequential chats take.
+ * It must never share a thread with other work, whose time would count as the service's.
  */
 import { once } from 'node:events';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
@@ -11,7 +11,7 @@ interface Client {
   readonly key: string;
 }
 
-/** So many chats; null: until it is told to stop. */
+/** The number of chats; null: until it is told to stop. */
 type Task = number | null | 'stop';
 
 const PAUSE_MS = 10;
@@ -23,12 +23,12 @@ export class TimedChats {
     this.#worker = new Worker(new URL(import.meta.url), { workerData: client });
   }
 
-  /** @returns milliseconds each. */
+  /** @returns the milliseconds of each chat. */
   count(chats: number): Promise<number[]> {
     return this.#run(chats);
   }
 
-  /** For as long as something else goes on, at least once. */
+  /** Chats as long as other work runs, at least once. */
   async during(task: Promise<unknown>): Promise<number[]> {
     const times = this.#run(null);
     const stop = () => this.#worker.postMessage('stop' satisfies Task);

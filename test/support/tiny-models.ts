@@ -1,6 +1,6 @@
 /**
  * Owns models of a megabyte with random weights, one for each kind of memory that llama.cpp has.
- * Their answers are noise: it must never serve a test that asks more than whether two runs give the same noise.
+ * It must never serve a test of answers, which are noise: only a test whether two runs give the same noise.
  */
 
 import { seededRandom } from '../../src/plugin/test/random-text.js';
@@ -33,7 +33,7 @@ interface Making {
   fill(name: string, shape: readonly number[], value: (index: number) => number): void;
 }
 
-/** `columns`: width of the embedding; 256 is the least that K-quantisations take. */
+/** `columns`: width of the embedding; K-quantisations need at least 256. */
 export async function writeTinyModel(
   path: string,
   arch: TinyModel,
@@ -76,7 +76,7 @@ function start(arch: TinyModel, seed: number, columns: number): Making {
   };
 }
 
-/** Bytes, and pairs of letters: enough for a text to become tokens and tokens a text. */
+/** Bytes and pairs of letters: enough to encode and decode any text. */
 function vocabulary(): [string, GgufValue][] {
   const bytes = Array.from({ length: 256 }, (_, i) => letterOf(i));
   const letters = 'abcdefghijklmnopqrstuvwxyz';
@@ -94,7 +94,7 @@ function vocabulary(): [string, GgufValue][] {
   ];
 }
 
-/** GPT-2's alphabet: a visible letter for every byte. */
+/** GPT-2's alphabet: a printable character for every byte. */
 function letterOf(byte: number): string {
   const visible = (b: number) => (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
   if (visible(byte)) return String.fromCharCode(byte);

@@ -1,5 +1,5 @@
 /**
- * Owns a tokenizer that does to its thread what a text says; all else is the one of bytes.
+ * Owns a tokenizer that ends or blocks its thread as a text says; the rest is the byte tokenizer.
  * It must never be opened outside a test.
  */
 import bytes from '../../plugins/tokenizers/bytes/index.js';

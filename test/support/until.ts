@@ -1,17 +1,17 @@
 /**
- * Owns the one way in which tests and benches wait for something they cannot be told of.
- * It must never wait without a bound, nor end without saying what it waited for.
+ * Owns the one way in which tests and benches poll for a condition.
+ * It must never wait without a bound, nor fail without naming what it waited for.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 
 const LOOK_MS = 5;
-/** Long enough for a busy machine; a wait that succeeds takes no longer than it must. */
+/** Long enough for a busy machine; a wait that succeeds ends at once. */
 const BOUND_MS = 20_000;
 
 /**
- * Looks until there is something true. A look that throws ends the wait.
- * @param what names what is awaited; the source of `look` if absent.
- * @returns what was found. @throws Error that names it, when it is not there in time.
+ * Calls `look` until it gives a truthy value. A `look` that throws ends the wait.
+ * @param what names the condition; the source of `look` if absent.
+ * @returns the value. @throws Error that names the condition, when it does not hold in time.
  */
 export async function until<Found>(
   look: () => Found | Promise<Found>,

@@ -1,6 +1,6 @@
 /**
  * Owns where tests find the small real model, and its reference tokenizer.
- * It must never fetch anything: without the file those tests are skipped, and say so.
+ * It must never fetch anything: without the file, those tests are skipped and say so.
  */
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
@@ -11,13 +11,13 @@ const folder = process.env.PREFACE_MODELS_DIR ?? join(homedir(), '.cache/preface
 
 export const smallModelPath = join(folder, 'SmolLM2-135M-Instruct.Q4_1.gguf');
 
-/** What to give to a test's `skip`. */
+/** For a test's `skip`. */
 export const skipWithoutWeights: string | false = existsSync(smallModelPath)
   ? false
   : `no weights at ${smallModelPath}`;
 
 export interface ReferenceTokenizer {
-  /** `special`: texts of special tokens become them. */
+  /** `special`: the texts of special tokens become those tokens. */
   encode(text: string, special: boolean): number[];
   close(): Promise<void>;
 }

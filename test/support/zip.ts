@@ -1,15 +1,15 @@
 /**
- * Owns archives that no honest writer makes: each number of theirs may be a lie.
- * It must never be used for what should be read as it is.
+ * Owns ZIP archives with false headers: each number in them can be wrong.
+ * It must never be used for a valid document.
  */
 import { crc32, deflateRawSync } from 'node:zlib';
 
 export interface Entry {
   readonly name: string;
   readonly bytes: Uint8Array | string;
-  /** What the directory says; the truth if left out. */
+  /** The values in the directory; the true ones if absent. */
   readonly unpackedBytes?: number;
-  /** The bytes of the first entry are told to be those of this one too. */
+  /** The directory says that this entry has the bytes of the first one too. */
   readonly shared?: boolean;
   readonly encrypted?: boolean;
 }
@@ -60,7 +60,7 @@ const relations = (list: readonly string[]) => `<Relationships>${list.join('')}<
 export const relation = (id: string, type: string, target: string, mode = 'Internal') =>
   `<Relationship Id="${id}" Type="http://x/${type}" Target="${target}" TargetMode="${mode}"/>`;
 
-/** A package of Office whose main part is `main.xml`. */
+/** An Office document whose main part is `main.xml`. */
 export function officePackage(
   contentType: string,
   main: string,
