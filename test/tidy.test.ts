@@ -1,5 +1,5 @@
 /**
- * Owns the house rules that no compiler checks: who imports whom, one door a package, how a file opens.
+ * Owns the house rules that no compiler checks: imports, one importer for each package, how a file opens.
  * It must never hold an exception that is not explained beside it.
  */
 import { readdirSync, readFileSync } from 'node:fs';
@@ -306,6 +306,16 @@ t.test('a file opens with what it owns and what it must never do', async (t) => 
   for (const file of [...files, ...sourceFiles('bench')]) {
     const text = readFileSync(join(root, file), 'utf8').replace(/^#!.*\n/, '');
     t.match(text, /^\/\*\*[\s\S]*?\bOwns\b[\s\S]*?\*\//, `${file} says what it owns`);
+  }
+});
+
+t.test('the code speaks of users and processes as they or it', async (t) => {
+  const places = [...files, ...['bench', 'test'].flatMap(sourceFiles)];
+  // These two name the words to look for.
+  const own = new Set(['test/tidy.test.ts', 'test/readme.test.ts']);
+  for (const file of places.filter((place) => !own.has(place))) {
+    const text = readFileSync(join(root, file), 'utf8');
+    t.notMatch(text, /\b(?:he|she|him|his|hers?|whoever|whom)\b/i, file);
   }
 });
 

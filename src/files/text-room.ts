@@ -58,7 +58,7 @@ export class TextRoom {
   }
 }
 
-/** Of one document, whoever it belongs to. */
+/** Bytes of one document, of any owner. */
 export function textBoundOf(fileBytes: number): TextBound {
   const { extractionTextBytesMin, extractionTextBytesMax, extractionTextRatioMax } = limits;
   const grown = extractionTextBytesMin + extractionTextRatioMax * fileBytes;

@@ -32,7 +32,7 @@ export function metricsRoutes(figures: Figures, { metrics, admin }: FigureKeys):
   return [route('GET', '/metrics', handle)];
 }
 
-/** What a proxy on this machine adds for whom it speaks; without them it cannot be told from a local reader. */
+/** Headers in which a proxy names its client; a proxy on this machine without them looks like a local reader. */
 const PROXY_HEADERS = [
   'forwarded',
   'via',

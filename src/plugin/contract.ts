@@ -242,7 +242,7 @@ export interface Engine {
   refused?(): readonly RefusedModel[];
   /**
    * Pull is the back-pressure: a generation whose events are not taken pauses alone.
-   * @throws Error with a `code` of `overloaded` when there is no room to queue, `unavailable` when whom it asks does not
+   * @throws Error with a `code` of `overloaded` when there is no room to queue, `unavailable` when the server it asks does not
    *   answer, `refused` when the request is at fault; `retryAfterMs` says when to come back where that is known.
    */
   generate(task: GenerateTask, control: GenerateControl): AsyncIterable<EngineEvent>;

@@ -151,7 +151,7 @@ export function startOf<Start>(): Start {
   return JSON.parse(process.argv[2] ?? '') as Start;
 }
 
-/** In the child: the way to its parent, with whom it ends. */
+/** In the child: the channel to its parent, with which it ends. */
 export function parentPipe<Out, In>(): Transport<Out, In> {
   const parent = pipeTransport<Out, In>(
     new Socket({ fd: PIPE_FD, readable: true, writable: true }),

@@ -86,7 +86,7 @@ export class Pool<Task, Result> {
   }
 }
 
-/** In the thread: an answer whose memory moves with it. @returns it under the type that whoever asked will see. */
+/** In the thread: an answer whose memory moves with it. @returns it under the type that the caller will see. */
 export function moved<Answer extends object>(answer: Answer, memory: ArrayBuffer[]): Answer {
   const wrapped = { [Piscina.transferableSymbol]: memory, [Piscina.valueSymbol]: answer };
   // The pool takes the answer out of its wrapping before anybody sees it.

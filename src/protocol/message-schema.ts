@@ -64,7 +64,7 @@ export const toolCallSchema = Type.Object({
 const toolCalls = (bounds: { minItems?: number; maxItems: number }) =>
   Type.Array(toolCallSchema, bounds);
 
-/** `role` comes first in each: it tells the branches apart, for the check and for whoever reads an error. */
+/** `role` comes first in each: it tells the branches apart, for the check and for readers of an error. */
 export const messageSchema = Type.Union([
   Type.Object({
     role: Type.Enum(['system', 'developer'], { description: '`developer` is `system`.' }),

@@ -45,7 +45,7 @@ interface PageKind {
 /**
  * @param query raw, without the question mark.
  * @throws ApiError for a value that is not allowed, or given twice, and for what looks like a filter and is none: if it
- *   were ignored, the list would show everything, and whoever asked may be about to delete what is shown.
+ *   were ignored, the list would show everything, and the client may be about to delete what is shown.
  */
 export function parsePageQuery(query: string, kind: PageKind = {}): PageQuery {
   const fields = readFields(query, kind);

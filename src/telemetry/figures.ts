@@ -15,7 +15,7 @@ export async function sizeBytes(path: string): Promise<number> {
     if (!found.isDirectory()) return found.size;
     const names = await readdir(path);
     let sum = 0;
-    // A few at a time: whoever reads or writes a file waits behind all that were asked for.
+    // A few at a time: other reads and writes of files wait behind all that are requested.
     for (let at = 0; at < names.length; at += AT_ONCE) {
       const some = names.slice(at, at + AT_ONCE).map((name) => sizeBytes(join(path, name)));
       for (const size of await Promise.all(some)) sum += size;

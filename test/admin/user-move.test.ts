@@ -1,5 +1,5 @@
 /**
- * A user moves from one node to another with all he has, in steps that may be interrupted, and is served by one at most.
+ * A user moves from one node to another with all their data, in steps that may be interrupted; at most one node serves them.
  */
 import { appendFileSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -95,7 +95,7 @@ def answer_has_an_id_and_no_stack(ctx, response, case):
 
 @schemathesis.hook("before_call")
 def operators_key(context, case, kwargs):
-    """Alice is the operator, too. Whoever has no key, or another one, comes without: a header of the settings would be
+    """Alice is the operator, too. A request without a key, or with another one, gets no header: a header of the settings would be
     sent for them as well."""
     headers = case.headers or {}
     if case.path.startswith("/admin/") and headers.get("Authorization") == "Bearer key-of-alice":

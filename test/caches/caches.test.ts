@@ -79,7 +79,7 @@ t.test('a few prefills run at a time, a bounded number waits, and more is overlo
   await fill('bob', limits.prefillsWaitingMax - limits.prefillsWaitingOwnerMax);
   const running = limits.prefillsRunningMax + 1;
   t.equal(prefiller.begun.length, running, 'one more than alice took');
-  await t.rejects(caches.create('carol', creationOf('hers')), apiError('overloaded'));
+  await t.rejects(caches.create('carol', creationOf('of carol')), apiError('overloaded'));
   await world.clock.advance(1_000);
   await caches.create('alice', creationOf('one more'));
 });
@@ -121,7 +121,7 @@ t.test('owners are walls', async (t) => {
   await t.rejects(caches.get('bob', id), apiError('otherUser'));
   await t.rejects(caches.update('bob', id, update), apiError('otherUser'));
   await t.rejects(caches.delete('bob', id), apiError('otherUser'));
-  await t.rejects(caches.bindTag('bob', 'his', id), apiError('otherUser'));
+  await t.rejects(caches.bindTag('bob', 'of-bob', id), apiError('otherUser'));
   await t.rejects(caches.list('bob', parsePageQuery(`after=${id}`)), apiError('otherUser'));
   t.throws(() => caches.tags.get('bob', 'mine'), apiError('notFound'));
   t.strictSame(await caches.list('bob', parsePageQuery('')), []);

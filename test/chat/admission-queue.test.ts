@@ -35,7 +35,7 @@ t.test('500 of one owner delay the single one of another by one turn', async (t)
   enter('bob');
   t.equal(log.begun.length, 4);
   for (let i = 0; i < 2; i++) queue.leave(1);
-  t.equal(log.begun.indexOf('bob'), 5, 'four ran, alice had one turn more, then it was his');
+  t.equal(log.begun.indexOf('bob'), 5, 'four ran, alice had one more turn, then bob had one');
 });
 
 t.test('owners take turns, each in the order of arrival, and a place is never idle', async (t) => {
@@ -50,7 +50,7 @@ t.test('owners take turns, each in the order of arrival, and a place is never id
   t.equal(log.begun.at(-1), 'd1', 'who finds a free place begins at once');
 });
 
-t.test('who leaves while waiting is never begun, and frees his room', async (t) => {
+t.test('a chat that leaves while waiting never begins, and frees its room', async (t) => {
   const { queue, log, enter } = world();
   enter('alice');
   const gone = enter('bob', 7, 'gone');
@@ -105,7 +105,7 @@ t.test('the time after which to come back follows what chats take', async (t) =>
   t.equal(retryAfter({ log }), 10_000, 'one of two places is free after half of the time');
   enter('bob');
   enter('alice');
-  t.equal(retryAfter({ log }), 20_000, 'every second place is his');
+  t.equal(retryAfter({ log }), 20_000, 'every second place is for bob');
   queue.leave(1e9);
   for (let i = 0; i < 3; i++) enter('alice');
   t.equal(retryAfter({ log }), limits.queueRetryMsMax);

@@ -54,7 +54,7 @@ interface Nodes {
   serve(dataDir: string): Promise<TestService>;
 }
 
-/** An old folder with carol and a cache, a tag and a file of hers; nothing runs on it. */
+/** An old folder with carol and carol's cache, tag and file; no service runs on it. */
 async function openNodes(t: Test): Promise<Nodes> {
   const folder = temporaryFolder(t);
   const [from, to] = [join(folder, 'from'), join(folder, 'to')];
@@ -85,7 +85,7 @@ async function fill(service: TestService, key: string): Promise<void> {
   await kept(service, key);
 }
 
-/** What she has, once its states have come to rest. */
+/** All that carol has, once no state changes any more. */
 async function kept(service: TestService, key: string) {
   const list = async (path: string) =>
     ((await (await read(service, key, path)).json()) as { data: Record<string, string>[] }).data;
@@ -101,7 +101,7 @@ async function kept(service: TestService, key: string) {
   return { caches, files, tags: await list('/caching/refs/tags'), texts: await Promise.all(texts) };
 }
 
-t.test('out, in and gone: three commands, and she has all of it elsewhere', async (t) => {
+t.test('out, in and gone: three commands move a user with all their data', async (t) => {
   const { from, to, bundle, key, on, serve } = await openNodes(t);
   const old = await serve(from);
   const before = await kept(old, key);
@@ -131,7 +131,7 @@ t.test('out, in and gone: three commands, and she has all of it elsewhere', asyn
   t.same(readdirSync(join(from, 'files')), []);
   t.equal((await on(from, 'caches', 'list', '--user', 'carol')).out, '');
   const after = await serve(from);
-  t.equal((await read(after, key, '/caching')).status, 401, 'her key is no key here');
+  t.equal((await read(after, key, '/caching')).status, 401, 'the old key is unknown here');
   await after.close();
 });
 

@@ -43,7 +43,7 @@ interface Node {
   process: ServiceProcess;
 }
 
-/** Every node knows every key, so that only what an owner keeps tells where he is. */
+/** Every node knows every key, so that only an owner's data tells which node serves the owner. */
 async function startNode(t: Test): Promise<Node> {
   const port = await freePort();
   const env = {
@@ -87,7 +87,7 @@ function call(url: string, { key }: Owner, method: string, path: string, body?: 
   });
 }
 
-/** A cache for each owner, made through the balancer; where it lies is where he is. */
+/** A cache for each owner, made through the balancer; the node that has it is the owner's node. */
 async function settle(url: string, nodes: readonly Node[]): Promise<Map<string, number>> {
   const places = new Map<string, number>();
   for (const owner of owners) {

@@ -139,7 +139,7 @@ class World {
     this.#send({ type: 'settle', usage, reserved });
   }
 
-  /** Whoever is told a sure time and waits for it gets in, even if all that runs uses all it may. */
+  /** A request that waits for a certain time is admitted, even if all running chats use all they reserved. */
   #checkWait(tokens: number, refusal: ApiError): void {
     const { retryAfterMs } = refusal.extra;
     const all = this.running.reduce((sum, reserved) => sum + reserved, 0);

@@ -223,7 +223,7 @@ t.test('uploads at once have a bound of each owner, and are told when to come ba
   t.equal(refused.headers.get('retry-after'), '1');
   t.match(await refusal(t, refused), { status: 429, type: 'engine_overloaded_error' });
   const asBob = { ...usual, authorization: `Bearer ${bobKey}` };
-  t.equal((await send(service, form, asBob)).status, 200, 'another has places of his own');
+  t.equal((await send(service, form, asBob)).status, 200, 'another owner has a bound of their own');
   for (const client of clients) client.destroy();
   const parts = () => blobs(service).filter((name) => name.endsWith('.source.part'));
   t.ok(await until(() => parts().length === 0, 10_000), 'nothing of them is left');

@@ -34,7 +34,7 @@ function gated(t: Test, more: GatedDocument = {}) {
   };
 }
 
-t.test('content waits, and whoever leaves loses nothing', async (t) => {
+t.test('content waits, and a client that leaves loses nothing', async (t) => {
   const service = await openGatedFiles(t);
   const document = gated(t, { text: 'at last' });
   const { id, status } = await upload(service, document.bytes, 'a.gated');

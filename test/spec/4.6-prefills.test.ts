@@ -131,5 +131,5 @@ t.test('an owner has so many caches as the settings say', async (t) => {
     error: { type: 'invalid_request_error', message: /at most 20 caches: delete some/ },
   });
   t.ok(made < 20);
-  await createCache(service, { messages: [said('his')] }, asBob);
+  await createCache(service, { messages: [said('of bob')] }, asBob);
 });

@@ -47,7 +47,7 @@ async function comes(holds: () => Promise<boolean>): Promise<boolean> {
   return false;
 }
 
-t.test('an input is reviewed whoever says it, and wherever', async (t) => {
+t.test('an input is reviewed in every role and every field', async (t) => {
   const call = {
     id: 'c1',
     type: 'function',

@@ -37,7 +37,7 @@ t.test('500 chats of one account delay the one of another by one turn', async (t
   });
   await until(async () => (await figure(service, waiting)) === 500, 60_000);
   t.ok((await figure(service, work)) > 500 * 100);
-  const bobs = service.call('POST', '/chat/completions', said('his'), asBob);
+  const bobs = service.call('POST', '/chat/completions', said('of bob'), asBob);
   await until(async () => (await figure(service, waiting)) === 501, 60_000);
   t.same(begun(service), ['alice']);
   await first.body?.cancel();
@@ -70,7 +70,7 @@ t.test('what cannot wait is refused with a time, and what leaves makes room', as
       message: 'The engine is currently overloaded, please try again later',
     });
   }
-  const bobs = service.call('POST', '/chat/completions', said('his'), asBob);
+  const bobs = service.call('POST', '/chat/completions', said('of bob'), asBob);
   await until(async () => (await figure(service, waiting)) === 3, 60_000);
   leaves.abort();
   await Promise.allSettled(gone);

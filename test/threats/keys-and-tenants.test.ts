@@ -116,7 +116,7 @@ t.test(
     };
     t.equal(await cached(aliceKey), 0, 'cold');
     t.equal(await cached(bobKey), 0, "after alice's");
-    t.ok((await cached(aliceKey)) > 100, 'her own prefix is reused');
+    t.ok((await cached(aliceKey)) > 100, 'the own prefix is reused');
   },
 );
 

@@ -59,7 +59,7 @@ t.test('a target in a request is ignored: nobody connects to it', async (t) => {
   t.same(with_.usage, without.usage);
   t.same(trap.met, []);
   await once(connect(Number(new URL(trap.url).port), '127.0.0.1').resume(), 'close');
-  t.equal(trap.met.length, 1, 'whoever comes is seen');
+  t.equal(trap.met.length, 1, 'a connection would be seen');
 });
 
 t.test('where the model is at an upstream, only that one is asked, with its own key', async (t) => {

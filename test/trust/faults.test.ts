@@ -1,5 +1,5 @@
 /**
- * Faults of the machine under a running service: each costs a clear 5xx to those whom it concerns, and when it is over the
+ * Faults of the machine under a running service: each costs the requests it concerns a clear 5xx, and when it is over the
  * service goes on without being started again.
  */
 import { execFileSync, spawnSync } from 'node:child_process';

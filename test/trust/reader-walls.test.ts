@@ -27,7 +27,7 @@ import { findWalls, type Wall, type Walls, wallsText } from '../../src/pool/wall
 const escaper = new URL('../support/extractor-escape.js', import.meta.url).href;
 const folder = mkdtempSync(join(tmpdir(), 'preface-walls-'));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));
-// Where the service's own modes do not help: whoever may look in finds files that everybody may read.
+// Where the service's own file modes do not help: every user of the machine may read these files.
 chmodSync(folder, 0o755);
 const data = join(folder, 'data');
 mkdirSync(data);

@@ -227,5 +227,5 @@ export class GrammarState {
   }
 }
 
-/** Grammars are shared by whoever has their rule, so nobody in particular frees them. */
+/** All samplers with the same rule share a grammar, so none of them frees it. */
 const unused = new FinalizationRegistry((address: Pointer) => library().samplerFree(address));

@@ -1,5 +1,5 @@
 /**
- * Owns what each sequence of a context holds, for whom, and which one a prompt should take.
+ * Owns what each sequence of a context holds, for which owner, and which one a prompt should take.
  * It must never let one owner's tokens be reused by another, and never evaluates anything.
  */
 import { limits } from 'preface/plugin';

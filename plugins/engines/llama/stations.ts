@@ -126,7 +126,7 @@ export class Stations {
       .sort((a, b) => (a.queue[0]?.arrival ?? 0) - (b.queue[0]?.arrival ?? 0));
     for (const station of waiting) {
       if (station.lane) await this.#admitTo(station, station.lane);
-      // Whoever came later waits as well, so that the memory becomes free at all.
+      // Later requests wait as well: otherwise the memory might never become free.
       else if (!station.opening && !(await this.#makeRoom(station))) return;
       else if (!station.opening) this.#open(station);
     }

@@ -1,5 +1,5 @@
 /**
- * Owns the part of the engine contract for engines that ask servers: whom, what they hand on, what comes back.
+ * Owns the part of the engine contract for engines that ask other servers: their addresses, requests and answers.
  * It must stay free of imports, like the contract it belongs to.
  */
 

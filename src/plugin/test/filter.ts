@@ -36,7 +36,7 @@ function describeCheck(t: SuiteTest, filter: Filter, { rejected, allowed }: Filt
       signal,
     );
 
-  t.test('an input is rejected when any of its texts is, whoever wrote it', async (t) => {
+  t.test('an input is rejected when any of its texts is, in any role', async (t) => {
     t.same(await check(allowed), { type: 'allowed' });
     t.same(await check([]), { type: 'allowed' });
     t.same(await check(['', ...allowed]), { type: 'allowed' });

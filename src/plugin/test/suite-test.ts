@@ -1,6 +1,6 @@
 /**
  * Owns what the suites need of a test runner, and how Node's own runner gives it.
- * It must never import a runner: whoever calls a suite hands one in.
+ * It must never import a test runner: the caller of a suite passes one in.
  */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';

@@ -56,7 +56,7 @@ t.test('what was kept is there, also after a start, for its owner and ids alone'
   t.equal(await snapshots.intact(prefix('a', { fingerprint: 'f2' })), null);
   t.equal(await snapshots.intact(prefix('a', { owner: 'mallory' })), null);
   await t.rejects(snapshots.begin(prefix('a', { owner: 'mallory' }), 1), /another owner/);
-  t.ok(await snapshots.intact(prefix('a')), 'whoever else asks for it takes nothing away');
+  t.ok(await snapshots.intact(prefix('a')), 'a request of another owner removes nothing');
   t.equal(await snapshots.intact(prefix('a', { ids: Uint32Array.of(1, 2, 4) })), null);
   t.same(await readdir(folder), [], 'one of other ids is gone');
 });
@@ -120,7 +120,7 @@ t.test('the longest unused makes room, and a restart knows which that is', async
   t.same((await readdir(folder)).sort(), ['c.f1', 'e.f1', 'f.f1']);
 });
 
-t.test('who holds the most makes room first, whoever asks', async (t) => {
+t.test('the owner with the most bytes loses snapshots first, for every request', async (t) => {
   const folder = await newFolder(t);
   const snapshots = await Snapshots.open(folder, 4.2 * ROOM);
   await keep(snapshots, prefix('b1', { owner: 'bob' }));
