@@ -16,12 +16,12 @@ import type {
   RefusedModel,
 } from 'preface/plugin';
 import { exactnessOf } from './certificate.js';
+import { ContextPool } from './context-pool.js';
 import { Generation } from './generation.js';
-import { Keeper } from './keeper.js';
 import { Runtime, type Weights } from './native.js';
+import { PrefixCache } from './prefix-cache.js';
 import { Scheduler } from './scheduler.js';
 import { Snapshots } from './snapshots.js';
-import { Stations } from './stations.js';
 import { ThreadChoice } from './threads.js';
 
 const plugin: EnginePlugin = { kind: 'engine', name: 'engine-llama', contract: 1, prepare, open };
@@ -45,15 +45,15 @@ async function openEngine(runtime: Runtime, options: EngineOptions): Promise<Eng
   const [first] = weights.values();
   if (!first) throw new Error('engine-llama: no model with weights is configured');
   const threads = await ThreadChoice.open(options, first.facts.description);
-  const stations = new Stations(options, threads);
+  const pool = new ContextPool(options, threads);
   const offer: Offer = { models: [], refused: [] };
   for (const spec of options.models) {
     const own = weights.get(spec.weights ?? '');
-    if (own) await offerModel({ runtime, options, stations, threads }, spec, own, offer);
+    if (own) await offerModel({ runtime, options, pool, threads }, spec, own, offer);
   }
   const folder = join(options.stateDir, 'snapshots');
   const snapshots = await Snapshots.open(folder, options.snapshotBytesMax);
-  return newEngine({ stations, snapshots, threads, ...offer });
+  return newEngine({ pool, snapshots, threads, ...offer });
 }
 
 interface Offer {
@@ -64,12 +64,12 @@ interface Offer {
 interface Opening {
   readonly runtime: Runtime;
   readonly options: EngineOptions;
-  readonly stations: Stations;
+  readonly pool: ContextPool;
   readonly threads: ThreadChoice;
 }
 
 async function offerModel(
-  { runtime, options, stations, threads }: Opening,
+  { runtime, options, pool, threads }: Opening,
   spec: EngineModelSpec,
   own: Weights,
   { models, refused }: Offer,
@@ -83,11 +83,11 @@ async function offerModel(
   }
   const build = { build: runtime.build, stateDir, threads: threads.best('prompt') };
   const exactness = options.exact ? await exactnessOf(own, build) : null;
-  if (!stations.add(spec, path, own, exactness)) {
+  if (!pool.add(spec, path, own, exactness)) {
     refused.push({ id, reason: `its window of ${window} tokens does not fit into the memory` });
     return;
   }
-  const slots = stations.plan(id)?.sequences ?? 1;
+  const slots = pool.plan(id)?.sequences ?? 1;
   const settings = { window, slots, exact: options.exact };
   const fingerprint = await modelFingerprint(runtime, settings, path, own);
   const exact = exactness === null ? 'off' : exactness.held ? 'proved' : 'not held';
@@ -126,16 +126,16 @@ async function modelFingerprint(
 }
 
 interface Parts {
-  readonly stations: Stations;
+  readonly pool: ContextPool;
   readonly snapshots: Snapshots;
   readonly threads: ThreadChoice;
   readonly models: readonly EngineModel[];
   readonly refused: readonly RefusedModel[];
 }
 
-function newEngine({ stations, snapshots, threads, models, refused }: Parts): Engine {
-  const scheduler = new Scheduler(stations);
-  const keeper = new Keeper({ scheduler, stations, snapshots, models });
+function newEngine({ pool, snapshots, threads, models, refused }: Parts): Engine {
+  const scheduler = new Scheduler(pool);
+  const prefixes = new PrefixCache({ scheduler, pool, snapshots, models });
   let closing: Promise<void> | null = null;
   const checkOpen = () => {
     if (closing) throw new Error('the engine is closed');
@@ -145,9 +145,9 @@ function newEngine({ stations, snapshots, threads, models, refused }: Parts): En
     refused: () => refused,
     async *generate(task, control) {
       checkOpen();
-      const window = checkedWindow(task, stations);
+      const window = checkedWindow(task, pool);
       const wake = () => scheduler.wake();
-      const generation = new Generation(task, control, keeper.prompt(task), window, wake);
+      const generation = new Generation(task, control, prefixes.prompt(task), window, wake);
       scheduler.submit(task.model, generation);
       try {
         for (;;) {
@@ -161,12 +161,12 @@ function newEngine({ stations, snapshots, threads, models, refused }: Parts): En
     },
     async prefill(task, signal) {
       checkOpen();
-      checkedWindow(task, stations);
-      return await keeper.prefill(task, signal);
+      checkedWindow(task, pool);
+      return await prefixes.prefill(task, signal);
     },
-    holds: (task) => keeper.holds(task),
-    forget: (snapshot) => keeper.forget(snapshot),
-    warm: () => stations.reopen(),
+    holds: (task) => prefixes.holds(task),
+    forget: (snapshot) => prefixes.forget(snapshot),
+    warm: () => pool.reopen(),
     close() {
       closing ??= scheduler
         .close()
@@ -179,10 +179,10 @@ function newEngine({ stations, snapshots, threads, models, refused }: Parts): En
 
 function checkedWindow(
   { model, prompt }: Pick<GenerateTask, 'model' | 'prompt'>,
-  stations: Stations,
+  pool: ContextPool,
 ): number {
-  const plan = stations.plan(model);
-  const weights = stations.weights(model);
+  const plan = pool.plan(model);
+  const weights = pool.weights(model);
   if (!plan || !weights) throw new Error(`engine-llama does not serve the model ${model}`);
   if (prompt.length === 0) throw new Error('the prompt is empty');
   if (prompt.length >= plan.window) {

@@ -1,6 +1,6 @@
 /**
  * Owns one prompt on its way through a context, and the job that only keeps one as a snapshot.
- * It must never touch a context; the lane moves it on.
+ * It must never touch a context; the runner moves it on.
  */
 import { limits, type SnapshotRef } from 'preface/plugin';
 import type { Exactness } from './certificate.js';

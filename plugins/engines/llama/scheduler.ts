@@ -3,8 +3,8 @@
  * It must never have two evaluations at once, since they would fight for the same cores.
  */
 import { limits } from 'preface/plugin';
+import type { ContextPool } from './context-pool.js';
 import type { Job } from './prompt.js';
-import type { Stations } from './stations.js';
 
 export class Scheduler {
   #running: Promise<void> | null = null;
@@ -20,10 +20,10 @@ export class Scheduler {
   #between: (() => void)[] = [];
 
   constructor(
-    private readonly stations: Stations,
+    private readonly pool: ContextPool,
     private readonly nowMs: () => number = () => performance.now(),
   ) {
-    stations.onChange = () => this.wake();
+    pool.onChange = () => this.wake();
   }
 
   wake(): void {
@@ -35,23 +35,23 @@ export class Scheduler {
   }
 
   get #hasWork(): boolean {
-    const work = !this.stations.idle || this.#between.length > 0;
+    const work = !this.pool.idle || this.#between.length > 0;
     return !this.#closing && (work || this.#idleTurn);
   }
 
   /** Nobody has asked for a while, and there is something to do ahead. */
   get #idleTurn(): boolean {
-    return this.#quiet && this.stations.lanes().some((lane) => lane.hasIdleWork);
+    return this.#quiet && this.pool.runners().some((runner) => runner.hasIdleWork);
   }
 
   async #run(): Promise<void> {
     while (this.#hasWork) {
       this.#woken = false;
       for (const task of this.#between.splice(0)) task();
-      await this.stations.settle();
-      await this.stations.admit();
+      await this.pool.settle();
+      await this.pool.admit();
       const worked = (await this.#work()) || (await this.#ahead());
-      if (!worked && !this.#woken && !this.stations.idle) {
+      if (!worked && !this.#woken && !this.pool.idle) {
         await new Promise<void>((resolve) => {
           this.#wake = resolve;
         });
@@ -65,7 +65,7 @@ export class Scheduler {
   #rest(): void {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
-    if (this.#closing || !this.stations.lanes().some((lane) => lane.hasIdleWork)) return;
+    if (this.#closing || !this.pool.runners().some((runner) => runner.hasIdleWork)) return;
     this.#timer = setTimeout(() => {
       this.#quiet = true;
       this.wake();
@@ -74,29 +74,29 @@ export class Scheduler {
 
   /** One step of what nobody waits for; false when there was none, or somebody came. */
   async #ahead(): Promise<boolean> {
-    if (!this.stations.idle || !this.#idleTurn) return false;
-    const lane = this.stations.lanes().find((other) => other.hasIdleWork);
-    if (lane) await this.stations.guard(lane, () => lane.idle());
+    if (!this.pool.idle || !this.#idleTurn) return false;
+    const runner = this.pool.runners().find((other) => other.hasIdleWork);
+    if (runner) await this.pool.guard(runner, () => runner.idle());
     return true;
   }
 
   /** One step; false when there was nothing to do. */
   async #work(): Promise<boolean> {
-    const lanes = this.stations.lanes();
-    const streaming = lanes.filter((lane) => lane.ready().length > 0);
-    const prompts = lanes.filter((lane) => lane.hasPrefill);
+    const runners = this.pool.runners();
+    const streaming = runners.filter((runner) => runner.ready().length > 0);
+    const prompts = runners.filter((runner) => runner.hasPrefill);
     if (streaming.length === 0) this.#owedMs = 0;
     const startedAt = this.nowMs();
     if (prompts.length > 0 && this.#owedMs <= 0) {
-      const lane = prompts[this.#prefillTurn++ % prompts.length];
+      const runner = prompts[this.#prefillTurn++ % prompts.length];
       const rows = streaming.length > 0 ? limits.prefillChunkTokens : limits.prefillRowsMax;
-      if (lane) await this.stations.guard(lane, () => lane.prefill(rows));
+      if (runner) await this.pool.guard(runner, () => runner.prefill(rows));
       const share = limits.prefillShareMax;
       this.#owedMs = ((this.nowMs() - startedAt) * (1 - share)) / share;
       return true;
     }
-    for (const lane of streaming) {
-      await this.stations.guard(lane, () => lane.decode(lane.ready()));
+    for (const runner of streaming) {
+      await this.pool.guard(runner, () => runner.decode(runner.ready()));
     }
     this.#owedMs -= this.nowMs() - startedAt;
     return streaming.length > 0;
@@ -109,19 +109,19 @@ export class Scheduler {
     this.#woken = true;
     this.#wake?.();
     await this.#running;
-    await this.stations.close();
+    await this.pool.close();
   }
 
   submit(model: string, job: Job): void {
     this.#quiet = false;
-    this.stations.enqueue(model, job);
+    this.pool.enqueue(model, job);
     this.wake();
   }
 
   /** See `Engine.forget`, for what is in memory. */
   forget(snapshot: string): Promise<void> {
     return new Promise((resolve) => {
-      this.#between.push(() => resolve(this.stations.forget(snapshot)));
+      this.#between.push(() => resolve(this.pool.forget(snapshot)));
       this.wake();
       // A closed engine holds nothing.
       if (this.#closing) resolve();

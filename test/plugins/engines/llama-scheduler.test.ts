@@ -2,9 +2,9 @@
  * What a prompt or a prefill may take from streams: counted in batches by a clock that only evaluations move.
  */
 import t from 'tap';
-import type { Lane } from '../../../plugins/engines/llama/lane.js';
+import type { ContextPool } from '../../../plugins/engines/llama/context-pool.js';
+import type { ContextRunner } from '../../../plugins/engines/llama/context-runner.js';
 import { Scheduler } from '../../../plugins/engines/llama/scheduler.js';
-import type { Stations } from '../../../plugins/engines/llama/stations.js';
 
 interface Work {
   /** Streams that have a token to come. */
@@ -16,10 +16,10 @@ interface Work {
 }
 
 /** Ends when the prompts are evaluated, or after so many batches where there are none. */
-async function run(lanes: readonly Work[], batchesMax = Number.POSITIVE_INFINITY) {
+async function run(runners: readonly Work[], batchesMax = Number.POSITIVE_INFINITY) {
   const done = { nowMs: 0, batches: 0, chunks: 0, chunksInARow: 0 };
   let chunkRow = 0;
-  const fakes = lanes.map((work) => ({
+  const fakes = runners.map((work) => ({
     ready: () => Array.from({ length: work.streams }),
     get hasPrefill() {
       return work.chunks > 0;
@@ -36,21 +36,22 @@ async function run(lanes: readonly Work[], batchesMax = Number.POSITIVE_INFINITY
       chunkRow = 0;
     },
   }));
-  const over = () => lanes.every(({ chunks }) => chunks === 0) || done.batches >= batchesMax;
+  const over = () => runners.every(({ chunks }) => chunks === 0) || done.batches >= batchesMax;
   const ended = new Promise<void>((resolve) => {
-    const stations = {
+    const pool = {
       onChange: () => {},
-      lanes: () => fakes as unknown as Lane[],
+      runners: () => fakes as unknown as ContextRunner[],
       settle: async () => {},
       admit: async () => {},
-      guard: (lane: Lane, step: (lane: Lane) => Promise<void>) => step(lane),
+      guard: (runner: ContextRunner, step: (runner: ContextRunner) => Promise<void>) =>
+        step(runner),
       close: async () => {},
       get idle() {
         if (over()) resolve();
         return over();
       },
     };
-    new Scheduler(stations as unknown as Stations, () => done.nowMs).wake();
+    new Scheduler(pool as unknown as ContextPool, () => done.nowMs).wake();
   });
   await ended;
   return done;

@@ -4,15 +4,15 @@
  */
 import type { EngineModel, GenerateTask, PrefillTask, SnapshotInfo } from 'preface/plugin';
 import type { Exactness } from './certificate.js';
+import type { ContextPool } from './context-pool.js';
 import { savedLength } from './memory.js';
 import { Prefill, type Preparation, Prompt } from './prompt.js';
 import type { Scheduler } from './scheduler.js';
 import type { Prefix, Snapshots } from './snapshots.js';
-import type { Stations } from './stations.js';
 
-export interface KeeperParts {
+export interface PrefixCacheParts {
   readonly scheduler: Scheduler;
-  readonly stations: Stations;
+  readonly pool: ContextPool;
   readonly snapshots: Snapshots;
   readonly models: readonly EngineModel[];
 }
@@ -23,8 +23,8 @@ const BYTES_AROUND_STATE = 64 * 1024;
 /** A lone token is never exact, and saves nothing. */
 const TOKENS_MIN = 2;
 
-export class Keeper {
-  constructor(private readonly parts: KeeperParts) {}
+export class PrefixCache {
+  constructor(private readonly parts: PrefixCacheParts) {}
 
   /** The prompt of a generation, with the way to the snapshot it names. */
   prompt({ model, owner, prompt: ids, snapshot, choices }: GenerateTask): Prompt {
@@ -82,13 +82,13 @@ export class Keeper {
   }
 
   #saved(model: string, tokens: number): number {
-    const facts = this.parts.stations.weights(model)?.facts;
+    const facts = this.parts.pool.weights(model)?.facts;
     const grain = this.#exactness(model)?.grain ?? 1;
     return facts ? savedLength(facts, tokens, grain) : tokens;
   }
 
   #exactness(model: string): Exactness | null {
-    return this.parts.stations.exactness(model);
+    return this.parts.pool.exactness(model);
   }
 
   #prefix(name: string, model: string, owner: string, ids: Uint32Array): Prefix {
@@ -98,7 +98,7 @@ export class Keeper {
   }
 
   #bytes({ ids }: Prefix, model: string): number {
-    const facts = this.parts.stations.weights(model)?.facts;
+    const facts = this.parts.pool.weights(model)?.facts;
     const { bytesPerToken, bytesPerState } = facts ?? { bytesPerToken: 0, bytesPerState: 0 };
     return ids.length * (bytesPerToken + BYTES_AROUND_TOKEN) + bytesPerState + BYTES_AROUND_STATE;
   }

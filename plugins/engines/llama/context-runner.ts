@@ -21,7 +21,7 @@ interface Next {
   readonly choice: Choice;
 }
 
-export interface LaneParts {
+export interface ContextRunnerParts {
   readonly weights: Weights;
   readonly context: Context;
   readonly sequences: number;
@@ -30,12 +30,12 @@ export interface LaneParts {
   readonly threads: ThreadChoice;
 }
 
-export class Lane {
+export class ContextRunner {
   readonly active = new Set<Job>();
   readonly #sequences: Sequences;
   readonly #prompts: Prompts;
 
-  constructor(private readonly parts: LaneParts) {
+  constructor(private readonly parts: ContextRunnerParts) {
     const { context, sequences, window } = parts;
     const exact = parts.exactness !== null;
     this.#sequences = new Sequences(context, sequences, window, parts.exactness);

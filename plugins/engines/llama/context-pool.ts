@@ -4,7 +4,7 @@
  */
 import { type EngineModelSpec, type EngineOptions, limits } from 'preface/plugin';
 import type { Exactness } from './certificate.js';
-import { Lane } from './lane.js';
+import { ContextRunner } from './context-runner.js';
 import { LastOpened } from './last-opened.js';
 import { type ContextPlan, contextPlan } from './memory.js';
 import type { Weights } from './native.js';
@@ -17,8 +17,8 @@ interface Waiting {
   readonly arrival: number;
 }
 
-/** Models with the same weights and window share a station, and so a context. */
-interface Station {
+/** Models with the same weights and window share one context. */
+interface PooledContext {
   /** One of its models. */
   readonly model: string;
   readonly weights: Weights;
@@ -26,15 +26,15 @@ interface Station {
   readonly exactness: Exactness | null;
   readonly plan: ContextPlan;
   readonly queue: Waiting[];
-  lane: Lane | null;
+  runner: ContextRunner | null;
   opening: boolean;
   usedAt: number;
 }
 
-export class Stations {
+export class ContextPool {
   onChange: () => void = () => {};
-  readonly #stations = new Map<string, Station>();
-  readonly #byModel = new Map<string, Station>();
+  readonly #contexts = new Map<string, PooledContext>();
+  readonly #byModel = new Map<string, PooledContext>();
   #arrivals = 0;
   #closed = false;
   #openings: Promise<void>[] = [];
@@ -50,11 +50,11 @@ export class Stations {
   /** Opens the context that the last run opened last: the first chat after a restart need not wait for it. */
   async reopen(): Promise<void> {
     const model = await this.#lastOpened.take();
-    const station = model === null ? undefined : this.#byModel.get(model);
+    const entry = model === null ? undefined : this.#byModel.get(model);
     // Somebody who came meanwhile has a better claim to the memory.
-    const others = [...this.#stations.values()].some(({ lane, opening }) => lane || opening);
-    if (!station || others) return;
-    this.#open(station);
+    const others = [...this.#contexts.values()].some(({ runner, opening }) => runner || opening);
+    if (!entry || others) return;
+    this.#open(entry);
     await Promise.all(this.#openings);
   }
 
@@ -64,18 +64,18 @@ export class Stations {
     const plan = contextPlan(weights.facts, spec.window, slots, memoryBytesMax);
     if (!plan) return false;
     const key = `${spec.window} ${path}`;
-    const station = this.#stations.get(key) ?? {
+    const entry = this.#contexts.get(key) ?? {
       model: spec.id,
       weights,
       exactness,
       plan,
       queue: [],
-      lane: null,
+      runner: null,
       opening: false,
       usedAt: 0,
     };
-    this.#stations.set(key, station);
-    this.#byModel.set(spec.id, station);
+    this.#contexts.set(key, entry);
+    this.#byModel.set(spec.id, entry);
     return true;
   }
 
@@ -93,7 +93,7 @@ export class Stations {
 
   enqueue(model: string, job: Job): void {
     let waiting = 0;
-    for (const station of this.#stations.values()) waiting += station.queue.length;
+    for (const entry of this.#contexts.values()) waiting += entry.queue.length;
     if (waiting >= limits.engineQueueMax) {
       throw Object.assign(new Error(`more than ${limits.engineQueueMax} generations wait`), {
         code: 'overloaded',
@@ -103,56 +103,56 @@ export class Stations {
   }
 
   get idle(): boolean {
-    return [...this.#stations.values()].every(
-      (station) => station.queue.length === 0 && !station.lane?.active.size,
+    return [...this.#contexts.values()].every(
+      (entry) => entry.queue.length === 0 && !entry.runner?.active.size,
     );
   }
 
-  lanes(): Lane[] {
-    return [...this.#stations.values()].flatMap((station) => station.lane ?? []);
+  runners(): ContextRunner[] {
+    return [...this.#contexts.values()].flatMap((entry) => entry.runner ?? []);
   }
 
   async settle(): Promise<void> {
-    for (const station of this.#stations.values()) {
-      dropUnwanted(station.queue);
-      if (station.lane) await this.guard(station.lane, (lane) => lane.settle());
+    for (const entry of this.#contexts.values()) {
+      dropUnwanted(entry.queue);
+      if (entry.runner) await this.guard(entry.runner, (runner) => runner.settle());
     }
   }
 
   /** Gives free sequences to those that wait, oldest first. */
   async admit(): Promise<void> {
-    const waiting = [...this.#stations.values()]
-      .filter((station) => station.queue.length > 0)
+    const waiting = [...this.#contexts.values()]
+      .filter((entry) => entry.queue.length > 0)
       .sort((a, b) => (a.queue[0]?.arrival ?? 0) - (b.queue[0]?.arrival ?? 0));
-    for (const station of waiting) {
-      if (station.lane) await this.#admitTo(station, station.lane);
+    for (const entry of waiting) {
+      if (entry.runner) await this.#admitTo(entry, entry.runner);
       // Later requests wait as well: otherwise the memory might never become free.
-      else if (!station.opening && !(await this.#makeRoom(station))) return;
-      else if (!station.opening) this.#open(station);
+      else if (!entry.opening && !(await this.#makeRoom(entry))) return;
+      else if (!entry.opening) this.#open(entry);
     }
   }
 
-  async #admitTo(station: Station, lane: Lane): Promise<void> {
-    while (lane.hasFreeSlot) {
-      const job = this.#next(station, lane);
+  async #admitTo(entry: PooledContext, runner: ContextRunner): Promise<void> {
+    while (runner.hasFreeSlot) {
+      const job = this.#next(entry, runner);
       if (!job) return;
-      station.usedAt = ++this.#arrivals;
+      entry.usedAt = ++this.#arrivals;
       try {
-        await lane.admit(job);
+        await runner.admit(job);
       } catch (cause) {
         job.fail(cause);
-        if (!lane.active.has(job)) job.end();
+        if (!runner.active.has(job)) job.end();
       }
     }
   }
 
   /** The oldest that can begin; those that need the disk are let past while it is asked. */
-  #next(station: Station, lane: Lane): Job | null {
-    for (const [i, { job }] of station.queue.entries()) {
+  #next(entry: PooledContext, runner: ContextRunner): Job | null {
+    for (const [i, { job }] of entry.queue.entries()) {
       const { prompt } = job;
-      if (prompt.unprepared && !lane.holds(prompt)) prompt.prepare(() => this.onChange());
+      if (prompt.unprepared && !runner.holds(prompt)) prompt.prepare(() => this.onChange());
       if (prompt.preparing) continue;
-      station.queue.splice(i, 1);
+      entry.queue.splice(i, 1);
       return job;
     }
     return null;
@@ -160,14 +160,14 @@ export class Stations {
 
   /** Empties every sequence that holds the snapshot. Between two steps only. */
   forget(snapshot: string): void {
-    for (const lane of this.lanes()) lane.forget(snapshot);
+    for (const runner of this.runners()) runner.forget(snapshot);
   }
 
-  /** Disposes idle contexts, longest unused first, until the station's fits. */
-  async #makeRoom(station: Station): Promise<boolean> {
-    const open = [...this.#stations.values()].filter((other) => other.lane || other.opening);
-    let bytes = open.reduce((sum, other) => sum + other.plan.bytes, station.plan.bytes);
-    const idle = open.filter((other) => other.lane?.active.size === 0);
+  /** Disposes idle contexts, longest unused first, until the context's fits. */
+  async #makeRoom(entry: PooledContext): Promise<boolean> {
+    const open = [...this.#contexts.values()].filter((other) => other.runner || other.opening);
+    let bytes = open.reduce((sum, other) => sum + other.plan.bytes, entry.plan.bytes);
+    const idle = open.filter((other) => other.runner?.active.size === 0);
     for (const other of idle.sort((a, b) => a.usedAt - b.usedAt)) {
       if (bytes <= this.options.memoryBytesMax) break;
       await this.#drop(other, new Error('the context was disposed'));
@@ -176,50 +176,53 @@ export class Stations {
     return bytes <= this.options.memoryBytesMax;
   }
 
-  #open(station: Station): void {
-    station.opening = true;
-    const opening = this.#openLane(station)
+  #open(entry: PooledContext): void {
+    entry.opening = true;
+    const opening = this.#openRunner(entry)
       .catch((cause: unknown) => {
-        for (const { job } of station.queue.splice(0)) {
+        for (const { job } of entry.queue.splice(0)) {
           job.fail(cause);
           job.end();
         }
       })
       .finally(() => {
-        station.opening = false;
+        entry.opening = false;
         this.#openings = this.#openings.filter((other) => other !== opening);
         this.onChange();
       });
     this.#openings.push(opening);
   }
 
-  async #openLane(station: Station): Promise<void> {
-    const { weights, plan, exactness } = station;
+  async #openRunner(entry: PooledContext): Promise<void> {
+    const { weights, plan, exactness } = entry;
     if (this.#closed) return;
     const flashAttention = exactness === null;
     const rows = Math.max(limits.prefillRowsMax, 4 * plan.sequences);
     const { window, sequences } = plan;
     const context = await weights.context({ window, sequences, flashAttention, rows });
     const { threads } = this;
-    station.lane = new Lane({ weights, context, sequences, window, exactness, threads });
-    await this.#lastOpened.note(station.model);
+    entry.runner = new ContextRunner({ weights, context, sequences, window, exactness, threads });
+    await this.#lastOpened.note(entry.model);
   }
 
   /** A native failure leaves a context in an unknown state: its generations fail and it is made anew. */
-  async guard(lane: Lane, step: (lane: Lane) => Promise<void>): Promise<void> {
+  async guard(
+    runner: ContextRunner,
+    step: (runner: ContextRunner) => Promise<void>,
+  ): Promise<void> {
     try {
-      await step(lane);
+      await step(runner);
     } catch (cause) {
-      const station = [...this.#stations.values()].find((other) => other.lane === lane);
+      const entry = [...this.#contexts.values()].find((other) => other.runner === runner);
       const failure = cause instanceof Error ? cause : new Error(String(cause));
-      if (station) await this.#drop(station, failure);
+      if (entry) await this.#drop(entry, failure);
     }
   }
 
-  async #drop(station: Station, failure: Error): Promise<void> {
-    const { lane } = station;
-    station.lane = null;
-    await lane?.close(failure);
+  async #drop(entry: PooledContext, failure: Error): Promise<void> {
+    const { runner } = entry;
+    entry.runner = null;
+    await runner?.close(failure);
   }
 
   async close(): Promise<void> {
@@ -227,13 +230,13 @@ export class Stations {
     await Promise.all(this.#openings);
     const failure = new Error('the engine was closed');
     const weights = new Set<Weights>();
-    for (const station of this.#stations.values()) {
-      for (const { job } of station.queue.splice(0)) {
+    for (const entry of this.#contexts.values()) {
+      for (const { job } of entry.queue.splice(0)) {
         job.fail(failure);
         job.end();
       }
-      await this.#drop(station, failure);
-      weights.add(station.weights);
+      await this.#drop(entry, failure);
+      weights.add(entry.weights);
     }
     for (const each of weights) await each.close();
   }
