@@ -119,7 +119,10 @@ function faultOfText(node: Node, value: string, path: FieldPath): Fault | null {
     const rule = `must ${node['x-means'] ?? `match ${node.pattern}`}`;
     const tooLong = [...value].length > (node['x-length-max'] ?? Infinity);
     return {
-      ...{ path, kind: 'value', rule, value },
+      path,
+      kind: 'value',
+      rule,
+      value,
       ...(tooLong ? { length: lengthOf(node, value) } : {}),
     };
   }

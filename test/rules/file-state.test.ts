@@ -6,7 +6,11 @@ import t from 'tap';
 import { type FileRecord, fileEffectsDue, fileTransition } from '../../src/rules/file-state.js';
 
 const made = {
-  ...{ id: 'f', owner: 'alice', filename: '../a.pdf', bytes: 3, sample: 'ab' },
+  id: 'f',
+  owner: 'alice',
+  filename: '../a.pdf',
+  bytes: 3,
+  sample: 'ab',
   createdS: 1_700_000_000,
 };
 const extracting: FileRecord = {

@@ -184,7 +184,9 @@ t.test('tags: their number, also for many at once, and what makes room', async (
   t.equal(all.filter(({ status }) => status === 200).length, 2);
   for (const response of all.filter(({ status }) => status !== 200)) {
     t.match(await refusal(t, response), {
-      ...{ status: 400, type: 'invalid_request_error', param: 'tag' },
+      status: 400,
+      type: 'invalid_request_error',
+      param: 'tag',
       message: 'Invalid request: you may have at most 4 tags: delete some',
     });
   }

@@ -1,6 +1,6 @@
 /**
- * Owns the conversion of small models to other types of weights, by the function of the library that the engine uses.
- * It must never be given a model of more than some megabytes: it works at once.
+ * Owns the conversion of small models to other types of weights, by the library that the engine uses.
+ * It must never convert a model of more than a few megabytes: it blocks its thread.
  */
 import { readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -13,10 +13,21 @@ const TYPES = { q4_0: 2, q8_0: 7, q4_K: 15 } as const;
 export type QuantizedType = keyof typeof TYPES;
 
 const PARAMS = {
-  ...{ nthread: 'int32_t', ftype: 'int32_t', output_type: 'int32_t', embedding_type: 'int32_t' },
-  ...{ allow_requantize: 'bool', quantize_output: 'bool', only_copy: 'bool', pure: 'bool' },
-  ...{ keep_split: 'bool', dry_run: 'bool', imatrix: 'void *', kv_overrides: 'void *' },
-  ...{ tt_overrides: 'void *', prune_layers: 'void *', max_buf_size: 'size_t' },
+  nthread: 'int32_t',
+  ftype: 'int32_t',
+  output_type: 'int32_t',
+  embedding_type: 'int32_t',
+  allow_requantize: 'bool',
+  quantize_output: 'bool',
+  only_copy: 'bool',
+  pure: 'bool',
+  keep_split: 'bool',
+  dry_run: 'bool',
+  imatrix: 'void *',
+  kv_overrides: 'void *',
+  tt_overrides: 'void *',
+  prune_layers: 'void *',
+  max_buf_size: 'size_t',
 };
 
 /** Converts every tensor that can be. */

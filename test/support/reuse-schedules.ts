@@ -208,7 +208,11 @@ function taskOf({ owner, prompt, snapshot, maxTokens, choices, seed }: Asked): G
   const temperature = choices > 1 ? 1 : 0;
   return {
     model: 'm',
-    ...{ owner, prompt, snapshot, maxTokens, choices },
+    owner,
+    prompt,
+    snapshot,
+    maxTokens,
+    choices,
     endIds: NO_END,
     sampling: { temperature, topP: 0.9, presencePenalty: 0, frequencyPenalty: 0, seed },
     constraint: null,

@@ -64,12 +64,10 @@ function start(arch: TinyModel, seed: number, columns: number): Making {
     });
   };
   return {
-    ...{
-      tensors,
-      columns,
-      arch,
-      metadata: new Map([['general.architecture', arch], ...vocabulary()]),
-    },
+    tensors,
+    columns,
+    arch,
+    metadata: new Map([['general.architecture', arch], ...vocabulary()]),
     random: (name, shape, scale = 0.08, kind = 'f16') =>
       add(name, shape, kind, () => normal() * scale),
     fill: (name, shape, value) => add(name, shape, 'f32', value),

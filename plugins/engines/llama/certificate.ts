@@ -142,7 +142,9 @@ async function decodeBits(context: Context, ids: Uint32Array, rows: number): Pro
   }
   const step = (position: number) =>
     sequences.map((sequence) => ({
-      ...{ sequence, position, logits: true },
+      sequence,
+      position,
+      logits: true,
       ids: ids.subarray(position, position + 1),
     }));
   const bits: Buffer[] = [];
