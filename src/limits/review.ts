@@ -18,4 +18,6 @@ export const reviewLimits = {
   filterStatesMax: 20_000,
   /** UTF-16 units of a long text that are checked at once; then others have their turn. */
   filterSliceLength: 64 * 1024,
+  /** Work without a pause, in characters read and states of patterns visited: some milliseconds. */
+  filterSliceWork: 100_000,
 } as const;

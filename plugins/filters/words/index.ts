@@ -43,10 +43,11 @@ const ALLOWED: FilterVerdict = { type: 'allowed' };
 class WordFilter implements Filter {
   constructor(readonly rules: WordRules) {}
 
-  /** Synchronous for short texts, which are most. */
+  /** Synchronous where even the worst text of this length is little work. */
   check(texts: readonly FilterText[], signal: AbortSignal): FilterVerdict | Promise<FilterVerdict> {
     const length = texts.reduce((sum, { text }) => sum + text.length, 0);
-    if (length > limits.filterSliceLength) return this.#checkInTurns(texts, signal);
+    const workMax = length * (1 + this.rules.patterns.states.length);
+    if (workMax > limits.filterSliceWork) return this.#checkInTurns(texts, signal);
     for (const { text } of texts) {
       const scan = new Scan(this.rules);
       scan.push(text);
@@ -57,19 +58,17 @@ class WordFilter implements Filter {
   }
 
   async #checkInTurns(texts: readonly FilterText[], signal: AbortSignal): Promise<FilterVerdict> {
-    let left = limits.filterSliceLength;
+    const pauses = new Pauses(signal);
     for (const { text } of texts) {
       const scan = new Scan(this.rules);
+      let before = 0;
       for (let at = 0; at < text.length; ) {
-        const slice = text.slice(at, at + left);
+        const slice = text.slice(at, at + pauses.sliceLength);
         scan.push(slice);
         if (scan.rule !== null) return { type: 'rejected', rule: scan.rule };
         at += slice.length;
-        left -= slice.length;
-        if (left > 0) continue;
-        left = limits.filterSliceLength;
-        await othersTurn();
-        signal.throwIfAborted();
+        await pauses.after(scan.work - before);
+        before = scan.work;
       }
       scan.end();
       if (scan.rule !== null) return { type: 'rejected', rule: scan.rule };
@@ -82,6 +81,30 @@ class WordFilter implements Filter {
   }
 
   async close(): Promise<void> {}
+}
+
+const SLICE_LENGTH_MIN = 4;
+
+/** Lets others have their turn after bounded work, however much a character of the text costs. */
+class Pauses {
+  /** Characters to read at once: more while they cost little, fewer where they cost much. */
+  sliceLength = SLICE_LENGTH_MIN;
+  #work = 0;
+
+  constructor(readonly signal: AbortSignal) {}
+
+  async after(work: number): Promise<void> {
+    if (work > limits.filterSliceWork / 2) {
+      this.sliceLength = Math.max(SLICE_LENGTH_MIN, this.sliceLength >> 1);
+    } else if (work < limits.filterSliceWork / 4) {
+      this.sliceLength = Math.min(limits.filterSliceLength, this.sliceLength * 2);
+    }
+    this.#work += work;
+    if (this.#work < limits.filterSliceWork) return;
+    this.#work = 0;
+    await othersTurn();
+    this.signal.throwIfAborted();
+  }
 }
 
 class WordStream implements FilterStream {

@@ -26,6 +26,8 @@ export class PatternWalk {
   readonly #visited: Uint32Array;
   readonly #taken: Uint32Array;
   #turn = 0;
+  /** States visited since the beginning: what the walk has cost. */
+  visits = 0;
   readonly #stack: number[] = [];
 
   constructor(patterns: Patterns) {
@@ -77,6 +79,7 @@ export class PatternWalk {
       // The first to reach a state has the earliest start.
       if (this.#visited[at] === this.#turn) continue;
       this.#visited[at] = this.#turn;
+      this.visits += 1;
       const state = this.#patterns.states[at] as PatternState;
       if (state.type === 'end') return state.rule;
       if (state.type === 'split') stack.push(...state.nexts);

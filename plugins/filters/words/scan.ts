@@ -46,6 +46,11 @@ export class Scan {
     this.#patterns = rules.patterns.starts.length > 0 ? new PatternWalk(rules.patterns) : null;
   }
 
+  /** What the scan has cost so far: characters read and states of patterns visited. */
+  get work(): number {
+    return this.#length + (this.#patterns?.visits ?? 0);
+  }
+
   /** The rule that the text breaks, once it is whole. */
   get rule(): string | null {
     return this.#rule;

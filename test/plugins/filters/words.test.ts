@@ -249,3 +249,18 @@ t.test('who waits no more ends the check', async (t) => {
   abort.abort();
   await t.rejects(Promise.resolve(checked));
 });
+
+t.test('a text that costs every pattern much lets others have their turn', async (t) => {
+  // Each character visits some thousand states: without pauses this text stopped everybody for seconds.
+  const rules = Array.from({ length: 40 }, (_, at) => `/(a?b?){120}x${at % 10}/`).join('\n');
+  const filter = await open(rules);
+  let turns = 0;
+  let done = false;
+  const counting = (async () => {
+    for (; !done; turns += 1) await new Promise((resolve) => setImmediate(resolve));
+  })();
+  t.equal(await verdict(filter, 'ab'.repeat(200)), 'allowed');
+  done = true;
+  await counting;
+  t.ok(turns > 20, `${turns} turns of others`);
+});
