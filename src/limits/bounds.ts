@@ -249,6 +249,18 @@ export const limits = {
   grammarRepeatMax: 65_536,
   /** Alternatives that a grammar may have to follow at the same time. */
   grammarWaysMax: 256,
+  /** Alternatives that a grammar may have for the next character. */
+  grammarWidthMax: 1024,
+  /** Keywords, values and pairs of alternatives that are looked at to make a grammar. */
+  grammarStepsMax: 1_000_000,
+  /** One schema may take this long to become a grammar; the steps bound it before, unless the machine stands still. */
+  grammarCompileMsMax: 5_000,
+  /** Up to here a token is tried against a grammar on the spot. */
+  grammarWidthLight: 16,
+  /** A turn of a grammar at the vocabulary takes about this long, and a batch waits no longer for its grammars. */
+  grammarTurnMs: 5,
+  /** Tokens of such a turn, at least. */
+  grammarFilterTokensMin: 256,
 
   // --------------------------------------------------------------- upstreams
   ...upstreamLimits,

@@ -4,7 +4,7 @@
  */
 import { limits } from 'preface/plugin';
 import type { Exactness } from './certificate.js';
-import { openConstraint } from './constraint.js';
+import type { ConstraintState } from './constraint.js';
 import type { BatchItem, Context } from './context.js';
 import { type Choice, Generation } from './generation.js';
 import { logprobOf } from './logprobs.js';
@@ -58,20 +58,12 @@ export class ContextRunner {
 
   /** Settles the reused prefix, says so, and queues the rest of the prompt. */
   async admit(job: Job): Promise<void> {
-    if (job instanceof Generation) await this.#openConstraints(job);
     this.active.add(job);
     const slot = await this.#prompts.start(job);
     if (!(job instanceof Generation)) return;
     const [first] = job.choices;
     if (first) first.slot = slot;
     job.start(job.prompt.reused);
-  }
-
-  async #openConstraints(generation: Generation): Promise<void> {
-    const { constraint } = generation.task;
-    if (!constraint) return;
-    const open = await openConstraint(constraint, this.parts.weights);
-    for (const choice of generation.choices) choice.constraint = open();
   }
 
   /** One step of one prompt, of so many rows at most. */
@@ -81,7 +73,10 @@ export class ContextRunner {
     const { job: generation, logit } = step;
     generation.prefilled = true;
     // The prompt's last logits serve all choices, also those that wait for a sequence.
-    for (const choice of generation.choices) this.#sample({ generation, choice }, logit);
+    await this.#sampleAll(
+      generation.choices.map((choice) => ({ generation, choice })),
+      () => logit,
+    );
   }
 
   get hasIdleWork(): boolean {
@@ -201,12 +196,12 @@ export class ContextRunner {
   async #decode(items: readonly BatchItem[], batch: readonly Next[]): Promise<void> {
     const work = items.length > 1 ? 'batch' : 'single';
     const logits = await this.#evaluate(work, items, items.length);
-    for (const [i, next] of batch.entries()) {
+    for (const next of batch) {
       const { slot, pending } = next.choice;
       slot?.tokens.push(...pending);
       next.choice.pending = [];
-      this.#sample(next, logits[i] ?? 0);
     }
+    await this.#sampleAll(batch, (i) => logits[i] ?? 0);
   }
 
   async #evaluate(work: Work, items: readonly BatchItem[], tokens: number): Promise<number[]> {
@@ -217,35 +212,69 @@ export class ContextRunner {
     return logits;
   }
 
-  #sample(next: Next, row: number): void {
+  /** Grammars get a moment, so that their choices join the next batch; one that takes longer joins a later batch. */
+  async #sampleAll(batch: readonly Next[], rowOf: (index: number) => number): Promise<void> {
+    const pending = batch.flatMap((next, i) => this.#sample(next, rowOf(i)) ?? []);
+    if (pending.length > 0) await within(limits.grammarTurnMs, Promise.all(pending));
+  }
+
+  /** A promise for a choice with a grammar: it has its next token when the grammar has had its turns. */
+  #sample(next: Next, row: number): Promise<void> | null {
     const { generation, choice } = next;
-    if (choice.finished || generation.unwanted) return;
+    const { weights, context } = this.parts;
+    if (choice.finished || generation.unwanted) return null;
     try {
-      this.#take(next, row);
+      const logits = context.logits(row);
+      choice.sampler ??= weights.sampler(choiceSettings(generation.task.sampling, choice.index));
+      // The library's own are good until its next batch.
+      if (choice.constraint) return this.#takeWithin(next, choice.constraint, logits.slice());
+      const id = choice.sampler.next(logits);
+      if (!this.#ends(next, id)) this.#put(next, [id], logits, false);
+    } catch (cause) {
+      generation.fail(cause);
+    }
+    return null;
+  }
+
+  async #takeWithin(next: Next, constraint: ConstraintState, logits: Float32Array): Promise<void> {
+    const { generation, choice } = next;
+    // A choice that ended meanwhile has let go of its sampler and its grammar.
+    const over = () => choice.finished || generation.unwanted;
+    try {
+      const { sampler } = choice;
+      const { grammar } = constraint;
+      if (!sampler) return;
+      const id = await (grammar ? sampler.nextWithin(logits, grammar) : sampler.next(logits));
+      if (over() || this.#ends(next, id)) return;
+      const ids = await constraint.take(id);
+      const closed = await constraint.closed();
+      if (over()) return;
+      this.#put(next, ids, logits, closed);
     } catch (cause) {
       // A grammar that fails costs its own task alone.
-      generation.fail(cause);
+      if (!over()) generation.fail(cause);
+    } finally {
+      generation.wakeEngine();
     }
   }
 
-  #take({ generation, choice }: Next, row: number): void {
+  #ends({ generation, choice }: Next, id: number): boolean {
+    const ends = generation.task.endIds.includes(id) || this.parts.weights.isEnd(id);
+    if (ends) generation.finish(choice, 'stop');
+    return ends;
+  }
+
+  /** @param closed nothing can come after them. */
+  #put(next: Next, ids: readonly number[], logits: Float32Array, closed: boolean): void {
+    const { generation, choice } = next;
     const { task } = generation;
-    const { weights, context } = this.parts;
-    choice.sampler ??= weights.sampler(choiceSettings(task.sampling, choice.index));
-    const logits = context.logits(row);
-    const id = choice.sampler.next(logits, choice.constraint?.grammar ?? null);
-    if (task.endIds.includes(id) || weights.isEnd(id)) {
-      generation.finish(choice, 'stop');
-      return;
-    }
-    const ids = choice.constraint?.take(id) ?? [id];
     for (const taken of ids) {
       const logprob = task.logprobs === null ? null : logprobOf(logits, taken, task.logprobs);
       generation.emit(choice, taken, logprob);
       choice.pending.push(taken);
       if (choice.produced >= generation.maxTokens) break;
     }
-    if (choice.constraint?.closed) generation.finish(choice, 'stop');
+    if (closed) generation.finish(choice, 'stop');
     else if (choice.produced >= generation.maxTokens) generation.finish(choice, 'length');
   }
 
@@ -257,4 +286,14 @@ export class ContextRunner {
     this.active.clear();
     await this.parts.context.close();
   }
+}
+
+/** Waits for the promise, for so long at most. */
+async function within(ms: number, promise: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ms);
+  });
+  await Promise.race([promise, late]);
+  clearTimeout(timer);
 }

@@ -42,7 +42,7 @@ export class Generation implements Job {
     readonly control: GenerateControl,
     readonly prompt: Prompt,
     window: number,
-    private readonly wakeEngine: () => void,
+    readonly wakeEngine: () => void,
   ) {
     this.maxTokens = Math.min(task.maxTokens, window - task.prompt.length);
     this.choices = Array.from({ length: task.choices }, (_, index) => ({

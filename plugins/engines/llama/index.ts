@@ -7,6 +7,7 @@ import { stat } from 'node:fs/promises';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import type {
+  Constraint,
   Engine,
   EngineModel,
   EngineModelSpec,
@@ -16,6 +17,7 @@ import type {
   RefusedModel,
 } from 'preface/plugin';
 import { exactnessOf } from './certificate.js';
+import { openConstraints } from './constraint.js';
 import { ContextPool } from './context-pool.js';
 import { Generation } from './generation.js';
 import { Runtime, type Weights } from './native.js';
@@ -148,7 +150,14 @@ function newEngine({ pool, snapshots, threads, models, refused }: Parts): Engine
       const window = checkedWindow(task, pool);
       const wake = () => scheduler.wake();
       const generation = new Generation(task, control, prefixes.prompt(task), window, wake);
-      scheduler.submit(task.model, generation);
+      try {
+        if (task.constraint) await constrain(generation, task.constraint, pool);
+        checkOpen();
+        scheduler.submit(task.model, generation);
+      } catch (cause) {
+        generation.end();
+        throw cause;
+      }
       try {
         for (;;) {
           const event = await generation.next();
@@ -175,6 +184,19 @@ function newEngine({ pool, snapshots, threads, models, refused }: Parts): Engine
       return closing;
     },
   };
+}
+
+/** Beside the decode loop: a schema takes its time before its task has a place in the queue. */
+async function constrain(
+  { task, choices }: Generation,
+  constraint: Constraint,
+  pool: ContextPool,
+): Promise<void> {
+  const weights = pool.weights(task.model);
+  if (!weights) return;
+  const of = { weights, owner: task.owner, choices: choices.length };
+  const states = await openConstraints(constraint, of);
+  for (const [i, choice] of choices.entries()) choice.constraint = states[i] ?? null;
 }
 
 function checkedWindow(

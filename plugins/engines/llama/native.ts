@@ -3,11 +3,13 @@
  * It must never evaluate anything, nor decide what fits into memory.
  */
 import { open } from 'node:fs/promises';
+import { Candidates } from './candidates.js';
 import { Context, type ContextSettings } from './context.js';
+import { Grammar, type GrammarSource, grammarsIdle } from './grammar.js';
 import { type Library, later, library, type Pointer, withLog } from './libllama.js';
 import type { ModelFacts } from './memory.js';
 import { readModelFacts, refusalOf } from './model-facts.js';
-import { Candidates, Grammar, Sampler, type SamplerSettings } from './sampler.js';
+import { Sampler, type SamplerSettings } from './sampler.js';
 
 export class Runtime {
   private constructor(private readonly functions: Library) {}
@@ -77,7 +79,7 @@ export class Weights {
   ) {
     const { modelVocab, vocabEndOfText, vocabEndOfTurn } = this.#functions;
     this.#vocabulary = modelVocab(model);
-    this.#candidates = new Candidates(this.#functions, facts.vocabularySize);
+    this.#candidates = new Candidates(facts.vocabularySize);
     const endOfText = vocabEndOfText(this.#vocabulary);
     this.endId = endOfText >= 0 ? endOfText : vocabEndOfTurn(this.#vocabulary);
   }
@@ -130,13 +132,16 @@ export class Weights {
   }
 
   /** @throws Error when the grammar does not parse. */
-  grammar(text: string): Grammar {
-    return Grammar.parse(text, this.#vocabulary, this.#candidates);
+  grammar(text: string, source: GrammarSource): Promise<Grammar> {
+    if (this.#closed) return Promise.reject(new Error('the weights are closed'));
+    const vocabulary = { address: this.#vocabulary, size: this.facts.vocabularySize };
+    return Grammar.parse(text, vocabulary, source);
   }
 
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
+    await grammarsIdle();
     this.#candidates.free();
     await later(this.#functions.modelFree, this.model);
   }

@@ -1,16 +1,10 @@
 /**
  * Owns the choice of the next token from logits: the best one, or one by chance, within a grammar where there is one.
- * It must never leave a native object behind that nobody frees, nor hand a grammar a token that it does not allow.
+ * It must never leave a native object behind that nobody frees.
  */
-import {
-  allocate,
-  floatsAt,
-  intsAt,
-  type Library,
-  library,
-  type Pointer,
-  release,
-} from './libllama.js';
+import type { Candidates } from './candidates.js';
+import type { GrammarState } from './grammar.js';
+import { type Library, library, type Pointer } from './libllama.js';
 
 export interface SamplerSettings {
   /** 0: the best token. */
@@ -19,74 +13,6 @@ export interface SamplerSettings {
   readonly presencePenalty: number;
   readonly frequencyPenalty: number;
   readonly seed: number;
-}
-
-/** Bytes of `llama_token_data`: id, logit, probability. */
-const CANDIDATE_BYTES = 12;
-/** Bytes of `llama_token_data_array`: address, count, selected, sorted. */
-const ARRAY_BYTES = 32;
-
-/** The library's list of candidates. One for a vocabulary: choices are made one after the other. */
-export class Candidates {
-  readonly #data: Pointer;
-  readonly #array: Pointer;
-  readonly #ids: Int32Array;
-  readonly #logits: Float32Array;
-  readonly #fields: BigInt64Array;
-
-  constructor(
-    private readonly functions: Library,
-    readonly size: number,
-  ) {
-    this.#data = allocate(size * CANDIDATE_BYTES);
-    this.#array = allocate(ARRAY_BYTES);
-    this.#ids = intsAt(this.#data, size * 3);
-    this.#logits = floatsAt(this.#data, size * 3);
-    this.#fields = new BigInt64Array(intsAt(this.#array, ARRAY_BYTES / 4).buffer);
-  }
-
-  fill(logits: Float32Array): void {
-    const { size } = this;
-    for (let id = 0, at = 0; id < size; id++, at += 3) {
-      this.#ids[at] = id;
-      this.#logits[at + 1] = logits[id] ?? 0;
-    }
-    this.#reset(size);
-  }
-
-  /** Whether the sampler would take this token after what it has taken. */
-  allowed(sampler: Pointer, id: number): boolean {
-    this.#ids[0] = id;
-    this.#logits[1] = 1;
-    this.#reset(1);
-    this.functions.samplerApply(sampler, this.#array);
-    return this.#logits[1] !== Number.NEGATIVE_INFINITY;
-  }
-
-  apply(sampler: Pointer): void {
-    this.functions.samplerApply(sampler, this.#array);
-  }
-
-  /** What the last sampler selected; null for nothing, or for what a grammar does not allow. */
-  selected(): number | null {
-    const at = Number(this.#fields[2]) * 3;
-    const count = Number(this.#fields[1]) * 3;
-    if (at < 0 || at >= count) return null;
-    return this.#logits[at + 1] === Number.NEGATIVE_INFINITY ? null : (this.#ids[at] ?? null);
-  }
-
-  #reset(count: number): void {
-    const fields = this.#fields;
-    fields[0] = this.#data;
-    fields[1] = BigInt(count);
-    fields[2] = -1n;
-    fields[3] = 0n;
-  }
-
-  free(): void {
-    release(this.#data);
-    release(this.#array);
-  }
 }
 
 /** Keeps the random state and the penalties of one choice from token to token. */
@@ -110,21 +36,33 @@ export class Sampler {
   }
 
   /** @throws Error when nothing can be chosen. */
-  next(raw: Float32Array, grammar: GrammarState | null): number {
-    const logits = this.#penalised ? this.#punish(raw) : raw;
-    const id = this.#choose(logits);
-    if (!grammar || grammar.allows(id)) return id;
-    // Rare: a grammar that looks at the whole vocabulary takes longer than everything else.
-    return this.#choose(logits, grammar);
+  next(raw: Float32Array): number {
+    return this.#choose(this.#adjusted(raw));
   }
 
-  #choose(logits: Float32Array, grammar: GrammarState | null = null): number {
-    if (this.#greedy && !grammar) return best(logits);
-    if (this.#chain === null) throw new Error('the sampler is closed');
+  /** @param raw stays as it is until this is done. @throws Error when nothing can be chosen. */
+  async nextWithin(raw: Float32Array, grammar: GrammarState): Promise<number> {
+    const logits = this.#adjusted(raw);
+    const id = this.#choose(logits);
+    if (await grammar.allows(id)) return id;
+    // Rare: a grammar that looks at the whole vocabulary takes longer than everything else.
+    return await grammar.filter(logits, (candidates) => this.#select(candidates));
+  }
+
+  #adjusted(raw: Float32Array): Float32Array {
+    return this.#penalised ? this.#punish(raw) : raw;
+  }
+
+  #choose(logits: Float32Array): number {
+    if (this.#greedy) return best(logits);
     this.candidates.fill(logits);
-    if (grammar) this.candidates.apply(grammar.address);
-    this.candidates.apply(this.#chain);
-    const id = this.candidates.selected();
+    return this.#select(this.candidates);
+  }
+
+  #select(candidates: Candidates): number {
+    if (this.#chain === null) throw new Error('the sampler is closed');
+    this.#functions.samplerApply(this.#chain, candidates.address);
+    const id = candidates.selected();
     if (id === null) throw new Error('no token could be sampled');
     return id;
   }
@@ -175,57 +113,3 @@ function best(logits: Float32Array): number {
   if (Number.isNaN(highest)) throw new Error('the logits are no numbers');
   return id;
 }
-
-/** A parsed grammar, for one vocabulary; every choice starts from a copy of it. */
-export class Grammar {
-  private constructor(
-    private readonly fresh: Pointer,
-    private readonly candidates: Candidates,
-  ) {}
-
-  /** @throws Error when the text does not parse. */
-  static parse(text: string, vocabulary: Pointer, candidates: Candidates): Grammar {
-    const fresh = library().samplerGrammar(vocabulary, text, 'root');
-    if (fresh === null) throw new Error('the grammar does not parse');
-    const grammar = new Grammar(fresh, candidates);
-    unused.register(grammar, fresh);
-    return grammar;
-  }
-
-  start(): GrammarState {
-    return new GrammarState(library().samplerClone(this.fresh), this.candidates);
-  }
-}
-
-/** How far one output has come in its grammar. */
-export class GrammarState {
-  #closed = false;
-
-  constructor(
-    private readonly state: Pointer,
-    private readonly candidates: Candidates,
-  ) {}
-
-  get address(): Pointer {
-    if (this.#closed) throw new Error('the grammar is closed');
-    return this.state;
-  }
-
-  allows(id: number): boolean {
-    return this.candidates.allowed(this.address, id);
-  }
-
-  /** @throws Error for a token that it does not allow: the library would end the process. */
-  accept(id: number): void {
-    if (!this.allows(id)) throw new Error(`the grammar does not allow the token ${id}`);
-    library().samplerAccept(this.address, id);
-  }
-
-  close(): void {
-    if (!this.#closed) library().samplerFree(this.state);
-    this.#closed = true;
-  }
-}
-
-/** All samplers with the same rule share a grammar, so none of them frees it. */
-const unused = new FinalizationRegistry((address: Pointer) => library().samplerFree(address));

@@ -322,12 +322,103 @@ t.test('on the real model', async (t) => {
     }
   });
 
+  t.test('the bundle compiles schemas as well', async (t) => {
+    const file = new URL('../../../plugins/engines/llama.js', import.meta.url).href;
+    const { default: bundle } = (await import(file)) as { default: typeof plugin };
+    const bundled = await bundle.open(options());
+    t.teardown(() => bundled.close());
+    const constraint = { schema: '{"const":"Sea"}', trigger: null };
+    const { ids } = await answerOf(t, bundled, task({ constraint }));
+    t.equal(text(ids[0]), '"Sea"');
+  });
+
   t.test('a schema that no grammar can follow is refused by name', async (t) => {
     const constraint = { schema: '{"type":"string","pattern":"^a"}', trigger: null };
     await t.rejects(answerOf(t, engine, task({ constraint })), {
       code: 'unsupported_schema',
       message: /pattern/,
     });
+    t.equal((await answer()).reasons[0], 'length', 'the engine goes on');
+  });
+
+  /** Tokens of a stream that come while `work` is under way. */
+  const tokensBeside = async (work: () => Promise<unknown>): Promise<number> => {
+    const abort = new AbortController();
+    let tokens = 0;
+    let started: () => void = () => {};
+    const running = new Promise<void>((resolve) => {
+      started = resolve;
+    });
+    const read = async () => {
+      const stream = task({ owner: 'stream', maxTokens: 1_900, endIds: [] });
+      for await (const event of engine.generate(stream, control({ signal: abort.signal }))) {
+        if (event.type === 'piece') tokens += event.ids.length;
+        if (tokens > 3) started();
+      }
+    };
+    const stream = read();
+    await running;
+    const before = tokens;
+    await work();
+    const beside = tokens - before;
+    abort.abort();
+    await stream;
+    return beside;
+  };
+
+  t.test('streams go on while the grammar of another is at work', async (t) => {
+    // Objects that all begin alike: each token is tried against hundreds of alternatives.
+    const anyOf = Array.from({ length: 250 }, (_, i) => ({
+      properties: { a: { type: 'string' }, [`b${i}`]: true },
+      required: ['a', `b${i}`],
+    }));
+    const constraint = { schema: JSON.stringify({ anyOf }), trigger: null };
+    const sampling = { ...GREEDY, temperature: 1, seed: 3 };
+    let own = 0;
+    const beside = await tokensBeside(async () => {
+      const { ids } = await answer({ constraint, sampling, owner: 'wide', maxTokens: 8 });
+      own = ids[0]?.length ?? 0;
+    });
+    t.ok(own >= 4, `${own} tokens followed the grammar`);
+    // On the decode loop each of its tokens would come with one of the stream.
+    t.ok(beside >= 3 * own, `${beside} tokens beside ${own}`);
+  });
+
+  t.test('streams go on while the schema of another is compiled', async (t) => {
+    // It takes most of the steps that a schema may have, and then fails.
+    const $defs = Object.fromEntries(
+      Array.from({ length: 13 }, (_, i) => [
+        `d${i}`,
+        i === 0 ? { minLength: 1 } : { allOf: Array(4).fill({ $ref: `#/$defs/d${i - 1}` }) },
+      ]),
+    );
+    const schema = JSON.stringify({ $ref: '#/$defs/d12', $defs });
+    const beside = await tokensBeside(() =>
+      t.rejects(answer({ constraint: { schema, trigger: null }, owner: 'steps' }), {
+        code: 'unsupported_schema',
+        message: /steps/,
+      }),
+    );
+    t.ok(beside >= 3, `${beside} tokens came meanwhile`);
+  });
+
+  t.test('what ends while its grammar is at work frees its place', async (t) => {
+    const anyOf = Array.from({ length: 250 }, (_, i) => ({
+      properties: { a: { type: 'string' }, [`b${i}`]: true },
+      required: ['a', `b${i}`],
+    }));
+    const constraint = { schema: JSON.stringify({ anyOf }), trigger: null };
+    const sampling = { ...GREEDY, temperature: 1, seed: 3 };
+    for (let i = 0; i < 6; i++) {
+      const abort = new AbortController();
+      const wide = task({ constraint, sampling, choices: 2, owner: `end ${i}` });
+      const started: string[] = [];
+      for await (const { type } of engine.generate(wide, control({ signal: abort.signal }))) {
+        started.push(type);
+        setTimeout(() => abort.abort(), 10 * i);
+      }
+      t.equal(started[0], 'started');
+    }
     t.equal((await answer()).reasons[0], 'length', 'the engine goes on');
   });
 

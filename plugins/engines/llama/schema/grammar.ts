@@ -3,6 +3,7 @@
  * It must never drop a keyword that decides something: what it cannot follow it refuses by name.
  */
 import { limits } from 'preface/plugin';
+import { Cost, SchemaError } from './cost.js';
 import { formats } from './formats.js';
 import {
   bounds,
@@ -13,23 +14,35 @@ import {
   overlap,
   propertyCounts,
   refuse,
+  sortedTexts,
   typesOf,
 } from './keywords.js';
 import { isSchema, keywords, merge, type Schema } from './merge.js';
 import { numberRule } from './numbers.js';
-import { listed, objectRule, type Property } from './objects.js';
-import { literal, Rules, SchemaError } from './rules.js';
+import { listed, namesAtOnce, objectRule, type Property } from './objects.js';
+import { Rules } from './rules.js';
 import { startOf } from './start.js';
+import { valuesRule } from './values.js';
 
 interface Compiled {
   readonly rule: string;
   /** How many readings of one text may have to be followed at once. */
   readonly ways: number;
+  /** How many alternatives may have to be tried for the next character, at most. */
+  readonly width: number;
+  /** The same for the first character. */
+  readonly first: number;
+}
+
+export interface SchemaGrammar {
+  readonly text: string;
+  /** Alternatives that one token may have to be tried against: what a step of the grammar costs. */
+  readonly width: number;
 }
 
 interface Reference {
   readonly rule: string;
-  ways: number | null;
+  compiled: Compiled | null;
   recursive: boolean;
 }
 
@@ -37,10 +50,16 @@ interface Reference {
 const DEPTH_MAX = 4 * limits.schemaDepthMax;
 
 /** @param schema JSON text, or null for any object. @throws SchemaError with `code: 'unsupported_schema'`. */
-export function schemaGrammar(schema: string | null, leadingSpace: boolean): string {
-  const rules = new Rules();
-  const root = schema === null ? 'object' : new Compiler(rules, JSON.parse(schema)).root();
-  return rules.text(leadingSpace ? `ws ${root}` : root);
+export function schemaGrammar(schema: string | null, leadingSpace: boolean): SchemaGrammar {
+  const rules = new Rules(new Cost());
+  const { rule, width } =
+    schema === null ? one('object') : new Compiler(rules, JSON.parse(schema)).root();
+  return { text: rules.text(leadingSpace ? `ws ${rule}` : rule), width };
+}
+
+/** What has one way to be read and nothing to choose from. */
+function one(rule: string): Compiled {
+  return { rule, ways: 1, width: 1, first: 1 };
 }
 
 class Compiler {
@@ -52,20 +71,26 @@ class Compiler {
     private readonly document: unknown,
   ) {}
 
-  root(): string {
-    return this.#compile(this.document, '#').rule;
+  root(): Compiled {
+    return this.#compile(this.document, '#');
   }
 
   #compile(value: unknown, where: string): Compiled {
     if (++this.#depth > DEPTH_MAX)
       throw new SchemaError('the schema is too deep, or refers to itself beside other keywords');
+    const { cost } = this.rules;
+    const outer = cost.where;
+    cost.where = where;
+    cost.spend(isSchema(value) ? 1 + Object.keys(value).length : 1);
     const compiled = this.#compileHere(value, where);
+    cost.check(compiled.width, limits.grammarWidthMax, 'alternatives at one place');
+    cost.where = outer;
     this.#depth--;
     return compiled;
   }
 
   #compileHere(value: unknown, where: string): Compiled {
-    if (value === true) return { rule: 'any', ways: 1 };
+    if (value === true) return one('any');
     if (!isSchema(value)) throw new SchemaError(`${where}: no JSON can follow this schema`);
     const schema = keywords(value);
     const { $ref, allOf, anyOf, oneOf, ...base } = schema;
@@ -96,21 +121,21 @@ class Compiler {
     }
     const known = this.#references.get(pointer);
     if (known) {
-      known.recursive ||= known.ways === null;
-      return { rule: known.rule, ways: known.ways ?? 1 };
+      known.recursive ||= known.compiled === null;
+      return known.compiled ?? one(known.rule);
     }
-    const reference: Reference = { rule: this.rules.reserve(), ways: null, recursive: false };
+    const reference: Reference = { rule: this.rules.reserve(), compiled: null, recursive: false };
     this.#references.set(pointer, reference);
     const compiled = this.#compile(target, pointer);
     this.rules.define(reference.rule, compiled.rule);
-    reference.ways = compiled.ways;
+    reference.compiled = { ...compiled, rule: reference.rule };
     if (reference.recursive && compiled.ways > 1) {
       // Each level of the output would double the readings to follow.
       throw new SchemaError(
         `${pointer}: anyOf with alternatives that begin alike, in a schema that refers to itself`,
       );
     }
-    return { rule: reference.rule, ways: compiled.ways };
+    return reference.compiled;
   }
 
   #resolve(pointer: string, where: string): unknown {
@@ -131,45 +156,56 @@ class Compiler {
   #all(schemas: readonly unknown[], schema: Schema, where: string, depth = 0): Schema {
     if (depth > limits.schemaDepthMax) throw new SchemaError(`${where}: allOf refers to itself`);
     const { allOf: _, ...base } = schema;
+    const { cost } = this.rules;
     return schemas.reduce<Schema>((sum, each) => {
+      cost.spend();
       if (each === true) return sum;
       if (!isSchema(each)) throw new SchemaError(`${where}: allOf with no schema in it`);
       const { $ref, ...own } = each;
       if (typeof $ref !== 'string') {
         const inner = Array.isArray(own.allOf) ? this.#all(own.allOf, own, where, depth + 1) : own;
-        return merge(sum, inner, where);
+        return merge(sum, inner, where, cost);
       }
       return this.#all([this.#resolve($ref, where), own], sum, where, depth + 1);
     }, base);
   }
 
   #any(alternatives: readonly unknown[], where: string): Compiled {
+    const { cost } = this.rules;
+    const resolve = (pointer: string) => this.#resolve(pointer, where);
     const compiled = alternatives.map((each, i) => ({
       ...this.#compile(each, `${where}/anyOf/${i}`),
-      starts: startOf(each, (pointer) => this.#resolve(pointer, where)),
+      starts: sortedTexts(startOf(each, { resolve, cost })),
     }));
     if (compiled.length === 0) throw new SchemaError(`${where}: anyOf without alternatives`);
     const distinct = [...new Map(compiled.map((each) => [each.rule, each])).values()];
-    const ways = distinct.map(({ starts }) =>
-      distinct
-        .filter((other) => overlap(starts, other.starts))
-        .reduce((sum, other) => sum + other.ways, 0),
+    const alike = distinct.map(({ starts }) =>
+      distinct.filter((other) => {
+        cost.spend(starts.length + other.starts.length);
+        return overlap(starts, other.starts);
+      }),
     );
-    const most = Math.max(...ways);
-    if (most > limits.grammarWaysMax) {
+    const ways = most(alike.map((group) => sum(group.map((each) => each.ways))));
+    if (ways > limits.grammarWaysMax) {
       throw new SchemaError(`${where}: anyOf with too many alternatives that begin alike`);
     }
-    return { rule: this.rules.either(compiled.map((each) => each.rule)), ways: most };
+    const first = sum(distinct.map((each) => each.first));
+    // As far as all of them begin alike, each start is a text to follow.
+    const beginning = sum(distinct.map((each) => Math.max(each.first, each.starts.length)));
+    const width = most([beginning, ...alike.map((group) => sum(group.map((each) => each.width)))]);
+    return { rule: this.rules.either(compiled.map((each) => each.rule)), ways, width, first };
   }
 
   #values(values: readonly unknown[], schema: Schema, where: string): Compiled {
     const { const: _, enum: __, type, ...others } = schema;
     refuse(Object.keys(others)[0], `${where}: beside enum or const`);
+    this.rules.cost.spend(values.length);
     const types = type === undefined ? null : [type].flat();
     const right = values.filter((value) => !types || types.some((each) => hasType(value, each)));
     if (right.length === 0) throw new SchemaError(`${where}: enum without a value of its type`);
-    const texts = right.map((value) => literal(JSON.stringify(value)));
-    return { rule: this.rules.either(texts), ways: 1 };
+    const texts = right.map((value) => JSON.stringify(value));
+    const { rule, width } = valuesRule(this.rules, texts);
+    return { rule, ways: 1, width, first: width };
   }
 
   #typed(schema: Schema, where: string): Compiled {
@@ -179,8 +215,9 @@ class Compiler {
     );
     const types = typesOf(schema, where);
     const compiled = types.map((type) => this.#ofType(type, schema, where));
-    const ways = Math.max(...compiled.map((each) => each.ways));
-    return { rule: this.rules.either(compiled.map((each) => each.rule)), ways };
+    const rule = this.rules.either(compiled.map((each) => each.rule));
+    const first = sum(compiled.map((each) => each.first));
+    return { rule, ...widest(compiled), first };
   }
 
   #ofType(type: JsonType, schema: Schema, where: string): Compiled {
@@ -190,16 +227,16 @@ class Compiler {
       case 'array':
         return this.#array(schema, where);
       case 'string':
-        return { rule: this.#string(schema, where), ways: 1 };
+        return one(this.#string(schema, where));
       case 'number':
       case 'integer': {
         const rule = numberRule(this.rules, bounds(schema), type === 'integer');
-        return { rule: this.rules.rule(rule), ways: 1 };
+        return one(this.rules.rule(rule));
       }
       case 'boolean':
-        return { rule: 'boolean', ways: 1 };
+        return one('boolean');
       case 'null':
-        return { rule: this.rules.rule('"null"'), ways: 1 };
+        return one(this.rules.rule('"null"'));
     }
   }
 
@@ -227,10 +264,10 @@ class Compiler {
       this.#compile(each, `${where}/prefixItems/${i}`),
     );
     if (fixed.length === 0) {
-      if (items === false || max === 0) return { rule: this.rules.rule('"[" ws "]"'), ways: 1 };
+      if (items === false || max === 0) return one(this.rules.rule('"[" ws "]"'));
       const item = this.#compile(items ?? true, `${where}/items`);
       const list = listed(this.rules, item.rule, { min, max });
-      return { rule: this.rules.rule(`"[" ws ${list} "]"`), ways: item.ways };
+      return { rule: this.rules.rule(`"[" ws ${list} "]"`), ...widest([item]), first: 1 };
     }
     // All listed items are put out, which is right whatever fewer the schema would allow.
     const rest =
@@ -242,7 +279,8 @@ class Compiler {
     const head = fixed.map((each) => each.rule).join(' "," ws ');
     return {
       rule: this.rules.rule(`"[" ws ${head} ${tail} ws "]"`),
-      ways: Math.max(rest?.ways ?? 1, ...fixed.map((each) => each.ways)),
+      ...widest(rest ? [rest, ...fixed] : fixed),
+      first: 1,
     };
   }
 
@@ -255,19 +293,42 @@ class Compiler {
     const open = additionalProperties ?? isMap;
     const further = open === false ? null : this.#compile(open, `${where}/additionalProperties`);
     const names = new Set([...Object.keys(listedSchemas), ...needed]);
-    let ways = further?.ways ?? 1;
+    const values: Compiled[] = further ? [further] : [];
     const compiled: Property[] = [];
     for (const name of names) {
       const own = Object.hasOwn(listedSchemas, name) ? listedSchemas[name] : additionalProperties;
       if (own === false && !needed.includes(name)) continue;
       const value = this.#compile(own ?? true, `${where}/properties/${name}`);
-      ways = Math.max(ways, value.ways);
+      values.push(value);
       compiled.push({ name, value: value.rule, required: needed.includes(name) });
     }
     const counts = propertyCounts(schema, compiled, further !== null, where);
+    this.rules.cost.where = where;
     const rule = objectRule(this.rules, compiled, further && { value: further.rule, ...counts });
-    return { rule, ways };
+    const { ways, width } = widest(values);
+    return {
+      rule,
+      ways,
+      width: Math.max(width, namesAtOnce(compiled, further !== null)),
+      first: 1,
+    };
   }
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, each) => total + each, 0);
+}
+
+function most(numbers: readonly number[]): number {
+  return numbers.reduce((highest, each) => Math.max(highest, each), 1);
+}
+
+/** For parts of which one is read at a time. */
+function widest(parts: readonly Compiled[]): { ways: number; width: number } {
+  return {
+    ways: most(parts.map(({ ways }) => ways)),
+    width: most(parts.map(({ width }) => width)),
+  };
 }
 
 function joined(base: Schema, schema: Schema): Schema {

@@ -2,9 +2,10 @@
  * Owns what single keywords say: types, bounds, counts, and which keywords belong to which type.
  * It must never write a grammar.
  */
+
+import { SchemaError } from './cost.js';
 import type { Schema } from './merge.js';
 import type { Property } from './objects.js';
-import { SchemaError } from './rules.js';
 
 export type JsonType = 'object' | 'array' | 'string' | 'number' | 'integer' | 'boolean' | 'null';
 
@@ -73,8 +74,25 @@ export function count(value: unknown, otherwise: number): number {
   return typeof value === 'number' && value >= 0 ? Math.floor(value) : otherwise;
 }
 
+/** Each once, in an order that brings those with a common beginning together. */
+export function sortedTexts(texts: readonly string[]): string[] {
+  return [...new Set(texts)].sort((a, b) => (a < b ? -1 : 1));
+}
+
+/** Whether a text of one list begins a text of the other. Both are sorted. */
 export function overlap(a: readonly string[], b: readonly string[]): boolean {
-  return a.some((one) => b.some((other) => one.startsWith(other) || other.startsWith(one)));
+  return a.some((text) => beginsOne(text, b)) || b.some((text) => beginsOne(text, a));
+}
+
+/** What a text begins comes right after it in a sorted list. */
+function beginsOne(text: string, sorted: readonly string[]): boolean {
+  let [low, high] = [0, sorted.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((sorted[middle] ?? '') < text) low = middle + 1;
+    else high = middle;
+  }
+  return sorted[low]?.startsWith(text) ?? false;
 }
 
 export function hasType(value: unknown, type: unknown): boolean {

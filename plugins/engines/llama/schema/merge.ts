@@ -3,7 +3,7 @@
  * It must never drop a keyword: what cannot be joined is refused by name.
  */
 import { isDeepStrictEqual } from 'node:util';
-import { SchemaError } from './rules.js';
+import { type Cost, SchemaError } from './cost.js';
 
 export type Schema = Readonly<Record<string, unknown>>;
 
@@ -39,10 +39,11 @@ export function keywords(schema: Schema): Schema {
   );
 }
 
-export function merge(a: Schema, b: Schema, where: string): Schema {
+export function merge(a: Schema, b: Schema, where: string, cost: Cost): Schema {
   const merged: Record<string, unknown> = { ...keywords(a) };
   for (const [key, value] of Object.entries(keywords(b))) {
-    merged[key] = key in merged ? join(key, merged[key], value, where) : value;
+    cost.spend(size(merged[key]) + size(value));
+    merged[key] = key in merged ? join(key, merged[key], value, where, cost) : value;
   }
   const one = 'additionalProperties' in a || 'additionalProperties' in b;
   const both = isSchema(a.properties) && isSchema(b.properties);
@@ -52,7 +53,12 @@ export function merge(a: Schema, b: Schema, where: string): Schema {
   return merged;
 }
 
-function join(key: string, a: unknown, b: unknown, where: string): unknown {
+/** Entries to look at. */
+function size(value: unknown): number {
+  return typeof value === 'object' && value !== null ? 1 + Object.keys(value).length : 1;
+}
+
+function join(key: string, a: unknown, b: unknown, where: string, cost: Cost): unknown {
   if (isDeepStrictEqual(a, b)) return a;
   if (typeof a === 'number' && typeof b === 'number') {
     if (key.startsWith('min') || key === 'exclusiveMinimum') return Math.max(a, b);
@@ -62,6 +68,7 @@ function join(key: string, a: unknown, b: unknown, where: string): unknown {
   if (key === 'properties' && isSchema(a) && isSchema(b)) return joinProperties(a, b);
   if (key === 'allOf' && Array.isArray(a) && Array.isArray(b)) return [...a, ...b];
   if (key === 'type' || key === 'enum') {
+    cost.spend(list(a).length * list(b).length);
     const common = list(a).filter((value) =>
       list(b).some((other) => isDeepStrictEqual(value, other)),
     );

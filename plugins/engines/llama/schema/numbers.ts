@@ -2,7 +2,8 @@
  * Owns grammars of numbers between bounds.
  * It must never accept a number outside them; numbers inside that nobody writes may be left out.
  */
-import { type Rules, SchemaError } from './rules.js';
+import { SchemaError } from './cost.js';
+import type { Rules } from './rules.js';
 
 export interface Bounds {
   readonly minimum: number | null;

@@ -43,6 +43,17 @@ export function objectRule(
   return rules.rule(`"{" ws ${none} ws "}"`);
 }
 
+/** How many names may come next at one place: optional ones may all be skipped, and a further name is none of them. */
+export function namesAtOnce(properties: readonly Property[], open: boolean): number {
+  if (open) return properties.length + 1;
+  let [longest, run] = [1, 1];
+  for (const { required } of properties) {
+    run = required ? 1 : run + 1;
+    longest = Math.max(longest, run);
+  }
+  return longest;
+}
+
 /** Items with commas between them. */
 export function listed(
   rules: Rules,

@@ -3,11 +3,7 @@
  * It must never know what a JSON schema is.
  */
 import { limits } from 'preface/plugin';
-
-/** The schema asks for what no grammar here can promise. */
-export class SchemaError extends Error {
-  readonly code = 'unsupported_schema';
-}
+import { type Cost, SchemaError } from './cost.js';
 
 const BLOCK = 256;
 
@@ -35,26 +31,20 @@ export class Rules {
   readonly #names = new Map<string, string>();
   #length = 0;
 
+  constructor(readonly cost: Cost) {}
+
   /** A name to be defined later, for what refers to itself. */
   reserve(): string {
     const name = `r${this.#bodies.size}`;
     this.#bodies.set(name, '');
-    if (this.#bodies.size > limits.grammarRulesMax) {
-      throw new SchemaError(
-        `the schema needs more than ${limits.grammarRulesMax} grammar rules; make it smaller`,
-      );
-    }
+    this.cost.check(this.#bodies.size, limits.grammarRulesMax, 'grammar rules');
     return name;
   }
 
   define(name: string, body: string): void {
     this.#bodies.set(name, body);
     this.#length += body.length;
-    if (this.#length > limits.grammarLengthMax) {
-      throw new SchemaError(
-        `the grammar of the schema is longer than ${limits.grammarLengthMax} characters`,
-      );
-    }
+    this.cost.check(this.#length, limits.grammarLengthMax, 'characters of grammar');
   }
 
   /** The rule with this body; the same body is one rule, so that equal alternatives are one. */
@@ -79,7 +69,9 @@ export class Rules {
     const rule = this.rule(item);
     const most = max === Number.POSITIVE_INFINITY ? min : max;
     if (most > limits.grammarRepeatMax) {
-      throw new SchemaError(`a length above ${limits.grammarRepeatMax} cannot be counted`);
+      throw new SchemaError(
+        `${this.cost.where}: a length above ${limits.grammarRepeatMax} cannot be counted`,
+      );
     }
     const exactly = this.#exactly(rule, min);
     if (max === Number.POSITIVE_INFINITY) return `${exactly} ${rule}*`;

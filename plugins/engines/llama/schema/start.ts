@@ -2,6 +2,7 @@
  * Owns with which text a schema's JSON can begin, as far as that is certain, to tell alternatives apart.
  * It must never claim more than is certain: '' says "with anything".
  */
+import type { Cost } from './cost.js';
 import { isSchema, type Schema } from './merge.js';
 
 /** Deep enough for the tag of a tagged union behind a reference. */
@@ -19,19 +20,29 @@ const BY_TYPE: Readonly<Record<string, readonly string[]>> = {
   null: ['null'],
 };
 
-export function startOf(
-  value: unknown,
-  resolve: (pointer: string) => unknown,
-  depth = 0,
-): readonly string[] {
+export interface StartContext {
+  readonly resolve: (pointer: string) => unknown;
+  readonly cost: Cost;
+}
+
+export function startOf(value: unknown, context: StartContext, depth = 0): readonly string[] {
+  const { resolve, cost } = context;
+  cost.spend();
   if (!isSchema(value) || depth > DEPTH_MAX) return ANYTHING;
-  const inner = (each: unknown) => startOf(each, resolve, depth + 1);
+  const inner = (each: unknown) => {
+    const starts = startOf(each, context, depth + 1);
+    cost.spend(starts.length);
+    return starts;
+  };
   const alternatives = value.anyOf ?? value.oneOf;
   if (typeof value.$ref === 'string') return inner(resolve(value.$ref));
   if (Array.isArray(value.allOf)) return all([...value.allOf, { ...value, allOf: null }], inner);
   if (Array.isArray(alternatives)) return alternatives.flatMap(inner);
   if ('const' in value) return [constantStart(value.const)];
-  if (Array.isArray(value.enum)) return value.enum.map(constantStart);
+  if (Array.isArray(value.enum)) {
+    cost.spend(value.enum.length);
+    return value.enum.map(constantStart);
+  }
   const types = [value.type ?? (isSchema(value.properties) ? 'object' : null)].flat();
   return types.flatMap((type) =>
     type === 'object' ? objectStart(value, inner) : (BY_TYPE[String(type)] ?? ANYTHING),
