@@ -319,6 +319,12 @@ t.test('the code speaks of users and processes as they or it', async (t) => {
   }
 });
 
+t.test('no object is packed into a spread', async (t) => {
+  for (const file of [...files, ...['bench', 'test'].flatMap(sourceFiles)]) {
+    t.notMatch(readFileSync(join(root, file), 'utf8'), /\.\.\.\{ \w/, file);
+  }
+});
+
 t.test('no test is run alone', async (t) => {
   for (const file of sourceFiles('test').filter((name) => name !== 'test/tidy.test.ts')) {
     t.notMatch(readFileSync(join(root, file), 'utf8'), /\bonly: true|\bt\.only\(/, file);

@@ -43,8 +43,12 @@ async function modelFile(arch: TinyModel): Promise<string> {
 function opened(weights: string, stateDir: string): Promise<Engine> {
   return plugin.open({
     models: [{ id: 'm', weights, window: 1_536 }],
-    ...{ exact: true, threads: { single: 1, batch: 1 }, slots: 2, stateDir },
-    ...{ memoryBytesMax: 1_000_000_000, snapshotBytesMax: 50_000_000 },
+    exact: true,
+    threads: { single: 1, batch: 1 },
+    slots: 2,
+    stateDir,
+    memoryBytesMax: 1_000_000_000,
+    snapshotBytesMax: 50_000_000,
   });
 }
 
@@ -166,15 +170,19 @@ t.test(
         'a',
       );
     const dense = {
-      ...{ block_count: 4, embedding_length: 64 },
-      ...{ 'attention.head_count': 2, 'attention.head_count_kv': 1 },
+      block_count: 4,
+      embedding_length: 64,
+      'attention.head_count': 2,
+      'attention.head_count_kv': 1,
     };
     t.equal(of(dense).bytesPerToken, 4 * (32 + 32) * 2);
     t.equal(of({ ...dense, 'attention.head_count_kv': [0, 1, 0, 1] }).bytesPerToken, 2 * 64 * 2);
     t.equal(of({ ...dense, full_attention_interval: 4 }).bytesPerToken, 64 * 2);
     const mamba = { block_count: 4, 'attention.head_count': 0, 'ssm.inner_size': 8 };
     t.same(of({ ...mamba, 'ssm.state_size': 2, 'ssm.conv_kernel': 4 }), {
-      ...{ heads: 1, bytesPerToken: 0, bytesPerState: 4 * (3 * 8 + 16) * 4 },
+      heads: 1,
+      bytesPerToken: 0,
+      bytesPerState: 4 * (3 * 8 + 16) * 4,
     });
   },
 );
