@@ -54,7 +54,7 @@ export function assertRelations(limits: Limits, windows: typeof modelWindows): v
   assert(limits.hostPingsLateMax < limits.hostPingsMax);
   assert(limits.hostRestartDelayMs <= limits.hostRestartDelayMsMax);
   assert(limits.schemaDepthMax < limits.jsonDepthMax);
-  assert(limits.schemaLengthMax < limits.toolsLengthMax);
+  assertGrammar(limits);
   assert(limits.queueOwnerShareMax < 1, 'one owner must not have all the room');
   assert(
     limits.accountConcurrencyDefault <= limits.inferQueueMax * limits.queueOwnerShareMax,
@@ -114,6 +114,13 @@ function assertUpstreamRelations(limits: Limits): void {
   assert(limits.upstreamHealthMs < limits.upstreamFirstByteMs);
   assert(limits.upstreamEventBytesMax < limits.frameBytesMax, 'a piece must fit into a frame');
   assert(limits.upstreamUncachedShareMax < 1);
+}
+
+function assertGrammar(limits: Limits): void {
+  assert(limits.schemaLengthMax < limits.toolsLengthMax);
+  assert(limits.grammarWidthLight < limits.grammarWidthMax);
+  assert(limits.grammarWaysMax <= limits.grammarWidthMax);
+  assert(limits.grammarWidthMax < limits.grammarRulesMax);
 }
 
 function assertReview(limits: Limits): void {
