@@ -34,6 +34,8 @@ export class ContextRunner {
   readonly active = new Set<Job>();
   readonly #sequences: Sequences;
   readonly #prompts: Prompts;
+  /** Choices whose grammar looks for their next token. */
+  #atGrammar = 0;
 
   constructor(private readonly parts: ContextRunnerParts) {
     const { context, sequences, window } = parts;
@@ -77,6 +79,11 @@ export class ContextRunner {
       generation.choices.map((choice) => ({ generation, choice })),
       () => logit,
     );
+  }
+
+  /** True while a stream has no next token yet because its grammar is at work. */
+  get awaitsGrammar(): boolean {
+    return this.#atGrammar > 0;
   }
 
   get hasIdleWork(): boolean {
@@ -240,6 +247,7 @@ export class ContextRunner {
     const { generation, choice } = next;
     // A choice that ended meanwhile has let go of its sampler and its grammar.
     const over = () => choice.finished || generation.unwanted;
+    this.#atGrammar += 1;
     try {
       const { sampler } = choice;
       const { grammar } = constraint;
@@ -254,6 +262,7 @@ export class ContextRunner {
       // A grammar that fails costs its own task alone.
       if (!over()) generation.fail(cause);
     } finally {
+      this.#atGrammar -= 1;
       generation.wakeEngine();
     }
   }

@@ -85,11 +85,12 @@ export class Scheduler {
     const runners = this.pool.runners();
     const streaming = runners.filter((runner) => runner.ready().length > 0);
     const prompts = runners.filter((runner) => runner.hasPrefill);
-    if (streaming.length === 0) this.#owedMs = 0;
+    const streams = streaming.length > 0 || runners.some((runner) => runner.awaitsGrammar);
+    if (!streams) this.#owedMs = 0;
     const startedAt = this.nowMs();
     if (prompts.length > 0 && this.#owedMs <= 0) {
       const runner = prompts[this.#prefillTurn++ % prompts.length];
-      const rows = streaming.length > 0 ? limits.prefillChunkTokens : limits.prefillRowsMax;
+      const rows = streams ? limits.prefillChunkTokens : limits.prefillRowsMax;
       if (runner) await this.pool.guard(runner, () => runner.prefill(rows));
       const share = limits.prefillShareMax;
       this.#owedMs = ((this.nowMs() - startedAt) * (1 - share)) / share;
@@ -98,8 +99,23 @@ export class Scheduler {
     for (const runner of streaming) {
       await this.pool.guard(runner, () => runner.decode(runner.ready()));
     }
+    // A grammar at work is a stream's time as well: a prompt that went on meanwhile would take all of it.
+    const grammars = streaming.length === 0 && streams && prompts.length > 0;
+    if (grammars) await this.#news(this.#owedMs);
     this.#owedMs -= this.nowMs() - startedAt;
-    return streaming.length > 0;
+    return streaming.length > 0 || grammars;
+  }
+
+  /** Waits for news, for so long at most. */
+  async #news(msMax: number): Promise<void> {
+    if (this.#woken) return;
+    let timer: NodeJS.Timeout | undefined;
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve;
+      timer = setTimeout(resolve, msMax);
+    });
+    clearTimeout(timer);
+    this.#wake = null;
   }
 
   /** Ends every generation between two steps. */

@@ -329,19 +329,29 @@ t.test('a prefix that is forgotten while it is made is not kept', async (t) => {
 t.test('streams keep most of their time while a prefix is evaluated', async (t) => {
   const engine = await opened(t, await newFolder(t));
   let tokens = 0;
+  let begun = (): void => {};
   const abort = new AbortController();
   const beside = task({ owner: 'beside', snapshot: null, prompt: QUESTION, maxTokens: 2_000 });
   const constraint = { schema: '{"type":"string","minLength":9000}', trigger: null };
+  const streaming = new Promise<void>((resolve) => {
+    begun = resolve;
+  });
   const stream = (async () => {
     for await (const event of engine.generate(
       { ...beside, constraint },
       control({ signal: abort.signal }),
     ))
-      if (event.type === 'piece') tokens += event.ids.length;
+      if (event.type === 'piece') {
+        tokens += event.ids.length;
+        begun();
+      }
   })();
+  // The grammar is compiled beside the loop: until then there is no stream.
+  await streaming;
+  const before = tokens;
   const long = { model: 'm', owner: 'alice', prompt: LONG, snapshot: 'long' };
   const { evaluatedTokens } = await engine.prefill(long, forEver);
-  const meanwhile = tokens;
+  const meanwhile = tokens - before;
   abort.abort();
   await stream;
   const chunks = Math.ceil(evaluatedTokens / limits.prefillChunkTokens);
