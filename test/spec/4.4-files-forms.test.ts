@@ -1,13 +1,19 @@
 /** Owns the proof that no form, however odd, leaves anything behind or takes a place, and that honest ones of any writer are read. */
 import { readdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import t from 'tap';
 import { limits } from '../../src/limits/index.js';
 import type { WireFile } from '../../src/protocol/files.js';
 import { refusal } from '../support/chat-client.js';
-import { blobs, contentOf, openGatedFiles, send, upload } from '../support/file-client.js';
+import {
+  blobs,
+  contentOf,
+  gateFile,
+  openGatedFiles,
+  send,
+  upload,
+} from '../support/file-client.js';
 import { RawClient, request } from '../support/raw-client.js';
-import { aliceKey, bobKey, openService, temporaryFolder } from '../support/service.js';
+import { aliceKey, bobKey, openService } from '../support/service.js';
 import { until } from '../support/until.js';
 
 const invalid = { status: 400, type: 'invalid_request_error' };
@@ -239,7 +245,7 @@ t.test(
   'two hundred readers who leave cost nothing, before the text and in the middle of it',
   async (t) => {
     const service = await openGatedFiles(t);
-    const gate = join(temporaryFolder(t), 'gate');
+    const gate = gateFile(t);
     const text = 'a long text '.repeat(200_000);
     const { id } = await upload(service, JSON.stringify({ gate, text }), 'a.gated');
     const port = Number(new URL(service.url).port);

@@ -1,5 +1,5 @@
 /** Owns the proof of what happens to a file beside its requests: waiting, leaving, restarts, equal bytes, deletion. */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { serve } from '../../src/main.js';
@@ -10,7 +10,10 @@ import type { GatedDocument } from '../support/extractor-gated.js';
 import {
   blobs,
   contentOf,
+  extractionsDone,
+  extractionsReading,
   gatedEnv,
+  gateFile,
   listed,
   openGatedFiles,
   upload,
@@ -21,17 +24,15 @@ import { until } from '../support/until.js';
 const asBob = { authorization: `Bearer ${bobKey}` };
 const authorization = { authorization: `Bearer ${aliceKey}` };
 
-/** A document that is read once `open` is called, and how often it was begun. */
+/** A document that is read once `open` is called. */
 function gated(t: Test, more: GatedDocument = {}) {
-  const folder = temporaryFolder(t);
-  const gate = join(folder, 'gate');
-  const log = join(folder, 'log');
-  writeFileSync(log, '');
-  return {
-    bytes: JSON.stringify({ gate, log, ...more }),
-    open: () => writeFileSync(gate, ''),
-    begun: () => readFileSync(log, 'utf8').split('\n').length - 1,
-  };
+  const gate = gateFile(t);
+  return { bytes: JSON.stringify({ gate, ...more }), open: () => writeFileSync(gate, '') };
+}
+
+/** Waits until a reader has begun. */
+function begun(url: string): Promise<unknown> {
+  return until(async () => (await extractionsReading(url)) === 1);
 }
 
 t.test('content waits, and a client that leaves loses nothing', async (t) => {
@@ -48,7 +49,7 @@ t.test('content waits, and a client that leaves loses nothing', async (t) => {
   const waiting = contentOf(service, id).finally(() => {
     ended = true;
   });
-  t.ok(await until(() => document.begun() === 1, 20_000));
+  await begun(service.url);
   leave.abort();
   t.equal(await left, 'AbortError');
   t.notOk(ended);
@@ -60,7 +61,7 @@ t.test('content waits, and a client that leaves loses nothing', async (t) => {
     title: 'A title',
     type: 'file',
   });
-  t.equal(document.begun(), 1);
+  t.equal(await extractionsDone(service.url), 1);
 });
 
 t.test('equal bytes of one owner are read once, and each text lives for itself', async (t) => {
@@ -69,26 +70,26 @@ t.test('equal bytes of one owner are read once, and each text lives for itself',
   const same = await Promise.all(
     [1, 2, 3].map((n) => upload(service, document.bytes, `${n}.gated`)),
   );
-  t.ok(await until(() => document.begun() > 0, 20_000));
+  await begun(service.url);
   document.open();
   for (const { id, filename } of same) {
     t.match(await contentOf(service, id), { content: 'shared', filename });
   }
   const later = await upload(service, document.bytes, 'later.gated');
   t.match(await contentOf(service, later.id), { content: 'shared' });
-  t.equal(document.begun(), 1);
+  t.equal(await extractionsDone(service.url), 1);
   for (const { id } of same) await service.call('DELETE', `/files/${id}`);
   t.match(await contentOf(service, later.id), { content: 'shared' });
   const bobs = await upload(service, document.bytes, 'later.gated', asBob);
   t.match(await contentOf(service, bobs.id, asBob), { content: 'shared' });
-  t.equal(document.begun(), 2, 'of another owner they are read again');
+  t.equal(await extractionsDone(service.url), 2, 'of another owner they are read again');
 });
 
 t.test('deleting the one that is read hands its place to the next', async (t) => {
   const service = await openGatedFiles(t);
   const document = gated(t);
   const first = await upload(service, document.bytes);
-  t.ok(await until(() => document.begun() === 1, 20_000));
+  await begun(service.url);
   const second = await upload(service, document.bytes);
   const gone = service.call('GET', `/files/${first.id}/content`);
   t.equal((await service.call('DELETE', `/files/${first.id}`)).status, 200);
@@ -116,7 +117,7 @@ t.test('a service that starts again goes on reading, and frees what has no recor
   const document = gated(t, { text: 'after the restart' });
   const before = await start();
   const { id } = await upload(before, document.bytes);
-  t.ok(await until(() => document.begun() === 1, 20_000));
+  await begun(before.url);
   await before.close();
   writeFileSync(join(dataDir, 'files', `${'z'.repeat(20)}.source`), 'nobody’s');
   writeFileSync(join(dataDir, 'files', `${id}.text.part`), '"ha');

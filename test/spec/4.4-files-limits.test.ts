@@ -209,9 +209,9 @@ t.test('a thousand files are the bound unless the settings lower it', async (t) 
 });
 
 t.test('while too many documents wait, an upload is told when to come back', async (t) => {
-  const { gatedEnv } = await import('../support/file-client.js');
+  const { gatedEnv, gateFile } = await import('../support/file-client.js');
   const service = await openWithSettings(t, {}, gatedEnv);
-  const gate = join(temporaryFolder(t), 'gate');
+  const gate = gateFile(t);
   t.teardown(() => writeFileSync(gate, ''));
   const { extractionQueueOwnerMax: max, uploadsRunningOwnerMax: atOnce } = limits;
   let refused: Response | null = null;

@@ -2,15 +2,14 @@
  * Owns an extractor that waits until the test lets it read: a file that the document names opens the gate.
  * It must never be opened outside a test.
  *
- * A document is one line of JSON: `{"gate": path, "log": path, "text": words}`. Each reading adds a line to the log.
+ * A document is one line of JSON: `{"gate": path, "text": words}`. Its reader sees only the package, so gates lie there.
  */
-import { appendFileSync, existsSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ExtractorPlugin } from '../../src/plugin/contract.js';
 
 export interface GatedDocument {
   readonly gate?: string;
-  readonly log?: string;
   readonly text?: string;
   readonly refusal?: string;
 }
@@ -24,10 +23,7 @@ const plugin: ExtractorPlugin = {
   open: async () => ({
     accepts: () => ({ fileType: 'text/x-gated', ground: 'content' }),
     async *extract({ bytes }) {
-      const { gate, log, text, refusal } = JSON.parse(
-        Buffer.from(bytes).toString(),
-      ) as GatedDocument;
-      if (log !== undefined) appendFileSync(log, 'read\n');
+      const { gate, text, refusal } = JSON.parse(Buffer.from(bytes).toString()) as GatedDocument;
       while (gate !== undefined && !existsSync(gate)) await delay(LOOK_MS);
       if (refusal !== undefined) throw Object.assign(new Error(refusal), { code: 'damaged' });
       yield { text: text ?? 'text', pages: 1, title: 'A title' };

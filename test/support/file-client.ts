@@ -2,7 +2,7 @@
  * Owns the steps that black-box tests of files share: upload a file, read its content, list files.
  * It must never know more of a file than its answers show.
  */
-import { readdirSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Test } from 'tap';
@@ -98,6 +98,34 @@ export function openGatedFiles(t: Test, settings: Fields = {}): Promise<TestServ
   return openWithSettings(t, settings, gatedEnv);
 }
 
+const adminKey = 'admin-key-of-gated-files';
 export const gatedEnv = {
   PREFACE_EXTRACTORS: fileURLToPath(new URL('./extractor-gated.js', import.meta.url)),
+  PREFACE_ADMIN_KEY: adminKey,
 };
+
+/** A file that opens the gate once it is there: beside the extractor, since its reader sees no other folder. */
+export function gateFile(t: Test): string {
+  const gates = fileURLToPath(new URL('./gates/', import.meta.url));
+  mkdirSync(gates, { recursive: true });
+  const folder = mkdtempSync(gates);
+  // Its reader may be another user.
+  chmodSync(folder, 0o755);
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  return join(folder, 'gate');
+}
+
+/** Documents that are being read now. */
+export async function extractionsReading(url: string): Promise<number> {
+  const headers = { authorization: `Bearer ${adminKey}` };
+  const response = await fetch(new URL('/admin/v1/status', url), { headers });
+  const { extractions } = (await response.json()) as { extractions: { reading: number } };
+  return extractions.reading;
+}
+
+/** Documents that were read, whatever came of it. */
+export async function extractionsDone(url: string): Promise<number> {
+  const text = await (await fetch(new URL('/metrics', url))).text();
+  const samples = text.matchAll(/^preface_extractions_total\{[^}]*\} (\d+)$/gm);
+  return [...samples].reduce((sum, [, count]) => sum + Number(count), 0);
+}
