@@ -186,7 +186,9 @@ t.test('count and sum are bounds of each owner, also for uploads at once', async
     message:
       'The total size of the files you have uploaded exceeded the max total size 10G, please delete previous uploaded files',
   });
-  await upload(service, 'y'.repeat(398));
+  const second = await upload(service, 'y'.repeat(398));
+  const content = await service.call('GET', `/files/${second.id}/content`);
+  t.equal(content.status, 500, 'its text has no room');
   await service.call('DELETE', `/files/${first.id}`);
   await upload(service, 'z'.repeat(600));
 });
