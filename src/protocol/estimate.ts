@@ -24,12 +24,6 @@ export const estimateModelIds = [
   'svc-v1-128k-vision-preview',
 ] as const;
 
-export type EstimateModelId = (typeof estimateModelIds)[number];
-
-export function isEstimateModelId(id: string): id is EstimateModelId {
-  return (estimateModelIds as readonly string[]).includes(id);
-}
-
 export const estimateRequestSchema = Type.Object({
   model: Type.String({ minLength: 1 }),
   messages: Type.Array(messageSchema, { minItems: 1, maxItems: limits.messagesMax }),

@@ -17,9 +17,6 @@ export interface Exactness {
   readonly decodeRows: number;
 }
 
-/** Speed before equality: nothing is promised. */
-export const inexact: Exactness = { held: false, grain: 1, decodeRows: Number.MAX_SAFE_INTEGER };
-
 const FILE = 'engine-llama-exactness.json';
 const TOKENS = 118;
 const SEQUENCES = 8;
