@@ -55,7 +55,7 @@ function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<Docume
   for (const name of names) {
     const chapter = archive.read(name);
     const text = chapter === null ? '' : chapterText(chapter, bounds);
-    yield { text, pages: names.length, title };
+    yield { text, pages: names.length, unit: 'chapter', title };
   }
 }
 

@@ -5,7 +5,7 @@
 import type { DocumentClaim, DocumentPage, ExtractionBounds, SourceDocument } from 'preface/plugin';
 import { HtmlBody } from '../markup/html-body.js';
 import { readHtml } from '../markup/walk.js';
-import { decodeCodePage } from '../shared/code-page.js';
+import { decodeCodePage } from '../shared/decoder.js';
 import { Flow } from '../shared/flow.js';
 import { documentPlugin } from '../shared/plugin.js';
 import { refusal } from '../shared/refusal.js';
@@ -38,7 +38,7 @@ function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<Docume
   body.end();
   // Some books have a page break before the first page, or two in a row; neither makes an empty page.
   const pages = flow.end().filter((text) => text !== '');
-  for (const text of pages) yield { text, pages: pages.length, title: header.title };
+  for (const text of pages) yield { text, pages: pages.length, unit: 'page', title: header.title };
 }
 
 function markupOf(database: PalmDatabase, header: BookHeader, bounds: ExtractionBounds): Buffer {

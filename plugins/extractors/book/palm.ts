@@ -2,7 +2,7 @@
  * Owns the records of a Palm database, and the book's header in the first of them.
  * It must never read beyond the record it was asked for.
  */
-import { decodeCodePage } from '../shared/code-page.js';
+import { decodeCodePage } from '../shared/decoder.js';
 import { refusal } from '../shared/refusal.js';
 
 const RECORD_LIST = 78;

@@ -4,6 +4,8 @@
  */
 import { extname } from 'node:path';
 import { gunzipSync } from 'node:zlib';
+import { encodingOfXml } from '../markup/walk.js';
+import { decode } from '../shared/decoder.js';
 
 /** The decoder's own names of formats; `svg` is markup and has its own reader. */
 export type PictureFormat =
@@ -14,6 +16,7 @@ export type PictureFormat =
   | 'TIFF'
   | 'WEBP'
   | 'AVIF'
+  | 'HEIC'
   | 'ICO'
   | 'XBM'
   | 'svg';
@@ -46,9 +49,22 @@ export function kindOf(bytes: Uint8Array): PictureKind | null {
     if (format === 'PNG' && head.includes('acTL')) return { format, fileType: 'image/apng' };
     return { format, fileType };
   }
-  if (/^ftypavi[fs]/.test(head.slice(4, 12))) return { format: 'AVIF', fileType: 'image/avif' };
+  const brands = brandsOf(head);
+  if (/avi[fs]/.test(brands)) return { format: 'AVIF', fileType: 'image/avif' };
+  if (/^(?:hei[cfmsx]|hev[cmsx]|mif1|msf1)/.test(brands)) {
+    return { format: 'HEIC', fileType: 'image/heic' };
+  }
   return isXbm(head) ? { format: 'XBM', fileType: 'image/x-xbitmap' } : null;
 }
+
+/** What the file calls itself, and what else it is: both formats have the same container. */
+function brandsOf(head: string): string {
+  if (!head.startsWith('ftyp', 4)) return '';
+  const length = Buffer.from(head.slice(0, 4), 'latin1').readUInt32BE();
+  return head.slice(8, 12) + head.slice(16, Math.min(length, BRANDS_END));
+}
+
+const BRANDS_END = 128;
 
 /** Many texts begin with these two letters, so the size of the second header is checked too. */
 function isBmp(bytes: Uint8Array): boolean {
@@ -106,7 +122,5 @@ export function unpackSvgz(bytes: Uint8Array, bytesMax: number): Uint8Array {
 }
 
 export function decodeMarkup(bytes: Uint8Array): string {
-  const mark = Buffer.from(bytes.subarray(0, 2)).toString('hex');
-  const wide = { fffe: 'utf-16le', feff: 'utf-16be' }[mark];
-  return new TextDecoder(wide ?? 'utf-8').decode(bytes);
+  return decode(bytes, encodingOfXml(bytes));
 }

@@ -51,9 +51,10 @@ class ImageExtractor implements Extractor {
     const file = await PictureFile.open(bytes, kind.format, this.options.bounds);
     let found = false;
     for (let index = 0; index < file.pages; index += 1) {
-      const text = await this.recognizer.recognize(file.page(index));
+      const { text, score } = await this.recognizer.recognize(file.page(index));
       found ||= text !== '';
-      yield { text, pages: file.pages };
+      const page = { text, pages: file.pages, unit: 'page' } as const;
+      yield { ...page, ...(text !== '' && { recognized: Math.round(score) }) };
     }
     if (!found) throw coded('no_text', 'OCR found no text in it');
   }
@@ -71,7 +72,8 @@ class ImageExtractor implements Extractor {
     const { text, title } = textOfSvg(markup, bounds.nestingMax);
     if (text !== '') return { text, pages: 1, title };
     for (const side of drawingSides) {
-      const seen = await this.recognizer.recognize(await drawSvg(markup, side, bounds));
+      const drawn = await drawSvg(markup, side, bounds);
+      const { text: seen } = await this.recognizer.recognize(drawn, false);
       if (seen !== '') return { text: seen, pages: 1, title };
     }
     throw coded('no_text', 'it is a drawing without text, and OCR found none in its shapes');

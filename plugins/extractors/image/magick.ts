@@ -29,6 +29,7 @@ const formats: Readonly<Record<MagickName, MagickFormat>> = {
   TIFF: MagickFormat.Tiff,
   WEBP: MagickFormat.WebP,
   AVIF: MagickFormat.Avif,
+  HEIC: MagickFormat.Heic,
   ICO: MagickFormat.Ico,
   XBM: MagickFormat.Xbm,
 };
@@ -44,9 +45,17 @@ export class PictureFile {
     private readonly bytes: Uint8Array,
     private readonly format: MagickName,
     private readonly bounds: ExtractionBounds,
-    /** Where in the file each page is. */
-    private readonly frames: readonly number[],
+    private readonly frames: readonly Frame[],
   ) {}
+
+  /** In pixels, of the first page. */
+  get width(): number {
+    return this.frames[0]?.width ?? 0;
+  }
+
+  get height(): number {
+    return this.frames[0]?.height ?? 0;
+  }
 
   get pages(): number {
     return this.frames.length;
@@ -72,7 +81,7 @@ export class PictureFile {
     return guarded(format, bounds, () => {
       const images = MagickImageCollection.create();
       try {
-        images.read(bytes, settingsOf(format, this.frames[index] ?? 0, 1));
+        images.read(bytes, settingsOf(format, this.frames[index]?.index ?? 0, 1));
         const [image] = images;
         if (image === undefined) throw coded('damaged', 'it holds no picture');
         return greyOf(image, bounds);
@@ -81,6 +90,14 @@ export class PictureFile {
       }
     });
   }
+}
+
+/** A page of a file. */
+interface Frame {
+  /** Where in the file it is. */
+  readonly index: number;
+  readonly width: number;
+  readonly height: number;
 }
 
 /** Bytes for each pixel during the work: input and output, with alpha. */
@@ -97,7 +114,7 @@ function bound({ pixelsMax, pagesMax }: ExtractionBounds): void {
   ResourceLimits.listLength = BigInt(pagesMax + 1);
 }
 
-function framesOf(bytes: Uint8Array, format: MagickName, bounds: ExtractionBounds): number[] {
+function framesOf(bytes: Uint8Array, format: MagickName, bounds: ExtractionBounds): Frame[] {
   const images = MagickImageCollection.create();
   try {
     // An animation is read by its first picture; an icon holds one picture in several sizes.
@@ -108,15 +125,17 @@ function framesOf(bytes: Uint8Array, format: MagickName, bounds: ExtractionBound
     }
     for (const { width, height } of images) checkPixels(width, height, bounds);
     if (images.length === 0) throw coded('damaged', 'it holds no picture');
-    return format === 'ICO' ? [largest(images)] : images.map((_, index) => index);
+    const frames = images.map(({ width, height }, index) => ({ index, width, height }));
+    return format === 'ICO' ? [largest(frames)] : frames;
   } finally {
     images.dispose();
   }
 }
 
-function largest(images: readonly IMagickImage[]): number {
-  const areas = images.map(({ width, height }) => width * height);
-  return areas.indexOf(Math.max(...areas));
+function largest(frames: readonly Frame[]): Frame {
+  return frames.reduce((best, each) =>
+    each.width * each.height > best.width * best.height ? each : best,
+  );
 }
 
 function settingsOf(format: MagickName, frame?: number, frames?: number): MagickReadSettings {

@@ -3,12 +3,17 @@
  * It must never run a script, load a picture or follow a link.
  */
 import type { Flow } from '../shared/flow.js';
+import { FormulaReader } from './formula.js';
 import type { MarkupHandler } from './walk.js';
 
 type Attributes = Readonly<Record<string, string>>;
 
 /** `noscript` counts as text, because no script runs here. */
-const unseen = new Set('head script style template svg math rt rp'.split(' '));
+const unseen = new Set('head script style template rt rp rtc'.split(' '));
+/** Of a drawing within a page, what shows its content as text. */
+const drawnTexts = new Set(['text', 'foreignobject']);
+/** Annotations of a base, and the base, whose ends authors leave out. */
+const ruby = new Set(['rb', 'rt', 'rp', 'rtc']);
 const blocks = new Set(
   (
     'address article aside blockquote body dd details dialog div dl dt fieldset figcaption figure ' +
@@ -22,7 +27,11 @@ export class HtmlBody implements MarkupHandler {
   readonly #flow: Flow;
   /** One for each list that is open: the next number, or null for bullets. */
   readonly #lists: (number | null)[] = [];
-  #unseen = 0;
+  /** What is open from the first element on that is not shown. */
+  readonly #hidden: string[] = [];
+  /** What is open from the outermost drawing on. */
+  readonly #drawing: string[] = [];
+  #formula: FormulaReader | null = null;
   #verbatim = 0;
   #marker = '';
   #heading = 0;
@@ -36,10 +45,30 @@ export class HtmlBody implements MarkupHandler {
   }
 
   open(name: string, attributes: Attributes): void {
-    if (this.#unseen > 0 || unseen.has(name)) {
-      this.#unseen += 1;
-      return;
-    }
+    if (this.#formula !== null) this.#formula.open(name, attributes);
+    else if (this.#hidden.length > 0 || unseen.has(name)) this.#hidden.push(name);
+    else if (name === 'math') this.#formula = new FormulaReader(name, attributes);
+    else if (name === 'svg' || this.#isDrawing) {
+      // Names within a drawing keep their case.
+      this.#drawing.push(name.toLowerCase());
+      if (drawnTexts.has(name.toLowerCase())) this.#end();
+    } else this.#openSeen(name, attributes);
+  }
+
+  /** Within a drawing, and not within a page that the drawing holds. */
+  get #isDrawing(): boolean {
+    return this.#drawing.length > 0 && this.#drawing.at(-1) !== 'foreignobject';
+  }
+
+  get #isShown(): boolean {
+    const isDrawn =
+      this.#drawing.length === 0 || this.#drawing.some((each) => drawnTexts.has(each));
+    // A base whose annotation was not ended lies in it.
+    const isBase = this.#hidden.at(-1) === 'rb' && this.#hidden.every((each) => ruby.has(each));
+    return isDrawn && (this.#hidden.length === 0 || isBase);
+  }
+
+  #openSeen(name: string, attributes: Attributes): void {
     const heading = /^h([1-6])$/.exec(name)?.[1];
     if (heading !== undefined) {
       this.#end();
@@ -49,7 +78,11 @@ export class HtmlBody implements MarkupHandler {
   }
 
   text(text: string): void {
-    if (this.#unseen > 0) return;
+    if (this.#formula !== null) this.#formula.text(text);
+    else if (this.#isShown) this.#show(text);
+  }
+
+  #show(text: string): void {
     if (this.#verbatim > 0) {
       this.#flow.text(text);
       this.#atStart = false;
@@ -67,10 +100,21 @@ export class HtmlBody implements MarkupHandler {
   }
 
   close(name: string): void {
-    if (this.#unseen > 0) {
-      this.#unseen -= 1;
-      return;
-    }
+    if (this.#formula !== null) this.#closeFormula(this.#formula);
+    else if (this.#hidden.length > 0) this.#hidden.pop();
+    else if (this.#isDrawing || (/^foreignobject$/i.test(name) && this.#drawing.length > 0)) {
+      if (drawnTexts.has(this.#drawing.pop() ?? '')) this.#end();
+    } else this.#closeSeen(name);
+  }
+
+  #closeFormula(formula: FormulaReader): void {
+    if (!formula.close()) return;
+    this.#formula = null;
+    const latex = formula.latex();
+    if (latex !== '') this.#show(latex);
+  }
+
+  #closeSeen(name: string): void {
     if (name === 'pre' && this.#verbatim > 0) this.#verbatim -= 1;
     if (/^h[1-6]$/.test(name)) {
       this.#end();
@@ -101,6 +145,10 @@ export class HtmlBody implements MarkupHandler {
       case 'img':
         // Spaces around the picture's text, since a word may stand right beside it.
         if ((attributes.alt ?? '').trim() !== '') this.text(` ${attributes.alt} `);
+        break;
+      case 'option':
+      case 'optgroup':
+        this.#space = true;
         break;
       case 'li':
         this.#openItem();

@@ -3,6 +3,7 @@
  * It must never run a script, load what a page refers to, or take a program's source for a page.
  */
 import type { DocumentClaim, DocumentPage, ExtractionBounds, SourceDocument } from 'preface/plugin';
+import { declaredInHtml } from '../shared/declared.js';
 import { Flow } from '../shared/flow.js';
 import { documentPlugin } from '../shared/plugin.js';
 import { refusal } from '../shared/refusal.js';
@@ -34,7 +35,7 @@ const opening =
 function accepts({ bytes, filename }: SourceDocument): DocumentClaim | null {
   const named = typeByEnding.get(endingOf(filename));
   if (named === undefined && !mayOpen(bytes)) return null;
-  const encoding = encodingOf(bytes, declaredIn(bytes));
+  const encoding = encodingOf(bytes, declaredInHtml(bytes));
   if (encoding === null) return null;
   const fileType = named ?? 'text/html';
   // A template of PHP or Vue begins like a page but is source code.
@@ -50,7 +51,7 @@ function mayOpen(bytes: Uint8Array): boolean {
 }
 
 function* pages({ bytes }: SourceDocument, bounds: ExtractionBounds): Generator<DocumentPage> {
-  const encoding = encodingOf(bytes, declaredIn(bytes));
+  const encoding = encodingOf(bytes, declaredInHtml(bytes));
   if (encoding === null) throw refusal('unsupported', 'it is not text');
   const flow = new Flow(bounds.textLengthMax);
   const page = new Page(flow);
@@ -97,13 +98,4 @@ class Page implements MarkupHandler {
 function headOf(bytes: Uint8Array, encoding: string): string {
   for (const piece of decodePieces(bytes.subarray(0, HEAD_BYTES), encoding)) return piece;
   return '';
-}
-
-/** What the page itself says of its encoding: in a `meta` element, or in its first line as XML. */
-function declaredIn(bytes: Uint8Array): string | null {
-  const head = Buffer.from(bytes.subarray(0, HEAD_BYTES)).toString('latin1');
-  const meta = /<meta[^>]{0,200}?\bcharset\s*=\s*["']?\s*([\w.:-]{1,40})/i.exec(head)?.[1];
-  return (
-    meta ?? /^\s*<\?xml[^>]{0,200}?\bencoding\s*=\s*["']([\w.:-]{1,40})/.exec(head)?.[1] ?? null
-  );
 }

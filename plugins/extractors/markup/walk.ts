@@ -2,9 +2,9 @@
  * Owns the one parser of markup: XML parts and web pages come as elements and text, one after the other.
  * It must never build a tree, expand an entity that a document declares, or follow a reference.
  */
-import { TextDecoder } from 'node:util';
 import { Parser } from 'htmlparser2';
-import { fromLatin } from '../shared/code-page.js';
+import { declaredInXml } from '../shared/declared.js';
+import { decoderOf, type Encoding, encodingNamed } from '../shared/decoder.js';
 import { refusal } from '../shared/refusal.js';
 
 export interface MarkupHandler {
@@ -44,16 +44,13 @@ export function readHtml(
   }
 }
 
-function* feed(parser: Parser, bytes: Uint8Array, encoding: string): Generator<void> {
-  const decoder = decoderOf(encoding);
-  // Node reads windows-1252, which is what pages mean by Latin-1, as Latin-1 itself.
-  const western = decoder.encoding === 'windows-1252';
-  const write = (text: string) => parser.write(western ? fromLatin(text) : text);
+function* feed(parser: Parser, bytes: Uint8Array, encoding: Encoding): Generator<void> {
+  const decode = decoderOf(encoding);
   for (let at = 0; at < bytes.length; at += CHUNK_BYTES) {
-    write(decoder.decode(bytes.subarray(at, at + CHUNK_BYTES), { stream: true }));
+    parser.write(decode(bytes.subarray(at, at + CHUNK_BYTES)));
     yield;
   }
-  write(decoder.decode());
+  parser.write(decode(null));
   parser.end();
 }
 
@@ -98,17 +95,13 @@ export function attribute(
   return undefined;
 }
 
-function encodingOfXml(bytes: Uint8Array): string {
+/** As its mark or its declaration says; UTF-8 where they say nothing. */
+export function encodingOfXml(bytes: Uint8Array): Encoding {
   if (bytes[0] === 0xff && bytes[1] === 0xfe) return 'utf-16le';
   if (bytes[0] === 0xfe && bytes[1] === 0xff) return 'utf-16be';
-  const head = Buffer.from(bytes.subarray(0, 200)).toString('latin1');
-  return /^[^<]*<\?xml[^>]*\bencoding\s*=\s*["']([\w.:-]+)["']/.exec(head)?.[1] ?? 'utf-8';
-}
-
-function decoderOf(encoding: string): TextDecoder {
-  try {
-    return new TextDecoder(encoding);
-  } catch {
-    return new TextDecoder();
-  }
+  if (bytes[0] === 0 && bytes[1] === 0x3c) return 'utf-16be';
+  if (bytes[0] === 0x3c && bytes[1] === 0) return 'utf-16le';
+  const declared = encodingNamed(declaredInXml(bytes) ?? 'utf-8') ?? 'utf-8';
+  // A declaration that can be read as ASCII is not that of a wider encoding.
+  return declared.startsWith('utf') ? 'utf-8' : declared;
 }

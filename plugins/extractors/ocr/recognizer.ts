@@ -9,16 +9,34 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Worker as Thread } from 'node:worker_threads';
 import { createWorker, OEM, PSM, type Worker } from 'tesseract.js';
+import { strangeShare } from '../shared/plausible.js';
 import { type GreyPicture, isBlank, pgmOf } from './picture.js';
+import { runsSideways, type Turn, turned } from './turn.js';
+
+export interface Recognized {
+  /** Lines as they stand in the picture; empty where no text is found. */
+  readonly text: string;
+  /** Mean confidence in its words, 0…100. */
+  readonly score: number;
+}
 
 export interface Recognizer {
-  /** Lines as they stand in the picture; empty where no text is found. */
-  recognize(picture: GreyPicture): Promise<string>;
+  /** @param turns where a picture may lie on its side or on its head: each try takes as long as the first. */
+  recognize(picture: GreyPicture, turns?: boolean): Promise<Recognized>;
   close(): Promise<void>;
 }
 
+const NOTHING: Recognized = { text: '', score: 0 };
+
 /** Mean confidence (0…100) below which "text" is only texture: photos reach 0…35, bad scans about 60. */
 const CONFIDENCE_MIN = 40;
+/** Below this, what looks like no words is none: letters on their head and on their side reach it. */
+const CONFIDENCE_POOR = 65;
+/** From here on a picture is upright. */
+const CONFIDENCE_GOOD = 75;
+/** As a share of a text, of what is no word: more is no text of a poor picture. */
+const STRANGE_MAX = 0.5;
+const STRANGE_GOOD = 0.3;
 
 /** Extractors of one process with the same languages share one worker; the last to close ends it. */
 const shared = new Map<string, { users: number; engine: Promise<OcrEngine> | null }>();
@@ -26,7 +44,7 @@ const shared = new Map<string, { users: number; engine: Promise<OcrEngine> | nul
 /** Checks immediately that the languages are installed; loads them at the first picture. */
 export function openRecognizer(languages: readonly string[]): Recognizer {
   // Without a language no picture is read.
-  if (languages.length === 0) return { recognize: async () => '', close: async () => {} };
+  if (languages.length === 0) return { recognize: async () => NOTHING, close: async () => {} };
   const files = languages.map(languageFile);
   const key = languages.join('+');
   const entry = shared.get(key) ?? { users: 0, engine: null };
@@ -34,12 +52,12 @@ export function openRecognizer(languages: readonly string[]): Recognizer {
   entry.users += 1;
   let open = true;
   return {
-    async recognize(picture) {
-      if (isBlank(picture)) return '';
+    async recognize(picture, turns = true) {
+      if (isBlank(picture)) return NOTHING;
       entry.engine ??= OcrEngine.start(languages, files);
       const { engine } = entry;
       return await engine
-        .then((ready) => ready.read(picture))
+        .then((ready) => ready.read(picture, turns))
         .catch((cause: unknown) => {
           // A broken worker must not be asked again.
           if (entry.engine === engine) entry.engine = null;
@@ -124,8 +142,8 @@ class OcrEngine {
   }
 
   /** One at a time: the worker has one thread, and failures belong to one picture. */
-  read(picture: GreyPicture): Promise<string> {
-    const reading = this.#turn.then(() => this.#read(picture));
+  read(picture: GreyPicture, turns: boolean): Promise<Recognized> {
+    const reading = this.#turn.then(() => this.#read(picture, turns));
     this.#turn = reading.catch(() => {});
     return reading;
   }
@@ -135,28 +153,71 @@ class OcrEngine {
     await this.worker.terminate();
   }
 
-  async #read(picture: GreyPicture): Promise<string> {
+  async #read(picture: GreyPicture, turns: boolean): Promise<Recognized> {
     thread(this.worker).ref();
     try {
-      const file = pgmOf(picture);
-      const page = await this.#pass(file, PSM.AUTO);
-      // A single word has no page layout to analyse.
-      return page !== '' || !isSmall(picture) ? page : await this.#pass(file, PSM.SINGLE_BLOCK);
+      const best = turns ? await this.#bestTurn(picture) : await this.#upright(picture, false);
+      return isText(best) ? { text: best.text, score: best.score } : NOTHING;
     } finally {
       thread(this.worker).unref();
     }
   }
 
-  async #pass(file: Uint8Array, mode: PSM): Promise<string> {
+  /** The likelier directions first; the first good one is taken. */
+  async #bestTurn(picture: GreyPicture): Promise<Attempt> {
+    let best: Attempt | null = null;
+    const order: Turn[] = runsSideways(picture) ? [90, 270, 0, 180] : [0, 180, 90, 270];
+    for (const turn of order) {
+      const attempt = await this.#upright(turned(picture, turn), true);
+      if (best === null || worthOf(attempt) > worthOf(best)) best = attempt;
+      if (isGood(best)) break;
+    }
+    return best ?? NO_ATTEMPT;
+  }
+
+  /** @param level makes lines that lie askew level first. */
+  async #upright(picture: GreyPicture, level: boolean): Promise<Attempt> {
+    const file = pgmOf(picture);
+    const page = await this.#pass(file, PSM.AUTO, level);
+    // A single word has no page layout to analyse.
+    if (isText(page) || !isSmall(picture)) return page;
+    return await this.#pass(file, PSM.SINGLE_BLOCK, level);
+  }
+
+  async #pass(file: Uint8Array, mode: PSM, level: boolean): Promise<Attempt> {
     const failed = new Promise<never>((_, reject) => {
       this.failures.fail = (cause) => reject(toError(cause));
     });
+    const image = Buffer.from(file.buffer, file.byteOffset, file.length);
     const work = this.worker
       .setParameters({ tessedit_pageseg_mode: mode })
-      .then(() => this.worker.recognize(Buffer.from(file.buffer, file.byteOffset, file.length)));
+      .then(() => this.worker.recognize(image, { rotateAuto: level }));
     const { data } = await Promise.race([work, failed]);
-    return data.confidence < CONFIDENCE_MIN ? '' : tidyLines(data.text);
+    const text = tidyLines(data.text);
+    return { text, score: data.confidence, strange: strangeShare(text) };
   }
+}
+
+interface Attempt extends Recognized {
+  /** Share of the text that is no word. */
+  readonly strange: number;
+}
+
+const NO_ATTEMPT: Attempt = { text: '', score: 0, strange: 1 };
+
+function isText({ text, score, strange }: Attempt): boolean {
+  if (text === '' || score < CONFIDENCE_MIN) return false;
+  return score >= CONFIDENCE_POOR || strange <= STRANGE_MAX;
+}
+
+function isGood({ text, score, strange }: Attempt): boolean {
+  return text !== '' && score >= CONFIDENCE_GOOD && strange <= STRANGE_GOOD;
+}
+
+/** Much sure text is worth more than a little. */
+function worthOf({ text, score, strange }: Attempt): number {
+  const letters = text.match(/[\p{L}\p{N}]/gu)?.length ?? 0;
+  return Math.max(0, score - CONFIDENCE_MIN) * (1 - strange) * Math.sqrt(letters);
 }
 
 const SMALL_HEIGHT = 400;

@@ -3,6 +3,8 @@
  * It must never read text.
  */
 import { refusal } from '../shared/refusal.js';
+import { operands } from './doc-operands.js';
+import { type DocStyle, listOf, readStyles } from './doc-styles.js';
 
 /** Of one paragraph. */
 export interface DocParagraph {
@@ -11,6 +13,10 @@ export interface DocParagraph {
   readonly rowEnd: boolean;
   /** 1…9, or 0. */
   readonly heading: number;
+  /** Its list, from 1; 0 or less for none. */
+  readonly list: number;
+  /** Its depth in the list, from 0. */
+  readonly level: number;
 }
 
 interface Run<T> {
@@ -29,10 +35,7 @@ const IN_TABLE = 0x2416;
 const ROW_END = 0x2417;
 const OUTLINE = 0x2640;
 const HEADINGS = 9;
-/** Operand length in bytes by the kind of code; kind 6 stores its own length. */
-const operandBytes = [1, 1, 2, 4, 2, 2, 0, 3];
-
-const NOTHING: DocParagraph = { inTable: false, rowEnd: false, heading: 0 };
+const NOTHING: DocParagraph = { inTable: false, rowEnd: false, heading: 0, list: 0, level: 0 };
 
 export class DocProperties {
   readonly #deleted: readonly Run<boolean>[];
@@ -40,7 +43,8 @@ export class DocProperties {
 
   constructor(main: Buffer, table: Buffer) {
     this.#deleted = runs(main, table, CHARACTER_PAGES, deletion).filter(({ value }) => value);
-    this.#paragraphs = runs(main, table, PARAGRAPH_PAGES, paragraph);
+    const styles = readStyles(main, table);
+    this.#paragraphs = runs(main, table, PARAGRAPH_PAGES, (...at) => paragraph(styles, ...at));
   }
 
   isDeleted(at: number): boolean {
@@ -98,7 +102,12 @@ function deletion(page: Buffer, run: number, count: number): boolean {
   return (operands(codes).get(DELETED) ?? 0) % 2 === 1;
 }
 
-function paragraph(page: Buffer, run: number, count: number): DocParagraph {
+function paragraph(
+  styles: readonly DocStyle[],
+  page: Buffer,
+  run: number,
+  count: number,
+): DocParagraph {
   const at = page.readUInt8((count + 1) * 4 + run * PARAGRAPH_ENTRY_BYTES) * 2;
   if (at === 0) return NOTHING;
   const words = page.readUInt8(at);
@@ -108,24 +117,14 @@ function paragraph(page: Buffer, run: number, count: number): DocParagraph {
   if (codes.length < 2) return NOTHING;
   const style = codes.readUInt16LE(0);
   const found = operands(codes.subarray(2));
+  const [own, inherited] = [listOf(found), styles[style]];
   const outline = (found.get(OUTLINE) ?? HEADINGS) + 1;
   return {
     inTable: found.get(IN_TABLE) === 1,
     rowEnd: found.get(ROW_END) === 1,
     // The first styles are the headings, in every document.
     heading: style >= 1 && style <= HEADINGS ? style : outline <= HEADINGS ? outline : 0,
+    list: own.list ?? inherited?.list ?? 0,
+    level: own.level ?? inherited?.level ?? 0,
   };
-}
-
-/** First byte of each operand, by its code. */
-function operands(codes: Buffer): Map<number, number> {
-  const found = new Map<number, number>();
-  for (let at = 0; at + 2 < codes.length; ) {
-    const code = codes.readUInt16LE(at);
-    at += 2;
-    found.set(code, codes[at] ?? 0);
-    const length = operandBytes[code >> 13] ?? 0;
-    at += length === 0 ? (codes[at] ?? 0) + 1 : length;
-  }
-  return found;
 }

@@ -2,9 +2,12 @@
  * Owns the text of a doc of Word 97 to 2003: its pieces in order, without what fields and pictures leave in it.
  * It must never show deleted text. The one existing library loses whole documents, so this reader is our own.
  */
-import { decodeCodePage } from '../shared/code-page.js';
-import type { Flow } from '../shared/flow.js';
+import { decodeCodePage } from '../shared/decoder.js';
+import { type Flow, withMarker } from '../shared/flow.js';
 import { refusal } from '../shared/refusal.js';
+import { commentLine } from './comments.js';
+import { readDocComments } from './doc-comments.js';
+import { DocLists } from './doc-lists.js';
 import { DocProperties } from './doc-properties.js';
 
 const PIECES = 0x1a2;
@@ -37,15 +40,17 @@ export class DocText {
   readonly #table: Buffer;
   readonly #pieces: readonly Piece[];
   readonly #properties: DocProperties;
+  readonly #lists: DocLists;
 
   constructor(main: Buffer, table: Buffer, lengthMax: number) {
     this.#main = main;
     this.#table = table;
     this.#pieces = readPieces(main, table, lengthMax);
     this.#properties = new DocProperties(main, table);
+    this.#lists = new DocLists(main, table);
   }
 
-  /** Headers once, then body, boxes, notes and footers. */
+  /** Headers once, then body, boxes, notes, comments and footers. */
   write(flow: Flow): void {
     const stories = this.#stories();
     const headersAt = stories.body + stories.footnotes;
@@ -57,7 +62,21 @@ export class DocText {
     this.#part(flow, boxesAt, boxesAt + stories.boxes);
     this.#part(flow, stories.body, headersAt);
     this.#part(flow, endnotesAt, boxesAt);
+    this.#comments(flow, headersAt + stories.headers, stories.annotations);
     for (const [start, end] of footers) this.#part(flow, start, end);
+  }
+
+  #comments(flow: Flow, at: number, length: number): void {
+    flow.gap();
+    for (const { from, to, author } of readDocComments(this.#main, this.#table)) {
+      const shown = this.#plain(at + from, Math.min(at + to, at + length));
+      const text = shown.replace(/[\p{Cc}\s]+/gu, ' ').trim();
+      if (text === '') continue;
+      flow.openParagraph();
+      flow.text(commentLine({ author, cell: '', text }));
+      flow.closeParagraph();
+    }
+    flow.gap();
   }
 
   #stories(): Stories {
@@ -109,7 +128,7 @@ export class DocText {
 
   #part(flow: Flow, start: number, end: number): void {
     flow.gap();
-    const lines = new DocLines(flow);
+    const lines = new DocLines(flow, this.#lists);
     for (const [piece, from, to] of this.#between(start, end)) {
       for (let index = from; index < to; index++) {
         const place = piece.start + index * piece.bytes;
@@ -128,29 +147,35 @@ type Paragraph = ReturnType<DocProperties['paragraphAt']>;
 /** One part, character by character. */
 class DocLines {
   readonly #flow: Flow;
+  readonly #lists: DocLists;
   #paragraph = '';
   #cell: string[] = [];
   #row: string[] = [];
   /** For each open field: whether its result has begun. */
   readonly #fields: boolean[] = [];
+  /** Of the innermost one. */
+  #instruction = '';
 
-  constructor(flow: Flow) {
+  constructor(flow: Flow, lists: DocLists) {
     this.#flow = flow;
+    this.#lists = lists;
   }
 
   put(character: string, paragraphOf: () => Paragraph): void {
     switch (character) {
       case '\x13':
         this.#fields.push(false);
+        this.#instruction = '';
         break;
       case '\x14':
         if (this.#fields.length > 0) this.#fields[this.#fields.length - 1] = true;
         break;
       case '\x15':
-        this.#fields.pop();
+        if (this.#fields.pop() === false) this.#show(baseOf(this.#instruction));
+        this.#instruction = '';
         break;
       case '\x07':
-        this.#endCell(paragraphOf().rowEnd);
+        this.#endCell(paragraphOf());
         break;
       case '\r':
         this.#endParagraph(paragraphOf());
@@ -160,8 +185,13 @@ class DocLines {
         this.#flow.breakPage();
         break;
       default:
-        if (this.#fields.every((shown) => shown)) this.#paragraph += shownAs(character);
+        this.#show(shownAs(character));
     }
+  }
+
+  #show(text: string): void {
+    if (this.#fields.every((shown) => shown)) this.#paragraph += text;
+    else if (this.#instruction.length < INSTRUCTION_LENGTH_MAX) this.#instruction += text;
   }
 
   end(): void {
@@ -170,29 +200,34 @@ class DocLines {
     this.#flow.closeParagraph();
   }
 
-  #endParagraph({ inTable, heading }: Paragraph): void {
+  #endParagraph(paragraph: Paragraph): void {
+    const { inTable, heading, level } = paragraph;
     // A field's instruction never spans paragraphs: one that does has lost its end mark.
     this.#fields.fill(true);
-    if (inTable) this.#cell.push(this.#paragraph);
+    const isEmpty = this.#paragraph.trim() === '';
+    const marker = isEmpty ? '' : this.#lists.marker(paragraph);
+    if (inTable) this.#cell.push(withMarker(marker, this.#paragraph));
     else {
       this.#endRow();
       this.#flow.openParagraph();
       this.#flow.text(this.#paragraph);
       this.#flow.closeParagraph({
-        heading: this.#paragraph.trim() === '' ? 0 : heading,
-        marker: '',
-        depth: 0,
+        heading: isEmpty ? 0 : heading,
+        marker,
+        depth: marker === '' ? 0 : level,
       });
     }
     this.#paragraph = '';
   }
 
-  #endCell(rowEnd: boolean): void {
-    if (rowEnd) {
+  #endCell(paragraph: Paragraph): void {
+    if (paragraph.rowEnd) {
       this.#endRow();
       return;
     }
-    this.#row.push([...this.#cell, this.#paragraph].join(' ').replace(/\s+/g, ' ').trim());
+    const isEmpty = this.#paragraph.trim() === '';
+    const last = withMarker(isEmpty ? '' : this.#lists.marker(paragraph), this.#paragraph);
+    this.#row.push([...this.#cell, last].join(' ').replace(/\s+/g, ' ').trim());
     this.#cell = [];
     this.#paragraph = '';
   }
@@ -206,6 +241,15 @@ class DocLines {
     this.#row = [];
     this.#cell = [];
   }
+}
+
+const INSTRUCTION_LENGTH_MAX = 1000;
+/** `EQ \\* jc2 \\o\\ad(\\s\\up 10(…),…)`: characters with their reading above them. */
+const WITH_READING = /^\s*EQ\b[^()]*\\o[^()]*\([^()]*\([^()]*\)\s*[,;]([^()]*)\)\s*$/i;
+
+/** What a field without a result shows: the characters that have a reading above them. */
+function baseOf(instruction: string): string {
+  return WITH_READING.exec(instruction)?.[1] ?? '';
 }
 
 function shownAs(character: string): string {

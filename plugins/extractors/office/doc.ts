@@ -3,13 +3,13 @@
  * It must never show what a document deleted but kept.
  */
 import type { DocumentClaim, DocumentPage, ExtractionBounds, SourceDocument } from 'preface/plugin';
-import { decodeCodePage } from '../shared/code-page.js';
 import { Flow } from '../shared/flow.js';
 import { documentPlugin } from '../shared/plugin.js';
 import { locked, refusal } from '../shared/refusal.js';
 import { DocText } from './doc-text.js';
 import { claimOle, type OleContainer, openOle } from './ole.js';
 import { titleOf } from './ole-title.js';
+import { textOfWord95 } from './word95.js';
 
 const fileType = 'application/msword';
 const MAIN = 'WordDocument';
@@ -18,9 +18,6 @@ const ENCRYPTED = 0x0100;
 const VERSION = 0x02;
 const WORD_97 = 0x00c1;
 const SECOND_TABLE = 0x0200;
-const COMPLEX = 0x0004;
-const TEXT_START = 0x18;
-const TEXT_END = 0x1c;
 const HEADER_BYTES = 0x200;
 
 export default documentPlugin({
@@ -41,7 +38,7 @@ function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<Docume
   else new DocText(main, tableStream(container, main), bounds.textLengthMax).write(flow);
   const title = titleOf(container);
   const pages = flow.end();
-  for (const text of pages) yield { text, pages: pages.length, title };
+  for (const text of pages) yield { text, pages: pages.length, unit: 'page', title };
 }
 
 function tableStream(container: OleContainer, main: Buffer): Buffer {
@@ -59,20 +56,6 @@ function mainStream(container: OleContainer): Buffer {
   }
   if ((main.readUInt16LE(FLAGS) & ENCRYPTED) !== 0) throw locked();
   return main;
-}
-
-/** The text is one piece of single bytes, unless the file was fast-saved. */
-function textOfWord95(main: Buffer): string {
-  if ((main.readUInt16LE(FLAGS) & COMPLEX) !== 0) {
-    throw refusal(
-      'unsupported',
-      'it was saved by Word 95 or older in pieces: save it again as docx',
-    );
-  }
-  const bytes = main.subarray(main.readUInt32LE(TEXT_START), main.readUInt32LE(TEXT_END));
-  return decodeCodePage(bytes, 1252)
-    .replace(/[\r\v\f]/g, '\n')
-    .replaceAll('\x07', '\t');
 }
 
 /** Marks of pictures and fields are not characters of the text. */

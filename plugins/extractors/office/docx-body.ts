@@ -3,6 +3,7 @@
  * It must never show what the document deleted, or the same box twice.
  */
 
+import { FormulaReader } from '../markup/formula.js';
 import { attribute, type MarkupHandler } from '../markup/walk.js';
 import type { Flow } from '../shared/flow.js';
 import type { DocxLists, ParagraphMark } from './docx-lists.js';
@@ -14,24 +15,46 @@ type Attributes = Readonly<Record<string, string>>;
 /** Their content is deleted, a duplicate, or an instruction to the program. */
 const skipped = new Set(['Fallback', 'moveFrom', 'del', 'rt', 'instrText', 'delText', 'pPrChange']);
 
+/** Lines of what lies in a part of its own, by the id of the relation to it. */
+export type BesideText = (relation: string) => readonly string[];
+
 export class DocxBody implements MarkupHandler {
   readonly #flow: Flow;
   readonly #lists: DocxLists;
   readonly #notes: ReadonlyMap<string, string>;
+  readonly #beside: BesideText;
   /** One entry for each open paragraph: a text box nests paragraphs inside a paragraph. */
   readonly #marks: ParagraphMark[] = [];
   /** Columns that the open cells span. */
   readonly #spans: number[] = [];
+  /** Ids of relations to pictures. */
+  #pictures: string[] = [];
+  #formula: FormulaReader | null = null;
   #skipping = 0;
   #inText = 0;
 
-  constructor(flow: Flow, lists: DocxLists, notes: ReadonlyMap<string, string>) {
+  constructor(
+    flow: Flow,
+    lists: DocxLists,
+    notes: ReadonlyMap<string, string>,
+    beside: BesideText = () => [],
+  ) {
     this.#flow = flow;
     this.#lists = lists;
     this.#notes = notes;
+    this.#beside = beside;
+  }
+
+  /** Those that were met since the last call. */
+  takePictures(): string[] {
+    return this.#pictures.splice(0);
   }
 
   open(name: string, attributes: Attributes): void {
+    if (this.#formula !== null) {
+      this.#formula.open(name, attributes);
+      return;
+    }
     if (this.#skipping > 0 || skipped.has(name)) {
       this.#skipping += 1;
       return;
@@ -60,10 +83,15 @@ export class DocxBody implements MarkupHandler {
   }
 
   text(text: string): void {
-    if (this.#inText > 0 && this.#skipping === 0) this.#flow.text(text);
+    if (this.#formula !== null) this.#formula.text(text);
+    else if (this.#inText > 0 && this.#skipping === 0) this.#flow.text(text);
   }
 
   close(name: string): void {
+    if (this.#formula !== null) {
+      this.#closeFormula(this.#formula);
+      return;
+    }
     if (this.#skipping > 0) {
       this.#skipping -= 1;
       return;
@@ -112,7 +140,26 @@ export class DocxBody implements MarkupHandler {
         break;
       case 'footnoteReference':
       case 'endnoteReference':
+      case 'commentReference':
         this.#openNote(name, attributes);
+        break;
+      case 'docPr':
+        this.#box([attributes.descr ?? '']);
+        break;
+      case 'blip':
+        this.#pictures.push(attribute(attributes, 'embed') ?? '');
+        break;
+      case 'imagedata':
+        this.#pictures.push(attribute(attributes, 'id') ?? '');
+        break;
+      case 'oMath':
+        this.#formula = new FormulaReader(name, attributes);
+        break;
+      case 'chart':
+        this.#box(this.#beside(attribute(attributes, 'id') ?? ''));
+        break;
+      case 'relIds':
+        this.#box(this.#beside(attribute(attributes, 'dm') ?? ''));
         break;
       default:
         this.#openProperty(name, attributes);
@@ -130,6 +177,25 @@ export class DocxBody implements MarkupHandler {
     const type = attribute(attributes, 'type');
     if (type === 'page') this.#flow.breakPage();
     else this.#flow.text('\n');
+  }
+
+  #closeFormula(formula: FormulaReader): void {
+    if (!formula.close()) return;
+    this.#formula = null;
+    const latex = formula.latex();
+    if (latex !== '') this.#flow.text(latex);
+  }
+
+  /** Lines that follow the paragraph. */
+  #box(lines: readonly string[]): void {
+    const shown = lines.map((line) => line.trimEnd()).filter((line) => line.trim() !== '');
+    if (shown.length === 0) return;
+    this.#flow.openBox();
+    for (const line of shown) {
+      this.#flow.text(line);
+      this.#flow.closeParagraph();
+    }
+    this.#flow.closeBox();
   }
 
   #openNote(reference: string, attributes: Attributes): void {

@@ -5,7 +5,7 @@
 
 import { type MarkupHandler, readXml } from '../markup/walk.js';
 import type { ParagraphStyle } from '../shared/flow.js';
-import { markerOf, type NumberFormat } from './numbering.js';
+import { ListCounter, type ListLevel } from './numbering.js';
 import { attributeValue, ignore } from './package.js';
 
 /** Of one paragraph, or of a style. Absent: as the style it is based on. */
@@ -21,13 +21,7 @@ interface StyleMark extends ParagraphMark {
   base?: string;
 }
 
-interface Level {
-  format: NumberFormat;
-  text: string;
-  start: number;
-}
-
-type Levels = Map<number, Level>;
+type Levels = Map<number, ListLevel>;
 
 const LEVELS_MAX = 9;
 const STYLE_CHAIN_MAX = 32;
@@ -35,7 +29,7 @@ const STYLE_CHAIN_MAX = 32;
 export class DocxLists {
   readonly #styles: ReadonlyMap<string, StyleMark>;
   readonly #lists: ReadonlyMap<string, Levels>;
-  readonly #counts = new Map<string, number[]>();
+  readonly #counter = new ListCounter();
 
   constructor(styles: Uint8Array | null, numbering: Uint8Array | null, depthMax: number) {
     this.#styles = styles === null ? new Map() : readStyles(styles, depthMax);
@@ -49,7 +43,7 @@ export class DocxLists {
     const depth = Math.min(Math.max(level, 0), LEVELS_MAX - 1);
     const levels = list === undefined ? undefined : this.#lists.get(list);
     if (list === undefined || levels === undefined) return { heading, marker: '', depth: 0 };
-    return { heading, marker: this.#marker(list, levels, depth), depth };
+    return { heading, marker: this.#counter.next(list, levels, depth), depth };
   }
 
   #inherited(mark: ParagraphMark): ParagraphMark {
@@ -62,22 +56,6 @@ export class DocxLists {
       style = style.base === undefined ? undefined : this.#styles.get(style.base);
     }
     return found;
-  }
-
-  #marker(list: string, levels: Levels, depth: number): string {
-    const counts = this.#counts.get(list) ?? [];
-    this.#counts.set(list, counts);
-    counts.length = depth + 1;
-    for (let level = 0; level <= depth; level++) {
-      const start = levels.get(level)?.start ?? 1;
-      counts[level] = level === depth ? (counts[level] ?? start - 1) + 1 : (counts[level] ?? start);
-    }
-    const { text = '', format = 'decimal' } = levels.get(depth) ?? {};
-    if (format === 'bullet') return '•';
-    return text.replace(/%([1-9])/g, (_, digit: string) => {
-      const level = Number(digit) - 1;
-      return markerOf(levels.get(level)?.format ?? 'decimal', counts[level] ?? 1);
-    });
   }
 }
 
@@ -122,7 +100,7 @@ function readLists(bytes: Uint8Array, depthMax: number): Map<string, Levels> {
   const abstract = new Map<string, Levels>();
   const lists = new Map<string, Levels>();
   let levels: Levels = new Map();
-  let level: Level = { format: 'decimal', text: '', start: 1 };
+  let level: ListLevel = { format: 'decimal', text: '', start: 1 };
   let list = '';
   const open: MarkupHandler['open'] = (name, attributes) => {
     if (name === 'abstractNum') {
@@ -140,6 +118,8 @@ function readLists(bytes: Uint8Array, depthMax: number): Map<string, Levels> {
       levels.set(at, level);
     } else if (name === 'start' || name === 'startOverride') {
       level.start = Number(attributeValue(attributes)) || 0;
+    } else if (name === 'lvlRestart') {
+      level.restartsAfter = Number(attributeValue(attributes)) || 0;
     } else if (name === 'numFmt') level.format = attributeValue(attributes);
     else if (name === 'lvlText') level.text = attributeValue(attributes);
   };

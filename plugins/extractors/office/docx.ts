@@ -2,13 +2,23 @@
  * Owns the text of documents of Word 2007 and later, templates and macro documents among them.
  * It must never fetch or open what a document links to.
  */
-import type { DocumentPage, ExtractionBounds } from 'preface/plugin';
+import type { ExtractionBounds } from 'preface/plugin';
 import { attribute, readXml, walkXml } from '../markup/walk.js';
+import type { PicturedPage } from '../ocr/picture-texts.js';
 import { Flow } from '../shared/flow.js';
-import { documentPlugin } from '../shared/plugin.js';
+import { picturedPlugin } from '../shared/pictured.js';
+import { readChart } from './chart.js';
+import { commentLine } from './comments.js';
 import { DocxBody } from './docx-body.js';
 import { DocxLists } from './docx-lists.js';
-import { claimPackage, OfficePackage, type PackageKind, type Relation } from './package.js';
+import {
+  claimPackage,
+  OfficePackage,
+  type PackageKind,
+  picturesOf,
+  type Relation,
+} from './package.js';
+import { readSlide } from './pptx-slide.js';
 
 const kind: PackageKind = {
   fileType: 'application/vnd.openxmlformats-officedocument.wordprocessingml.document',
@@ -16,17 +26,18 @@ const kind: PackageKind = {
   names: /\.do[ct][xm]?$/i,
 };
 
-export default documentPlugin({
+export default picturedPlugin({
   name: 'extractor-docx',
   accepts: (document, bounds) => claimPackage(document, kind, bounds),
   pages: ({ bytes }, bounds) => pagesOf(bytes, bounds),
 });
 
-function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<DocumentPage> {
+function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<PicturedPage> {
   const office = new OfficePackage(bytes, bounds);
   const title = office.title();
   const main = office.main();
-  const parts = partsByType([...office.relations(main.name).values()]);
+  const relations = office.relations(main.name);
+  const parts = partsByType([...relations.values()]);
   const lists = new DocxLists(
     office.part(parts('styles')[0]),
     office.part(parts('numbering')[0]),
@@ -36,14 +47,29 @@ function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<Docume
   const notes = new Map([
     ...notesOf(office.part(parts('footnotes')[0]), 'footnote', bounds),
     ...notesOf(office.part(parts('endnotes')[0]), 'endnote', bounds),
+    ...notesOf(office.part(parts('comments')[0]), 'comment', bounds),
   ]);
-  const body = () => new DocxBody(flow, lists, notes);
+  const body = () => new DocxBody(flow, lists, notes, beside);
   readMargins(parts('header'));
-  for (const _ of walkXml(main.bytes, body(), bounds.nestingMax)) {
-    for (const text of flow.take()) yield { text, pages: null, title };
+  const reader = body();
+  const page = (text: string): PicturedPage => {
+    const shown = picturesOf(office, relations, reader.takePictures());
+    return { text, pages: null, unit: 'page', title, shown };
+  };
+  for (const _ of walkXml(main.bytes, reader, bounds.nestingMax)) {
+    for (const text of flow.take()) yield page(text);
   }
   readMargins(parts('footer'));
-  for (const text of flow.end()) yield { text, pages: null, title };
+  for (const text of flow.end()) yield page(text);
+
+  /** A chart, or the words of a diagram. */
+  function beside(id: string): string[] {
+    const relation = relations.get(id);
+    const part = office.part(relation?.part);
+    if (part === null) return [];
+    if (relation?.type === 'chart') return readChart(part, bounds.nestingMax);
+    return readSlide(part, bounds.textLengthMax, bounds.nestingMax).body.split('\n');
+  }
 
   /** Headers and footers appear once, not on every page. */
   function readMargins(names: readonly string[]): void {
@@ -75,7 +101,7 @@ function textOf(part: Uint8Array, bounds: ExtractionBounds): string {
 /** By the name of the reference to it and its id. */
 function notesOf(
   part: Uint8Array | null,
-  element: 'footnote' | 'endnote',
+  element: 'footnote' | 'endnote' | 'comment',
   bounds: ExtractionBounds,
 ): Map<string, string> {
   const notes = new Map<string, string>();
@@ -83,15 +109,19 @@ function notesOf(
   const flow = new Flow(bounds.textLengthMax);
   const lists = new DocxLists(null, null, bounds.nestingMax);
   const body = new DocxBody(flow, lists, new Map());
-  let id = '';
+  let [id, author] = ['', ''];
   const open = (name: string, attributes: Readonly<Record<string, string>>) => {
     if (name !== element) return body.open(name, attributes);
     id = attribute(attributes, 'id') ?? '';
+    author = attribute(attributes, 'author') ?? '';
     flow.openBox();
   };
   const close = (name: string) => {
     if (name !== element) return body.close(name);
-    notes.set(`${element}Reference${id}`, flow.takeBox());
+    const text = flow.takeBox();
+    const isComment = element === 'comment' && text !== '';
+    const line = isComment ? commentLine({ author, cell: '', text }) : text;
+    notes.set(`${element}Reference${id}`, line);
   };
   readXml(part, { open, text: (text) => body.text(text), close }, bounds.nestingMax);
   return notes;

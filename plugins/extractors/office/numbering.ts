@@ -1,10 +1,46 @@
 /**
- * Owns how a number stands before an item of a list: digits, letters, Roman.
- * It must never know which list it is.
+ * Owns what stands before the items of lists: a bullet or a number, in digits, letters or Roman, that goes on from item to item.
+ * It must never know a file format.
  */
 
 /** By the names of Office Open XML; unknown ones count in digits. */
 export type NumberFormat = string;
+
+export interface ListLevel {
+  format: NumberFormat;
+  /** `%1.%2`: the numbers of the levels. */
+  text: string;
+  start: number;
+  /** Its text shows the numbers of all levels in digits. */
+  legal?: boolean;
+  /** It starts anew after an item of so many first levels; absent: of all levels above it. */
+  restartsAfter?: number;
+}
+
+/** Of one document. */
+export class ListCounter {
+  readonly #counts = new Map<string, (number | undefined)[]>();
+
+  /** The marker of the list's next item at that depth. */
+  next(list: string, levels: ReadonlyMap<number, ListLevel>, depth: number): string {
+    const counts = this.#counts.get(list) ?? [];
+    this.#counts.set(list, counts);
+    for (let level = depth + 1; level < counts.length; level++) {
+      if (depth < (levels.get(level)?.restartsAfter ?? level)) counts[level] = undefined;
+    }
+    for (let level = 0; level <= depth; level++) {
+      const start = levels.get(level)?.start ?? 1;
+      counts[level] = level === depth ? (counts[level] ?? start - 1) + 1 : (counts[level] ?? start);
+    }
+    const { text = '', format = 'decimal', legal = false } = levels.get(depth) ?? {};
+    if (format === 'bullet') return '•';
+    return text.replace(/%([1-9])/g, (_, digit: string) => {
+      const level = Number(digit) - 1;
+      const shown = legal ? 'decimal' : levels.get(level)?.format;
+      return markerOf(shown ?? 'decimal', counts[level] ?? 1);
+    });
+  }
+}
 
 export function markerOf(format: NumberFormat, value: number): string {
   switch (format) {

@@ -8,6 +8,7 @@ const SECTOR_SHIFTS = [9, 12];
 const MINI_SHIFT = 6;
 const HEADER_CHAINS = 109;
 const ENTRY_BYTES = 128;
+const STORAGE = 1;
 const STREAM = 2;
 const ROOT = 5;
 const NAME_BYTES_MAX = 64;
@@ -22,7 +23,7 @@ interface DirectoryEntry {
   readonly size: number;
 }
 
-/** Streams that lie directly in the container, by name in lower case; each is read when it is asked for. */
+/** Streams of the container and of its storages, `storage/stream`, in lower case; each is read when it is asked for. */
 export function readContainer(bytes: Buffer): Map<string, () => Buffer> {
   const sectors = new Sectors(bytes);
   const entries = readDirectory(sectors.stream(bytes.readInt32LE(48)));
@@ -31,11 +32,21 @@ export function readContainer(bytes: Buffer): Map<string, () => Buffer> {
   const mini = new MiniSectors(sectors, bytes, root);
   const cutoff = bytes.readUInt32LE(56);
   const streams = new Map<string, () => Buffer>();
-  for (const { name, type, start, size } of siblings(entries, root.child)) {
-    if (type !== STREAM) continue;
+  const put = (folder: string, { name, start, size }: DirectoryEntry) => {
     const read = () =>
       size < cutoff ? mini.stream(start, size) : sectors.stream(start).subarray(0, size);
-    streams.set(name.toLowerCase(), read);
+    streams.set(`${folder}${name}`.toLowerCase(), read);
+  };
+  // Storages that share their streams show them once.
+  const seen = new Set<DirectoryEntry>();
+  for (const entry of siblings(entries, root.child)) {
+    if (entry.type === STREAM) put('', entry);
+    // What lies deeper is an object within the document.
+    else if (entry.type === STORAGE) {
+      for (const inner of siblings(entries, entry.child, seen)) {
+        if (inner.type === STREAM) put(`${entry.name}/`, inner);
+      }
+    }
   }
   return streams;
 }
@@ -131,17 +142,22 @@ function readDirectory(bytes: Buffer): DirectoryEntry[] {
   return entries;
 }
 
-/** The siblings of an entry form a tree; nested storages are not read. */
-function siblings(entries: readonly DirectoryEntry[], first: number): DirectoryEntry[] {
-  const found = new Set<DirectoryEntry>();
+/** The siblings of an entry form a tree. */
+function siblings(
+  entries: readonly DirectoryEntry[],
+  first: number,
+  seen = new Set<DirectoryEntry>(),
+): DirectoryEntry[] {
+  const found: DirectoryEntry[] = [];
   const open = [first];
   for (let index = open.pop(); index !== undefined; index = open.pop()) {
     const entry = entries[index];
-    if (entry === undefined || found.has(entry)) continue;
-    found.add(entry);
+    if (entry === undefined || seen.has(entry)) continue;
+    seen.add(entry);
+    found.push(entry);
     open.push(entry.left, entry.right);
   }
-  return [...found];
+  return found;
 }
 
 function damaged(): Error {

@@ -2,7 +2,7 @@
  * Owns the title that Office kept in a container's summary before 2007.
  * It must never fail: a summary that cannot be read is a document without a title.
  */
-import { decodeCodePage } from '../shared/code-page.js';
+import { decodeCodePage } from '../shared/decoder.js';
 import type { OleContainer } from './ole.js';
 
 const TITLE = 2;

@@ -10,8 +10,10 @@ const MAGIC = Buffer.from('d0cf11e0a1b11ae1', 'hex');
 
 export interface OleContainer {
   has(name: string): boolean;
-  /** A stream that lies directly in the container. */
+  /** A stream, one of a storage as `storage/stream`. */
   stream(name: string): Buffer | null;
+  /** Names of the storages that hold streams, in lower case. */
+  folders(): string[];
 }
 
 export function isOle(bytes: Uint8Array): boolean {
@@ -74,5 +76,8 @@ function read(bytes: Uint8Array): OleContainer {
   return {
     has: (name) => streams.has(name.toLowerCase()),
     stream: (name) => streams.get(name.toLowerCase())?.() ?? null,
+    folders: () => [
+      ...new Set([...streams.keys()].flatMap((name) => /^(.+)\//.exec(name)?.[1] ?? [])),
+    ],
   };
 }

@@ -5,8 +5,10 @@
 import { posix } from 'node:path';
 import type { DocumentClaim, ExtractionBounds, SourceDocument } from 'preface/plugin';
 import { attribute, readXml } from '../markup/walk.js';
+import type { PagePart } from '../ocr/picture-texts.js';
 import { locked, refusal } from '../shared/refusal.js';
 import { ZipArchive } from '../shared/zip.js';
+import { FLAT_HEAD_BYTES, flatParts, isFlat } from './flat-package.js';
 import { isEncryptedPackage } from './ole.js';
 
 export interface PackageKind {
@@ -37,6 +39,10 @@ export function claimPackage(
   bounds: ExtractionBounds,
 ): DocumentClaim | null {
   const { fileType } = kind;
+  if (isFlat(bytes)) {
+    const head = Buffer.from(bytes).toString('latin1', 0, FLAT_HEAD_BYTES);
+    return kind.mainPart.test(head) ? { fileType, ground: 'content' } : null;
+  }
   const named = kind.names.test(filename);
   if (isEncryptedPackage(bytes)) return named ? { fileType, ground: 'content' } : null;
   if (!isZip(bytes)) return null;
@@ -56,16 +62,27 @@ function contentTypesOf(bytes: Uint8Array, bounds: ExtractionBounds): string | n
   }
 }
 
+/** Where the parts of a package lie. */
+interface Parts {
+  read(name: string): Buffer | null;
+}
+
 export class OfficePackage {
-  readonly #archive: ZipArchive;
+  readonly #archive: Parts;
   readonly #bounds: ExtractionBounds;
 
   /** @throws a refusal. */
   constructor(bytes: Uint8Array, bounds: ExtractionBounds) {
     if (isEncryptedPackage(bytes)) throw locked();
-    this.#archive = new ZipArchive(bytes, bounds.archiveEntriesMax);
-    this.#archive.check(bounds);
     this.#bounds = bounds;
+    const flat = flatParts(bytes);
+    if (flat !== null) {
+      this.#archive = { read: (name) => flat.get(name) ?? null };
+      return;
+    }
+    const archive = new ZipArchive(bytes, bounds.archiveEntriesMax);
+    archive.check(bounds);
+    this.#archive = archive;
   }
 
   part(name: string | undefined): Buffer | null {
@@ -108,7 +125,8 @@ export class OfficePackage {
 
 /** Always a name within the archive, never a path of the file system. */
 export function resolvePart(folder: string, target: string): string {
-  return posix.join('/', target.startsWith('/') ? '' : folder, target).slice(1);
+  const path = target.replaceAll('\\', '/');
+  return posix.join('/', path.startsWith('/') ? '' : folder, path).slice(1);
 }
 
 /** Text of the first element of that name. */
@@ -136,6 +154,20 @@ export function elementText(bytes: Uint8Array, element: string, depthMax: number
 /** The attribute `val` of an element, with any prefix. */
 export function attributeValue(attributes: Readonly<Record<string, string>>): string {
   return attribute(attributes, 'val') ?? '';
+}
+
+/** Pictures by the ids of their relations. */
+export function picturesOf(
+  office: OfficePackage,
+  relations: ReadonlyMap<string, Relation>,
+  ids: readonly string[],
+): PagePart[] {
+  return ids.flatMap((id) => {
+    const relation = relations.get(id);
+    if (relation?.type !== 'image') return [];
+    const { part } = relation;
+    return [{ name: `the picture ${posix.basename(part)}`, bytes: () => office.part(part) }];
+  });
 }
 
 export function ignore(): void {}

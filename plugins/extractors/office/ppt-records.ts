@@ -13,6 +13,8 @@ export interface PptRecord {
   readonly children: () => Iterable<PptRecord>;
 }
 
+/** A presentation for PowerPoint 95 and 97 keeps the newer form in this storage. */
+const DUAL_STORAGE = 'PP97_DUALSTORAGE';
 const HEADER_BYTES = 8;
 const CONTAINER_VERSION = 0xf;
 const USER_EDIT = 0x0ff5;
@@ -34,7 +36,8 @@ export function recordAt(bytes: Buffer, at: number): PptRecord {
   };
 }
 
-function* recordsOf(bytes: Buffer): Generator<PptRecord> {
+/** Records one after the other; the last may be cut off. */
+export function* recordsOf(bytes: Buffer): Generator<PptRecord> {
   for (let at = 0; at + HEADER_BYTES <= bytes.length; ) {
     yield recordAt(bytes, at);
     at += HEADER_BYTES + bytes.readUInt32LE(at + 4);
@@ -49,8 +52,10 @@ export interface Presentation {
 
 /** @throws a refusal, or a RangeError on a damaged stream. */
 export function openPresentation(container: OleContainer): Presentation {
-  const stream = container.stream('PowerPoint Document');
-  const user = container.stream('Current User');
+  const streamOf = (name: string) =>
+    container.stream(`${DUAL_STORAGE}/${name}`) ?? container.stream(name);
+  const stream = streamOf('PowerPoint Document');
+  const user = streamOf('Current User');
   if (stream === null || user === null)
     throw refusal('damaged', 'it is damaged: a part is missing');
   if (user.readUInt32LE(12) === ENCRYPTED_TOKEN || container.has('EncryptedSummary'))

@@ -7,6 +7,7 @@ import { documentPlugin } from '../shared/plugin.js';
 import { refusal } from '../shared/refusal.js';
 import { claimOle, openOle } from './ole.js';
 import { titleOf } from './ole-title.js';
+import { commentsOf, marginsOf, NOTES_MARGINS, SLIDE_MARGINS } from './ppt-beside.js';
 import { openPresentation, type PptRecord, type Presentation } from './ppt-records.js';
 
 const kind = {
@@ -73,8 +74,11 @@ function slideText(
     ...blocks.filter(({ title }) => title).map(({ text }) => `# ${text.replace(/\s+/g, ' ')}\n`),
     ...blocks.filter(({ title }) => !title).map(({ text }) => text),
   ];
+  lines.push(...marginsOf(record, presentation.document, SLIDE_MARGINS));
   const said = notes.get(slide.id);
   if (said !== undefined && said !== '') lines.push(`\nNotes: ${said}`);
+  const comments = record === null ? [] : commentsOf(record);
+  if (comments.length > 0) lines.push('', ...comments);
   return lines.join('\n');
 }
 
@@ -87,7 +91,8 @@ function notesById(presentation: Presentation, bounds: ExtractionBounds): Map<nu
     const atom = [...record.children()].find(({ type }) => type === NOTES_ATOM);
     const slide = atom === undefined || atom.data.length < 4 ? 0 : atom.data.readUInt32LE(0);
     const blocks = blocksOf(record, outline, bounds.nestingMax);
-    notes.set(slide, blocks.map(({ text }) => text).join('\n'));
+    const margins = marginsOf(record, presentation.document, NOTES_MARGINS);
+    notes.set(slide, [...blocks.map(({ text }) => text), ...margins].join('\n'));
   }
   return notes;
 }

@@ -3,6 +3,7 @@
  * It must never read another part than the one it is given.
  */
 
+import { FormulaReader } from '../markup/formula.js';
 import { attribute, type MarkupHandler, readXml } from '../markup/walk.js';
 import { Flow } from '../shared/flow.js';
 
@@ -14,10 +15,16 @@ export interface SlideText {
   readonly body: string;
   /** Ids of relations to diagrams, whose text lies in parts of their own. */
   readonly diagrams: readonly string[];
+  /** Those of relations to charts. */
+  readonly charts: readonly string[];
+  /** Those of relations to pictures. */
+  readonly pictures: readonly string[];
 }
 
-/** Numbers, dates and pictures of the slide itself are no text of it. */
-const furniture = new Set(['sldNum', 'dt', 'sldImg', 'hdr']);
+/** Numbers and pictures of the slide itself are no text of it. */
+const furniture = new Set(['sldNum', 'sldImg', 'hdr']);
+/** A date that changes by itself stands in a field. One that the author typed does not. */
+const DATE = 'dt';
 const TITLES = new Set(['title', 'ctrTitle']);
 
 export function readSlide(bytes: Uint8Array, lengthMax: number, depthMax: number): SlideText {
@@ -27,6 +34,8 @@ export function readSlide(bytes: Uint8Array, lengthMax: number, depthMax: number
     title: slide.title.end().join(' ').replace(/\s+/g, ' ').trim(),
     body: slide.body.end().join('\n'),
     diagrams: slide.diagrams,
+    charts: slide.charts,
+    pictures: slide.pictures,
   };
 }
 
@@ -34,12 +43,16 @@ class Slide implements MarkupHandler {
   readonly title: Flow;
   readonly body: Flow;
   readonly diagrams: string[] = [];
+  readonly charts: string[] = [];
+  readonly pictures: string[] = [];
+  #formula: FormulaReader | null = null;
   #placeholder = '';
   #bullet = '';
   #depth = 0;
   /** How far each level of a numbered list has come. */
   #numbers: number[] = [];
   #inText = 0;
+  #inField = false;
   #fallback = 0;
 
   constructor(lengthMax: number) {
@@ -48,6 +61,10 @@ class Slide implements MarkupHandler {
   }
 
   open(name: string, attributes: Attributes): void {
+    if (this.#formula !== null) {
+      this.#formula.open(name, attributes);
+      return;
+    }
     if (this.#fallback > 0 || name === 'Fallback') {
       this.#fallback += 1;
       return;
@@ -58,6 +75,9 @@ class Slide implements MarkupHandler {
         break;
       case 't':
         this.#inText += 1;
+        break;
+      case 'fld':
+        this.#inField = true;
         break;
       case 'p':
         this.#bullet = '';
@@ -85,16 +105,33 @@ class Slide implements MarkupHandler {
         // The cells that a merged one covers are written out, and empty.
         this.#flow.openCell();
         break;
+      case 'cNvPr':
+        this.#alternative(attributes.descr ?? '');
+        break;
+      case 'blip':
+        this.pictures.push(attribute(attributes, 'embed') ?? '');
+        break;
+      case 'oMath':
+        this.#formula = new FormulaReader(name, attributes);
+        break;
+      case 'chart':
+        this.charts.push(attribute(attributes, 'id') ?? '');
+        break;
       case 'relIds':
         this.diagrams.push(attribute(attributes, 'dm') ?? '');
     }
   }
 
   text(text: string): void {
-    if (this.#inText > 0 && !furniture.has(this.#placeholder)) this.#flow.text(text);
+    if (this.#formula !== null) this.#formula.text(text);
+    else if (this.#inText > 0 && this.#isShown) this.#flow.text(text);
   }
 
   close(name: string): void {
+    if (this.#formula !== null) {
+      this.#closeFormula(this.#formula);
+      return;
+    }
     if (this.#fallback > 0) {
       this.#fallback -= 1;
       return;
@@ -102,6 +139,9 @@ class Slide implements MarkupHandler {
     switch (name) {
       case 't':
         this.#inText -= 1;
+        break;
+      case 'fld':
+        this.#inField = false;
         break;
       case 'p':
         if (this.#bullet === '' || this.#bullet === '•') this.#numbers = [];
@@ -119,6 +159,26 @@ class Slide implements MarkupHandler {
       case 'sp':
         this.#placeholder = '';
     }
+  }
+
+  #closeFormula(formula: FormulaReader): void {
+    if (!formula.close()) return;
+    this.#formula = null;
+    const latex = formula.latex();
+    if (latex !== '') this.#flow.text(latex);
+  }
+
+  /** What a picture shows, in its author's words. */
+  #alternative(text: string): void {
+    if (text.trim() === '') return;
+    this.body.openParagraph();
+    this.body.text(text.replace(/\s+/g, ' ').trim());
+    this.body.closeParagraph();
+  }
+
+  get #isShown(): boolean {
+    if (this.#placeholder === DATE) return !this.#inField;
+    return !furniture.has(this.#placeholder);
   }
 
   get #flow(): Flow {

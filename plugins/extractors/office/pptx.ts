@@ -2,11 +2,21 @@
  * Owns the text of presentations of PowerPoint 2007 and later: a page a slide, with its notes.
  * It must never take slides in the order of their file names: the presentation says which comes when.
  */
-import type { DocumentPage, ExtractionBounds } from 'preface/plugin';
+import type { ExtractionBounds } from 'preface/plugin';
 import { attribute, readXml } from '../markup/walk.js';
-import { documentPlugin } from '../shared/plugin.js';
+import type { PicturedPage } from '../ocr/picture-texts.js';
+import { picturedPlugin } from '../shared/pictured.js';
 import { refusal } from '../shared/refusal.js';
-import { claimPackage, ignore, OfficePackage, type PackageKind } from './package.js';
+import { readChart } from './chart.js';
+import { commentLine, readComments, readPeople } from './comments.js';
+import {
+  claimPackage,
+  ignore,
+  OfficePackage,
+  type PackageKind,
+  picturesOf,
+  type Relation,
+} from './package.js';
 import { readSlide } from './pptx-slide.js';
 
 const kind: PackageKind = {
@@ -16,13 +26,13 @@ const kind: PackageKind = {
   names: /\.(?:ppt|pps|pot)[xm]?$/i,
 };
 
-export default documentPlugin({
+export default picturedPlugin({
   name: 'extractor-pptx',
   accepts: (document, bounds) => claimPackage(document, kind, bounds),
   pages: ({ bytes }, bounds) => pagesOf(bytes, bounds),
 });
 
-function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<DocumentPage> {
+function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<PicturedPage> {
   const office = new OfficePackage(bytes, bounds);
   const main = office.main();
   const relations = office.relations(main.name);
@@ -31,8 +41,10 @@ function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<Docume
     throw refusal('bound', `it has more than ${bounds.pagesMax} slides`);
   }
   const title = office.title();
+  const people = peopleOf(office, [...relations.values()], bounds);
   for (const { part } of slides) {
-    yield { text: textOf(office, part, bounds), pages: slides.length, title };
+    const slide = slideOf(office, part, people, bounds);
+    yield { ...slide, pages: slides.length, unit: 'slide', title };
   }
 }
 
@@ -51,9 +63,28 @@ function relationId(attributes: Readonly<Record<string, string>>): string {
   return (key === undefined ? attribute(attributes, 'id') : attributes[key]) ?? '';
 }
 
-function textOf(office: OfficePackage, name: string, bounds: ExtractionBounds): string {
+function peopleOf(
+  office: OfficePackage,
+  relations: readonly Relation[],
+  bounds: ExtractionBounds,
+): Map<string, string> {
+  const people = new Map<string, string>();
+  for (const { type, part } of relations) {
+    const bytes = /^(?:commentAuthors|authors)$/.test(type) ? office.part(part) : null;
+    if (bytes === null) continue;
+    for (const [id, name] of readPeople(bytes, bounds.nestingMax)) people.set(id, name);
+  }
+  return people;
+}
+
+function slideOf(
+  office: OfficePackage,
+  name: string,
+  people: ReadonlyMap<string, string>,
+  bounds: ExtractionBounds,
+): Pick<PicturedPage, 'text' | 'shown'> {
   const part = office.part(name);
-  if (part === null) return '';
+  if (part === null) return { text: '' };
   const read = (bytes: Uint8Array) => readSlide(bytes, bounds.textLengthMax, bounds.nestingMax);
   const relations = office.relations(name);
   const slide = read(part);
@@ -62,9 +93,21 @@ function textOf(office: OfficePackage, name: string, bounds: ExtractionBounds): 
     const diagram = office.part(relations.get(id)?.part);
     if (diagram !== null) blocks.push(read(diagram).body);
   }
+  for (const id of slide.charts) {
+    const chart = office.part(relations.get(id)?.part);
+    if (chart !== null) blocks.push(readChart(chart, bounds.nestingMax).join('\n'));
+  }
   const notes = [...relations.values()].find(({ type }) => type === 'notesSlide');
   const notesPart = office.part(notes?.part);
   const said = notesPart === null ? '' : read(notesPart).body;
   if (said !== '') blocks.push(`Notes: ${said}`);
-  return blocks.filter((block) => block !== '').join('\n\n');
+  for (const { type, part } of relations.values()) {
+    const comments = type === 'comments' ? office.part(part) : null;
+    if (comments === null) continue;
+    for (const comment of readComments(comments, bounds.nestingMax)) {
+      blocks.push(commentLine({ ...comment, author: people.get(comment.author) ?? '' }));
+    }
+  }
+  const shown = picturesOf(office, relations, slide.pictures);
+  return { text: blocks.filter((block) => block !== '').join('\n\n'), shown };
 }

@@ -2,23 +2,62 @@
  * Owns the one door to SheetJS: numbers as a sheet displays them, and workbooks in the binary format of before 2007.
  * It must never be given a raw archive or container: their cost is bounded before this point.
  */
-import { CFB, read, SSF } from '@e965/xlsx';
+import { CFB, read, SSF, utils } from '@e965/xlsx';
 import type { ExtractionBounds } from 'preface/plugin';
 import { refusal } from '../shared/refusal.js';
+import type { Comment } from './comments.js';
 import { Grid } from './grid.js';
 
 /** A number by its format, a code or the number of a built-in one, as the sheet shows it. */
 export function displayed(value: number, format: string | number, date1904: boolean): string {
-  try {
-    return String(SSF.format(format, value, { date1904 })).trim();
-  } catch {
-    return String(value);
+  if (format === 0 || format === TEXT_FORMAT || PLAIN_FORMAT.test(String(format))) {
+    return asTyped(value);
   }
+  try {
+    return String(SSF.format(withDigits(format, value), value, { date1904 })).trim();
+  } catch {
+    return asTyped(value);
+  }
+}
+
+/** Number of the built-in format of cells that hold text. */
+const TEXT_FORMAT = 49;
+const PLAIN_FORMAT = /^(?:general|@)?$/i;
+/** Digits that a workbook keeps of a number. */
+const DIGITS = 15;
+
+/** A sheet rounds a number without a format to the width of its column; here it keeps its digits. */
+function asTyped(value: number): string {
+  const text = String(Number(value.toPrecision(DIGITS)));
+  return text.replace(/e([+-])(\d+)$/, (_, sign, power) => `E${sign}${power.padStart(2, '0')}`);
+}
+
+/** A format may add a unit or a colour to a number that keeps its digits: `General" kg"`. */
+function withDigits(format: string | number, value: number): string | number {
+  if (typeof format === 'number' || !/general/i.test(format)) return format;
+  const decimals = /\.(\d+)$/.exec(asTyped(value))?.[1]?.length ?? 0;
+  const digits = decimals === 0 ? '0' : `0.${'0'.repeat(decimals)}`;
+  return format.replace(/("[^"]*")|general/gi, (found, quoted) => (quoted ? found : digits));
+}
+
+const DAY_MS = 86_400_000;
+const EPOCH_MS = Date.UTC(1899, 11, 30);
+
+/** The number that a sheet keeps for a date of ISO 8601; null for no date. */
+export function serialOf(date: string): number | null {
+  const ms = Date.parse(/(?:Z|[+-]\d\d:\d\d)$/.test(date) ? date : `${date}Z`);
+  return Number.isNaN(ms) ? null : (ms - EPOCH_MS) / DAY_MS;
+}
+
+/** `B2`, of indices from 0. */
+export function cellName(row: number, column: number): string {
+  return utils.encode_cell({ r: row, c: column });
 }
 
 export interface ReadSheet {
   readonly name: string;
   readonly grid: Grid;
+  readonly comments: readonly Comment[];
   /** Sheets of the workbook. */
   readonly pages: number;
 }
@@ -40,6 +79,7 @@ export function readBinaryWorkbook(
     dense: true,
     cellFormula: false,
     cellHTML: false,
+    cellNF: true,
     cellStyles: false,
     bookVBA: false,
   });
@@ -48,7 +88,10 @@ export function readBinaryWorkbook(
   const rowsOf = (name: string) =>
     (Sheets[name] as { '!data'?: Rows } | undefined)?.['!data'] ?? [];
   return (function* () {
-    for (const name of SheetNames) yield { name, grid: gridOf(rowsOf(name), textLengthMax), pages };
+    for (const name of SheetNames) {
+      const rows = rowsOf(name);
+      yield { name, grid: gridOf(rows, textLengthMax), comments: commentsOf(rows), pages };
+    }
   })();
 }
 
@@ -65,13 +108,36 @@ function gridOf(rows: Rows, lengthMax: number): Grid {
   return grid;
 }
 
+function commentsOf(rows: Rows): Comment[] {
+  return Object.entries(rows).flatMap(([row, cells]) =>
+    Object.entries(cells ?? {}).flatMap(([column, { c = [] }]) => {
+      const cell = cellName(Number(row), Number(column));
+      return c.map(({ a = '', t = '' }) => {
+        const text = t.replace(/\s+/g, ' ').trim();
+        return {
+          author: a,
+          cell,
+          text: text.startsWith(`${a}: `) ? text.slice(a.length + 2) : text,
+        };
+      });
+    }),
+  );
+}
+
 interface Cell {
+  /** Comments: author and text. */
+  readonly c?: readonly { readonly a?: string; readonly t?: string }[];
   readonly t?: string;
   readonly v?: unknown;
   readonly w?: string;
+  /** Its format. */
+  readonly z?: string | number;
 }
 
-function textOf({ t, v, w }: Cell): string {
+function textOf({ t, v, w, z = 'General' }: Cell): string {
   if (t === 's' && typeof v === 'string') return v;
+  if (t === 'n' && typeof v === 'number' && /general/i.test(String(z))) {
+    return displayed(v, z, false);
+  }
   return (w ?? (v === undefined || v === null ? '' : String(v))).trim();
 }

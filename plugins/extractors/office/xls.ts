@@ -5,6 +5,7 @@
 import type { DocumentClaim, DocumentPage, ExtractionBounds, SourceDocument } from 'preface/plugin';
 import { documentPlugin } from '../shared/plugin.js';
 import { locked, refusal } from '../shared/refusal.js';
+import { commentLine } from './comments.js';
 import { sheetPage } from './grid.js';
 import { claimOle, type OleContainer, openOle } from './ole.js';
 import { titleOf } from './ole-title.js';
@@ -26,8 +27,15 @@ function accepts(document: SourceDocument): DocumentClaim | null {
 function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<DocumentPage> {
   const container = openOle(bytes);
   const title = titleOf(container);
-  for (const { name, grid, pages } of workbook(container, bounds)) {
-    yield { text: sheetPage(name, grid), pages, title };
+  for (const { name, grid, comments, pages } of workbook(container, bounds)) {
+    const said = comments.filter(({ text }) => text !== '').map(commentLine);
+    const blocks = [sheetPage(name, grid), said.join('\n')];
+    yield {
+      text: blocks.filter((block) => block !== '').join('\n\n'),
+      pages,
+      unit: 'sheet',
+      title,
+    };
   }
 }
 

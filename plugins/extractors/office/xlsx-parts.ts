@@ -31,6 +31,9 @@ export function readWorkbook(bytes: Uint8Array, depthMax: number): WorkbookParts
   return { sheets, date1904 };
 }
 
+/** What a beta of Excel 2007 called an item. */
+const BETA_ITEM = 'sstItem';
+
 export function readSharedStrings(
   bytes: Uint8Array,
   lengthMax: number,
@@ -41,7 +44,7 @@ export function readSharedStrings(
   let length = 0;
   const close = (name: string) => {
     item.close(name);
-    if (name !== 'si') return;
+    if (name !== 'si' && name !== BETA_ITEM) return;
     const text = item.take();
     length += text.length;
     if (length > lengthMax) {

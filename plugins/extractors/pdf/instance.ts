@@ -12,8 +12,38 @@ interface Unlisted {
   _FPDF_GetFormType(document: number): number;
   _FPDFPage_Flatten(page: number, usage: number): number;
   _FPDFText_GetUnicode(text: number, index: number): number;
+  _FPDFText_IsGenerated(text: number, index: number): number;
   _FPDFText_HasUnicodeMapError(text: number, index: number): number;
   _FPDFText_GetLooseCharBox(text: number, index: number, rect: number): number;
+  _FPDFPageObj_GetBounds(
+    object: number,
+    left: number,
+    bottom: number,
+    right: number,
+    top: number,
+  ): number;
+  _FPDFTextObj_SetTextRenderMode(object: number, mode: number): number;
+  _FPDFFormObj_CountObjects(object: number): number;
+  _FPDFFormObj_GetObject(object: number, index: number): number;
+  _FPDFPageObj_GetMatrix(object: number, matrix: number): number;
+  _FPDF_GetPageBoundingBox(page: number, rect: number): number;
+  _FPDF_PageToDevice(
+    page: number,
+    left: number,
+    top: number,
+    width: number,
+    height: number,
+    rotate: number,
+    x: number,
+    y: number,
+    deviceX: number,
+    deviceY: number,
+  ): number;
+  _FPDFPage_GetAnnotCount(page: number): number;
+  _FPDFPage_GetAnnot(page: number, index: number): number;
+  _FPDFPage_CloseAnnot(annotation: number): void;
+  _FPDFAnnot_GetSubtype(annotation: number): number;
+  _FPDFAnnot_GetStringValue(annotation: number, key: number, buffer: number, bytes: number): number;
 }
 export type Pdfium = Awaited<ReturnType<typeof PDFiumModule>> & Unlisted;
 

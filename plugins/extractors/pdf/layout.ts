@@ -2,16 +2,8 @@
  * Owns how the characters of a page become lines: spaces, tabs between cells, line ends, words parted by a hyphen.
  * It must keep the order of the characters, columns and cells included; only page headers and footers are moved.
  */
-
-export interface PageChar {
-  /** Code point. */
-  readonly code: number;
-  /** In points, `top` above `bottom`. */
-  readonly left: number;
-  readonly right: number;
-  readonly bottom: number;
-  readonly top: number;
-}
+import { withAccents } from './accents.js';
+import type { PageChar } from './page-char.js';
 
 /** A hyphen at a line's end that the PDF library marks as splitting a word. */
 const WORD_GOES_ON = 2;
@@ -19,6 +11,8 @@ const WORD_GOES_ON = 2;
 const CELL_GAP = 1.6;
 /** As a factor of the line's height: a gap larger than between lines of a paragraph. */
 const PARAGRAPH_GAP = 0.9;
+/** As a factor of the gap before it: a gap so much larger parts words whose letters are spread. */
+const WORD_GAP = 1.3;
 
 /** The boxes of invisible characters are ignored. */
 export function textOfChars(chars: Iterable<PageChar>): string {
@@ -26,14 +20,19 @@ export function textOfChars(chars: Iterable<PageChar>): string {
   let line: Line | null = null;
   let last: PageChar | null = null;
   let between = '';
-  for (const char of chars) {
+  let isGuess = true;
+  let spread = 0;
+  for (const char of withAccents(chars)) {
     if (char.code === WORD_GOES_ON) {
       between = 'join';
     } else if (isSpace(char.code)) {
       if (between !== 'join') between += String.fromCodePoint(char.code);
+      isGuess &&= char.isGuess === true;
     } else if (isVisible(char.code)) {
+      if (last !== null && isGuess && isSpread(char.left - last.right, spread)) between = '';
       const gap: string =
         last === null ? '' : between === 'join' ? '' : separator(last, char, between);
+      spread = last !== null && gap === '' ? char.left - last.right : 0;
       if (line === null || gap.startsWith('\n')) {
         line = { text: '', opensParagraph: gap === '\n\n', top: char.top, bottom: char.bottom };
         lines.push(line);
@@ -42,7 +41,7 @@ export function textOfChars(chars: Iterable<PageChar>): string {
       line.top = Math.max(line.top, char.top);
       line.bottom = Math.min(line.bottom, char.bottom);
       last = char;
-      between = '';
+      [between, isGuess] = ['', true];
     }
   }
   return joined(withHeadFirst(withFootLast(lines)));
@@ -106,6 +105,11 @@ function apart(first: readonly Line[], second: readonly Line[]): readonly Line[]
   const [head, ...others] = second;
   if (head === undefined || first.length === 0) return [...first, ...second];
   return [...first, { ...head, opensParagraph: true }, ...others];
+}
+
+/** Letters that stand apart, each as far as the one before it, are one word. */
+function isSpread(gap: number, before: number): boolean {
+  return gap > 0 && gap <= before * WORD_GAP;
 }
 
 function separator(last: PageChar, next: PageChar, between: string): string {

@@ -5,6 +5,7 @@
  * pdfium leads: it opens, tells damage from encryption and reads each page. Pages it cannot be trusted on are read
  * again by pdf2json, and what neither can read is rendered and recognised.
  */
+import { createHash } from 'node:crypto';
 import { extname } from 'node:path';
 import type {
   DocumentClaim,
@@ -14,9 +15,10 @@ import type {
   ExtractorPlugin,
   SourceDocument,
 } from 'preface/plugin';
+import type { GreyPicture } from '../ocr/picture.js';
 import { openRecognizer, type Recognizer } from '../ocr/recognizer.js';
-import { PdfFile } from './pdfium.js';
-import { DOUBT_MAX, doubtOf } from './quality.js';
+import { PdfFile, type PdfText } from './pdfium.js';
+import { DOUBT_HOPELESS, DOUBT_MAX, doubtOf, soundLines } from './quality.js';
 import { type RereadPage, rereadPdf } from './reread.js';
 
 const plugin: ExtractorPlugin = {
@@ -72,16 +74,17 @@ class PdfExtractor implements Extractor {
     if (file.pages > pagesMax) {
       throw coded('bound', `it has ${file.pages} pages, at most ${pagesMax} are read`);
     }
-    const reading = new PdfReading(file, bytes, this.recognizer);
+    const reading = new PdfReading(file, bytes, this.recognizer, this.options);
     let found = false;
+    let skipped: string | undefined;
     for (let index = 0; index < file.pages; index += 1) {
-      const text = await reading.page(index);
-      found ||= text !== '';
-      const page = { text, pages: file.pages };
+      const page = { pages: file.pages, unit: 'page' as const, ...(await reading.page(index)) };
+      found ||= page.text !== '';
+      skipped ??= page.skipped?.[0];
       yield index === 0 ? { ...page, title: file.title() } : page;
     }
     if (reading.lostPages === file.pages) throw coded('damaged', 'none of its pages can be opened');
-    if (!found) throw coded('no_text', 'no page has text, and OCR found none in it');
+    if (!found) throw withoutText(skipped);
   }
 
   async close(): Promise<void> {
@@ -89,44 +92,122 @@ class PdfExtractor implements Extractor {
   }
 }
 
+/** Milliseconds of OCR that pages with a text of their own may take together: a document of slides has a picture on each. */
+const PICTURES_MS_MAX = 120_000;
+/** Of a page: a picture as large as this may be a scan that was turned. */
+const SCAN_SHARE = 0.5;
+
+const UNREADABLE = 'text whose fonts do not say which letters they draw';
+
+type PageReading = Pick<DocumentPage, 'text' | 'recognized' | 'skipped'>;
+
 class PdfReading {
   /** Pages of the count that cannot be opened. */
   lostPages = 0;
   readonly #hasForm: boolean;
   #reread: Promise<RereadPage[] | null> | null = null;
+  /** Pictures of pages with text, by what they show: a background is read once. */
+  readonly #seen = new Set<string>();
+  #picturesMs = 0;
+  /** Of the page that is read. */
+  #scores: number[] = [];
+  #skipped: string[] = [];
 
   constructor(
     private readonly file: PdfFile,
     private readonly bytes: Uint8Array,
     private readonly recognizer: Recognizer,
+    private readonly options: ExtractorOptions,
   ) {
     this.#hasForm = file.hasForm();
   }
 
-  async page(index: number): Promise<string> {
-    const read = this.file.text(index, this.#hasForm);
+  async page(index: number): Promise<PageReading> {
+    [this.#scores, this.#skipped] = [[], []];
+    const text = await this.#text(index);
+    const [score] = this.#scores;
+    return {
+      text,
+      ...(score !== undefined && { recognized: Math.round(Math.min(...this.#scores)) }),
+      ...(this.#skipped.length > 0 && { skipped: this.#skipped }),
+    };
+  }
+
+  async #text(index: number): Promise<string> {
+    const read = this.#read(index);
     if (read === null) {
       this.lostPages += 1;
       return '';
     }
-    const trusted = await this.#trusted(index, read.text, doubtOf(read.text, read.mapErrors));
-    return this.#hasForm ? await this.#withFields(index, trusted) : trusted;
+    const trusted = await this.#trusted(index, read);
+    const whole = this.#hasForm ? await this.#withFields(index, trusted) : trusted;
+    return withNotes(whole, this.file.notes(index));
   }
 
-  async #trusted(index: number, text: string, doubt: number): Promise<string> {
-    if (doubt <= DOUBT_MAX) return text;
+  /** Flattening takes the fonts from some pages: what they had before is the text then. */
+  #read(index: number): PdfText | null {
+    const drawn = this.file.text(index);
+    if (drawn === null || !this.#hasForm) return drawn;
+    this.file.flatten(index);
+    const whole = this.file.text(index);
+    if (whole === null) return drawn;
+    const isBroken = doubtOf(whole.text, whole.unmapped) > DOUBT_MAX;
+    return isBroken && doubtOf(drawn.text, drawn.unmapped) <= DOUBT_MAX ? drawn : whole;
+  }
+
+  async #trusted(index: number, { text, unmapped }: PdfText): Promise<string> {
+    const doubt = doubtOf(text, unmapped);
+    if (doubt <= DOUBT_MAX) return await this.#withPictures(index, text);
     // A scan has no letters that another reader could find.
     if (text === '' && this.file.hasPictures(index)) return await this.#recognized(index);
     const second = (await this.#second(index))?.text ?? '';
     // When both readers agree, both relied on the doubtful font map.
-    const isBetter = squeezed(second) !== squeezed(text) && doubtOf(second) < doubt;
-    if (isBetter && doubtOf(second) <= DOUBT_MAX) return second;
-    return (await this.#recognized(index)) || (isBetter ? second : text);
+    const left = doubtOf(second, { ...unmapped, controls: 0 });
+    const isBetter = squeezed(second) !== squeezed(text) && left < doubt;
+    if (isBetter && left <= DOUBT_MAX) return second;
+    const recognized = await this.#recognized(index);
+    if (recognized !== '') return recognized;
+    const best = isBetter ? second : text;
+    if (Math.min(left, doubt) <= DOUBT_HOPELESS) return best;
+    if (text !== '' || unmapped.controls > 0) this.#skipped.push(UNREADABLE);
+    return soundLines(best, unmapped);
   }
 
   async #recognized(index: number): Promise<string> {
-    const picture = this.file.render(index);
-    return picture === null ? '' : await this.recognizer.recognize(picture);
+    const large = this.file.tooLarge(index);
+    this.#skipped.push(...large.map((name) => `${name} (too large)`));
+    const picture = large.length > 0 ? null : this.file.render(index);
+    if (picture === null) return '';
+    const { text, score } = await this.recognizer.recognize(picture);
+    if (text !== '') this.#scores.push(score);
+    return text;
+  }
+
+  /** A stamp on a scan is text, and so is a page number: what the pictures show is read beside it. */
+  async #withPictures(index: number, text: string): Promise<string> {
+    if (this.options.pictures === false || this.options.languages.length === 0) return text;
+    const { drawn, skipped } = this.file.unread(index);
+    this.#skipped.push(...skipped.map((name) => `${name} (too large)`));
+    const parts = [text];
+    for (const { picture, share } of drawn) {
+      const key = createHash('sha256').update(picture.pixels).digest('base64');
+      if (this.#seen.has(key)) continue;
+      this.#seen.add(key);
+      if (this.#picturesMs > PICTURES_MS_MAX) {
+        this.#skipped.push('a picture (no time left)');
+        continue;
+      }
+      parts.push(newLines(await this.#shown(picture, share), text));
+    }
+    return parts.filter((part) => part !== '').join('\n\n');
+  }
+
+  async #shown(picture: GreyPicture, share: number): Promise<string> {
+    const beganMs = performance.now();
+    const { text, score } = await this.recognizer.recognize(picture, share > SCAN_SHARE);
+    this.#picturesMs += performance.now() - beganMs;
+    if (text !== '') this.#scores.push(score);
+    return text;
   }
 
   /** Form values that are not drawn on the page: viewers draw them on opening. */
@@ -142,6 +223,37 @@ class PdfReading {
     this.#reread ??= rereadPdf(this.bytes, this.file.pages);
     return (await this.#reread)?.[index];
   }
+}
+
+/** As a share of the words of a line: the page has them already, in a text that lies over its picture. */
+const KNOWN_SHARE = 0.8;
+
+function newLines(recognized: string, text: string): string {
+  const known = new Set(text.match(WORD));
+  const lines = recognized.split('\n').filter((line) => {
+    const words = line.match(WORD) ?? [];
+    const again = words.filter((word) => known.has(word)).length;
+    return words.length === 0 || again < words.length * KNOWN_SHARE;
+  });
+  return lines.join('\n').trim();
+}
+
+const WORD = /[\p{L}\p{N}]+/gu;
+
+/** What a note says is often drawn, too. */
+function withNotes(text: string, notes: readonly string[]): string {
+  const seen = squeezed(text);
+  const hidden = notes.filter((note) => !seen.includes(squeezed(note.replace(/^\[[^\]]*\] /, ''))));
+  if (hidden.length === 0) return text;
+  const lines = hidden.map((note) => `Comment: ${note}`);
+  return [text, lines.join('\n')].filter((part) => part !== '').join('\n\n');
+}
+
+function withoutText(skipped: string | undefined): Error {
+  if (skipped === undefined) {
+    return coded('no_text', 'no page has text, and OCR found none in it');
+  }
+  return coded('bound', `no page has text, and ${skipped} was not read`);
 }
 
 function squeezed(text: string): string {

@@ -4,19 +4,35 @@
  */
 import type { ExtractionBounds } from 'preface/plugin';
 import { type GreyPicture, shrinkOf } from '../ocr/picture.js';
+import { type Box, unreadAreas } from './areas.js';
 import { type Instance, type Pdfium, putBack, takeInstance } from './instance.js';
-import { type PageChar, textOfChars } from './layout.js';
+import { textOfChars } from './layout.js';
+import { notesOf } from './notes.js';
+import { hideText, type PagePicture, picturesOf } from './objects.js';
+import type { PageChar } from './page-char.js';
+import type { Unmapped } from './quality.js';
 
 export interface PdfText {
   readonly text: string;
-  /** Characters of fonts without a map to Unicode. */
-  readonly mapErrors: number;
+  readonly unmapped: Unmapped;
+}
+
+export interface UnreadPictures {
+  readonly drawn: readonly { readonly picture: GreyPicture; readonly share: number }[];
+  /** Names of those that are too large. */
+  readonly skipped: readonly string[];
+}
+
+interface PixelBox {
+  readonly left: number;
+  readonly right: number;
+  readonly top: number;
+  readonly bottom: number;
 }
 
 const PASSWORD_ERROR = 4;
 const SECURITY_ERROR = 5;
 const GREY_BITMAP = 1;
-const IMAGE_OBJECT = 3;
 const WHITE = 0xffffffff;
 const SPACE = 0x20;
 const RENDER_ANNOTATIONS = 0x01;
@@ -80,21 +96,27 @@ export class PdfFile {
     return this.#guarded(() => this.pdfium._FPDF_GetFormType(this.document) > 0);
   }
 
-  /** @param flat with what is written into form fields. Null for a page that cannot be opened. */
-  text(index: number, flat: boolean): PdfText | null {
-    return this.#guarded(() => {
-      if (flat) this.#withPage(index, (page) => this.pdfium._FPDFPage_Flatten(page, 0));
-      return this.#withPage(index, (page) => this.#text(page));
-    });
+  /** Null for a page that cannot be opened. */
+  text(index: number): PdfText | null {
+    return this.#guarded(() => this.#withPage(index, (page) => this.#text(page)));
   }
 
-  /** @throws Error with a `code` of `bound` for a page that holds too large a picture. */
+  /** From now on the page has what is written into its form fields as text of its own. */
+  flatten(index: number): void {
+    this.#guarded(() => this.#withPage(index, (page) => this.pdfium._FPDFPage_Flatten(page, 0)));
+  }
+
+  /** To be called for a page without pictures that are too large. */
   render(index: number): GreyPicture | null {
     return this.#guarded(() =>
-      this.#withPage(index, (page) => {
-        this.#countPictures(page, index);
-        return this.#render(page);
-      }),
+      this.#withPage(index, (page) => this.#render(page, RENDER_ANNOTATIONS)),
+    );
+  }
+
+  /** Names of the pictures that would take too much to draw. */
+  tooLarge(index: number): string[] {
+    return this.#guarded(
+      () => this.#withPage(index, (page) => this.#tooLarge(page).map(nameOf)) ?? [],
     );
   }
 
@@ -111,20 +133,31 @@ export class PdfFile {
   #text(page: number): PdfText {
     const { pdfium } = this;
     const text = pdfium._FPDFText_LoadPage(page);
-    if (text === 0) return { text: '', mapErrors: 0 };
+    if (text === 0) return { text: '', unmapped: { visible: 0, controls: 0 } };
     try {
       const count = pdfium._FPDFText_CountChars(text);
       const max = this.bounds.textLengthMax;
       if (count > max)
         throw coded('bound', `a page has ${count} characters, at most ${max} are read`);
-      let mapErrors = 0;
-      for (let i = 0; i < count; i += 1) {
-        if (pdfium._FPDFText_HasUnicodeMapError(text, i) === 1) mapErrors += 1;
-      }
-      return { text: textOfChars(this.#chars(text, count)), mapErrors };
+      return {
+        text: textOfChars(this.#chars(text, count)),
+        unmapped: this.#unmapped(text, count),
+      };
     } finally {
       pdfium._FPDFText_ClosePage(text);
     }
+  }
+
+  #unmapped(text: number, count: number): Unmapped {
+    const { pdfium } = this;
+    let [visible, controls] = [0, 0];
+    for (let i = 0; i < count; i += 1) {
+      if (pdfium._FPDFText_HasUnicodeMapError(text, i) !== 1) continue;
+      const code = pdfium._FPDFText_GetUnicode(text, i);
+      if (code > SPACE) visible += 1;
+      else if (isControl(code)) controls += 1;
+    }
+    return { visible, controls };
   }
 
   *#chars(text: number, count: number): Generator<PageChar> {
@@ -139,41 +172,103 @@ export class PdfFile {
       if (box.buffer !== pdfium.HEAPU8.buffer)
         box = new Float32Array(pdfium.HEAPU8.buffer, rect, 4);
       const [left = 0, top = 0, right = 0, bottom = 0] = box;
-      yield { code, left, right, bottom, top };
+      const isGuess = code === SPACE && pdfium._FPDFText_IsGenerated(text, i) === 1;
+      yield { code, isGuess, left, right, bottom, top };
     }
     pdfium.wasmExports.free(rect);
   }
 
-  /** True for a page that shows pictures. @throws as `render` */
+  /** True for a page that shows pictures. */
   hasPictures(index: number): boolean {
     return this.#guarded(
-      () => (this.#withPage(index, (page) => this.#countPictures(page, index)) ?? 0) > 0,
+      () => (this.#withPage(index, (page) => this.#pictures(page).length) ?? 0) > 0,
     );
   }
 
-  /** A picture's size is stored before its data, so it is known without unpacking. */
-  #countPictures(page: number, index: number): number {
-    let pictures = 0;
-    const { pdfium } = this;
-    const size = this.#allocate(8);
-    const count = pdfium._FPDFPage_CountObjects(page);
-    for (let i = 0; i < count; i += 1) {
-      const object = pdfium._FPDFPage_GetObject(page, i);
-      if (pdfium._FPDFPageObj_GetType(object) !== IMAGE_OBJECT) continue;
-      pictures += 1;
-      pdfium._FPDFImageObj_GetImagePixelSize(object, size, size + 4);
-      const [width = 0, height = 0] = new Uint32Array(pdfium.HEAPU8.buffer, size, 2);
-      const max = this.bounds.pixelsMax;
-      if (width * height > max) {
-        const what = `a picture on page ${index + 1} has ${width} × ${height} pixels`;
-        throw coded('bound', `${what}, at most ${max} are read`);
-      }
-    }
-    pdfium.wasmExports.free(size);
+  /** Comments on a page, each with its author. */
+  notes(index: number): string[] {
+    return this.#guarded(() => this.#withPage(index, (page) => notesOf(this.pdfium, page)) ?? []);
+  }
+
+  /** What the pictures of a page show where its text says nothing of it; the text itself is not drawn. */
+  unread(index: number): UnreadPictures {
+    return this.#guarded(
+      () => this.#withPage(index, (page) => this.#unread(page)) ?? { drawn: [], skipped: [] },
+    );
+  }
+
+  #unread(page: number): UnreadPictures {
+    const all = this.#pictures(page);
+    const small = all.filter((picture) => !this.#isTooLarge(picture));
+    const skipped = this.#tooLarge(page).map(nameOf);
+    const whole = this.#pageBox(page);
+    const areas = small.length === 0 ? [] : unreadAreas(small, this.#characterBoxes(page), whole);
+    // Drawing the page would unpack all of its pictures.
+    if (areas.length === 0 || skipped.length > 0) return { drawn: [], skipped };
+    hideText(this.pdfium, page);
+    const picture = this.#render(page, 0);
+    const drawn = areas.map((area) => ({
+      picture: cropped(picture, this.#onPicture(page, area, picture)),
+      share: shareOf(area, whole),
+    }));
+    return { drawn, skipped };
+  }
+
+  #characterBoxes(page: number): Box[] {
+    const text = this.pdfium._FPDFText_LoadPage(page);
+    if (text === 0) return [];
+    const chars = [...this.#chars(text, this.pdfium._FPDFText_CountChars(text))];
+    this.pdfium._FPDFText_ClosePage(text);
+    return chars.filter(({ code }) => code > SPACE);
+  }
+
+  #pageBox(page: number): Box {
+    const at = this.#allocate(16);
+    this.pdfium._FPDF_GetPageBoundingBox(page, at);
+    const [left = 0, top = 0, right = 0, bottom = 0] = new Float32Array(
+      this.pdfium.HEAPU8.buffer,
+      at,
+      4,
+    );
+    this.pdfium.wasmExports.free(at);
+    return { left, right, bottom, top };
+  }
+
+  /** Pixels of an area; a page may be turned. */
+  #onPicture(page: number, area: Box, { width, height }: GreyPicture): PixelBox {
+    const at = this.#allocate(8);
+    const corners = [
+      [area.left, area.top],
+      [area.right, area.bottom],
+    ].map(([x = 0, y = 0]) => {
+      this.pdfium._FPDF_PageToDevice(page, 0, 0, width, height, 0, x, y, at, at + 4);
+      return [...new Int32Array(this.pdfium.HEAPU8.buffer, at, 2)];
+    });
+    this.pdfium.wasmExports.free(at);
+    const within = (value: number | undefined, max: number) =>
+      Math.min(Math.max(value ?? 0, 0), max);
+    const xs = corners.map(([x]) => within(x, width)).sort((a, b) => a - b);
+    const ys = corners.map(([, y]) => within(y, height)).sort((a, b) => a - b);
+    return { left: xs[0] ?? 0, right: xs[1] ?? 0, top: ys[0] ?? 0, bottom: ys[1] ?? 0 };
+  }
+
+  #pictures(page: number): PagePicture[] {
+    const at = this.#allocate(32);
+    const pictures = picturesOf(this.pdfium, page, at);
+    this.pdfium.wasmExports.free(at);
     return pictures;
   }
 
-  #render(page: number): GreyPicture {
+  #tooLarge(page: number): PagePicture[] {
+    return this.#pictures(page).filter((picture) => this.#isTooLarge(picture));
+  }
+
+  /** A picture's size is stored before its data, so it is known without unpacking. */
+  #isTooLarge({ width, height }: PagePicture): boolean {
+    return width * height > this.bounds.pixelsMax;
+  }
+
+  #render(page: number, what: number): GreyPicture {
     const { pdfium } = this;
     const wide = Math.max(1, pdfium._FPDF_GetPageWidth(page) * SCALE);
     const high = Math.max(1, pdfium._FPDF_GetPageHeight(page) * SCALE);
@@ -184,7 +279,7 @@ export class PdfFile {
     if (bitmap === 0) throw coded('bound', `a page of ${width} × ${height} pixels found no memory`);
     try {
       pdfium._FPDFBitmap_FillRect(bitmap, 0, 0, width, height, WHITE);
-      const flags = RENDER_ANNOTATIONS | RENDER_GREY;
+      const flags = what | RENDER_GREY;
       pdfium._FPDF_RenderPageBitmap(bitmap, page, 0, 0, width, height, 0, flags);
       return { width, height, pixels: this.#pixels(bitmap, width, height) };
     } finally {
@@ -219,6 +314,30 @@ export class PdfFile {
     if (at === 0) throw coded('bound', 'the document takes more memory than its reader has');
     return at;
   }
+}
+
+function nameOf({ width, height }: PagePicture): string {
+  return `a picture of ${width} × ${height} pixels`;
+}
+
+function shareOf(area: Box, page: Box): number {
+  const size = ({ left, right, bottom, top }: Box) => (right - left) * (top - bottom);
+  return size(area) / Math.max(1, size(page));
+}
+
+function cropped({ width, pixels }: GreyPicture, box: PixelBox): GreyPicture {
+  const [wide, high] = [Math.max(1, box.right - box.left), Math.max(1, box.bottom - box.top)];
+  const out = new Uint8Array(wide * high);
+  for (let y = 0; y < high; y += 1) {
+    const from = (box.top + y) * width + box.left;
+    out.set(pixels.subarray(from, from + wide), y * wide);
+  }
+  return { width: wide, height: high, pixels: out };
+}
+
+/** Without those that stand for blanks, and the mark of a hyphen. */
+function isControl(code: number): boolean {
+  return code < SPACE && code !== 0 && code !== 2 && !(code >= 0x09 && code <= 0x0d);
 }
 
 const TITLE_BYTES_MAX = 4096;

@@ -156,7 +156,7 @@ export class Flow {
 
   #put(to: Frame, text: string, style: ParagraphStyle): void {
     const plain = text.replace(/[ \t\r\n]+$/, '');
-    const line = withMarker(style, plain);
+    const line = withMarker(style.marker, plain);
     if (plain === '') this.#line(to, '');
     else if (style.heading > 0 && to.kind === 'page') this.#heading(to, line.trim(), style.heading);
     else this.#line(to, '  '.repeat(Math.min(style.depth, 16)) + line);
@@ -212,7 +212,7 @@ export class Flow {
   }
 }
 
-function withMarker({ marker }: ParagraphStyle, text: string): string {
+export function withMarker(marker: string, text: string): string {
   return marker === '' ? text : `${marker} ${text}`;
 }
 

@@ -3,10 +3,8 @@
  * It must never accept binary data as text only because an encoding maps every byte.
  */
 import { isUtf8 } from 'node:buffer';
-import { analyse } from 'chardet';
-
-/** A name `TextDecoder` knows, or `utf-32le` and `utf-32be`, which it does not. */
-export type Encoding = string;
+import { detectAll } from 'jschardet';
+import { decoderOf, type Encoding, encodingNamed } from '../shared/decoder.js';
 
 const SAMPLE_BYTES = 64 * 1024;
 const PIECE_BYTES = 1024 * 1024;
@@ -35,7 +33,7 @@ export function encodingOf(bytes: Uint8Array, declared: string | null = null): E
 
 /** Pieces of the text, in order, none of them large; what cannot be decoded is U+FFFD. */
 export function* decodePieces(bytes: Uint8Array, encoding: Encoding): Generator<string> {
-  const decode = pieceDecoder(encoding);
+  const decode = decoderOf(encoding);
   for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
     yield decode(bytes.subarray(at, at + PIECE_BYTES));
   }
@@ -46,15 +44,35 @@ export function* decodePieces(bytes: Uint8Array, encoding: Encoding): Generator<
 
 function guesses(bytes: Uint8Array, sample: Uint8Array, declared: string | null): Encoding[] {
   if (sample.includes(0)) return wideGuesses(sample);
-  const said = declared === null ? null : decoderName(declared);
   // All of its bytes are ASCII.
   if (switchesToJapanese(sample) && decodesWhole(sample, 'iso-2022-jp')) return ['iso-2022-jp'];
   if (isUtf8(bytes) || mostlyUtf8(sample)) return ['utf-8'];
-  const found = analyse(sample).map(({ name }) => name.toLowerCase());
-  // windows-1252 maps every byte, so it is the last resort and only control characters rule it out.
-  return [said, ...found.map(decoderName), 'windows-1252'].filter(
-    (name): name is string => name !== null && decodesWhole(sample, name),
+  const said = encodingNamed(declared ?? '');
+  // Wider encodings are told by their bytes alone.
+  const isSaid = said !== null && !said.startsWith('utf') && decodesWhole(sample, said);
+  return isSaid ? [said, WESTERN] : detected(sample);
+}
+
+/** It has a character for nearly every byte, so it is the last resort. */
+const WESTERN = 'windows-1252';
+/** A guess that is this good rules out the others. */
+const SURE = 0.25;
+/** As a factor of the best guess. */
+const LIKELY = 0.25;
+
+function detected(sample: Uint8Array): Encoding[] {
+  const guessed = detectAll(sample, { minimumThreshold: 0 }).flatMap(({ encoding, confidence }) =>
+    encoding === null || /^utf/i.test(encoding) ? [] : [{ encoding, confidence }],
   );
+  const best = guessed[0]?.confidence ?? 0;
+  const likely = guessed
+    .filter(({ confidence }) => confidence >= best * LIKELY)
+    .flatMap(({ encoding }) => encodingNamed(encoding) ?? []);
+  const isWhole = (encoding: Encoding) => decodesWhole(sample, encoding);
+  // A few damaged bytes do not make it another encoding.
+  const found = [...likely.filter(isWhole), ...likely.slice(0, 1)];
+  // An encoding that is known and cannot be decoded must not be read as another one.
+  return found.length === 0 && best >= SURE ? [] : [...found, WESTERN];
 }
 
 /** ISO-2022-JP marks each character set by an escape sequence that no other text contains. */
@@ -73,27 +91,13 @@ function wideGuesses(sample: Uint8Array): Encoding[] {
   const units = Math.floor(sample.length / 4);
   if (units > 0 && first === units && second >= units / 2) return ['utf-32be'];
   if (units > 0 && fourth === units && third >= units / 2) return ['utf-32le'];
-  return first + third > second + fourth ? ['utf-16be'] : ['utf-16le'];
-}
-
-/** ISO 8859 names stand for the windows code pages that hold them, as they do in every browser. */
-function decoderName(name: string): string | null {
-  if (name.startsWith('utf-')) return null;
-  try {
-    return new TextDecoder(name).encoding;
-  } catch {
-    return null;
-  }
+  // Text in Chinese has hardly any zero bytes: where they say little, the characters decide.
+  return first + third > second + fourth ? ['utf-16be', 'utf-16le'] : ['utf-16le', 'utf-16be'];
 }
 
 function decodesWhole(sample: Uint8Array, encoding: Encoding): boolean {
-  try {
-    // The sample may end within a character.
-    new TextDecoder(encoding, { fatal: true }).decode(sample, { stream: true });
-    return true;
-  } catch {
-    return false;
-  }
+  // The sample may end within a character.
+  return !decoderOf(encoding)(sample).includes('\ufffd');
 }
 
 /** A few invalid sequences still count as UTF-8: one damaged place, or two joined files. */
@@ -124,41 +128,7 @@ function looksLikeText(text: string): boolean {
   return text.length > 0 && odd <= 1 + text.length * ODD_SHARE_MAX;
 }
 
-// ----------------------------------------------------------------- decoding
-
+/** The last character may be incomplete. */
 function decodeAll(bytes: Uint8Array, encoding: Encoding): string {
-  const text = pieceDecoder(encoding)(bytes);
-  return text.endsWith('\ufffd') ? text.slice(0, -1) : text;
+  return decoderOf(encoding)(bytes);
 }
-
-function pieceDecoder(encoding: Encoding): (piece: Uint8Array | null) => string {
-  if (encoding.startsWith('utf-32')) {
-    const little = encoding === 'utf-32le';
-    return (piece) => (piece === null ? '' : decodeUtf32(piece, little));
-  }
-  const decoder = new TextDecoder(encoding);
-  const repair = encoding === 'windows-1252' ? windows1252 : (text: string) => text;
-  return (piece) =>
-    repair(piece === null ? decoder.decode() : decoder.decode(piece, { stream: true }));
-}
-
-/** Node reads windows-1252 as Latin-1: quotes, dashes and the euro sign come out as control characters. */
-function windows1252(text: string): string {
-  return text.replace(C1, (control) => WINDOWS_1252[control.charCodeAt(0) - 0x80] ?? control);
-}
-
-const C1 = /[\x80-\x9f]/g;
-const WINDOWS_1252 = '€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8dŽ\x8f\x90‘’“”•–—˜™š›œ\x9džŸ';
-
-/** Pieces begin at multiples of four bytes. */
-function decodeUtf32(bytes: Uint8Array, little: boolean): string {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  let text = '';
-  for (let at = 0; at + 4 <= bytes.length; at += 4) {
-    const code = view.getUint32(at, little);
-    if (code !== BYTE_ORDER_MARK) text += code <= 0x10ffff ? String.fromCodePoint(code) : '\ufffd';
-  }
-  return text;
-}
-
-const BYTE_ORDER_MARK = 0xfeff;

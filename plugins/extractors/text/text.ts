@@ -9,7 +9,9 @@ import type {
   ExtractorPlugin,
   SourceDocument,
 } from 'preface/plugin';
+import { declaredInText } from '../shared/declared.js';
 import { decodePieces, encodingOf } from './encoding.js';
+import { markupReason } from './markup.js';
 import { textTypeOf } from './types.js';
 
 const plugin: ExtractorPlugin = {
@@ -26,7 +28,7 @@ const plugin: ExtractorPlugin = {
 export default plugin;
 
 function accepts({ bytes, filename }: SourceDocument): DocumentClaim | null {
-  if (encodingOf(bytes) === null) return null;
+  if (encodingOf(bytes, declaredInText(bytes)) === null) return null;
   const fileType = textTypeOf(filename);
   return fileType === undefined
     ? { fileType: 'text/plain', ground: 'text' }
@@ -37,7 +39,9 @@ function accepts({ bytes, filename }: SourceDocument): DocumentClaim | null {
 const PAGE_LENGTH = 8 * 1024 * 1024;
 
 async function* extract({ bytes }: SourceDocument): AsyncGenerator<DocumentPage> {
-  const encoding = encodingOf(bytes);
+  const reason = markupReason(bytes);
+  if (reason !== null) throw Object.assign(new Error(reason), { code: 'unsupported' });
+  const encoding = encodingOf(bytes, declaredInText(bytes));
   if (encoding === null) {
     throw Object.assign(new Error('it is not text'), { code: 'unsupported' });
   }

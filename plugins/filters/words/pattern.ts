@@ -2,8 +2,8 @@
  * Owns the patterns: regular expressions that are parsed, checked for a longest match, and made into states.
  * It must never accept a pattern with an unbounded match or one that needs backtracking.
  */
-import { type AST, RegExpParser } from '@eslint-community/regexpp';
 import { limits } from 'preface/plugin';
+import { type AST, parsedPattern } from '../../regexp.js';
 import { foldText } from './fold.js';
 
 /** A state takes one character, parts into two, asks for the edge of a word, or is the end of a rule. */
@@ -44,8 +44,6 @@ export interface PatternBounds {
 
 /** Says what is wrong with a pattern, and quotes the part as it was written. */
 export class PatternFault extends Error {}
-
-const parser = new RegExpParser({ ecmaVersion: 2024 });
 
 export class Patterns {
   readonly states: PatternState[] = [];
@@ -148,7 +146,7 @@ type NegatedEdge = Extract<AST.Element, { kind: 'word' }>;
 
 function parsed(source: string): AST.Pattern {
   try {
-    return parser.parsePattern(source, undefined, undefined, { unicode: true });
+    return parsedPattern(source);
   } catch (cause) {
     throw new PatternFault(`cannot be read: ${(cause as Error).message}`);
   }

@@ -28,10 +28,26 @@ const info: TokenizerInfo = {
 };
 
 const encoder = new TextEncoder();
+const PIECE_BYTES = 64 * 1024;
+
+/** In pieces: the ids of a long text take four times its bytes already. */
+function idsOf(text: string): Uint32Array {
+  const ids = new Uint32Array(Buffer.byteLength(text));
+  const piece = new Uint8Array(PIECE_BYTES);
+  let [taken, at] = [0, 0];
+  while (taken < text.length) {
+    const { read, written } = encoder.encodeInto(text.slice(taken), piece);
+    ids.set(written < PIECE_BYTES ? piece.subarray(0, written) : piece, at);
+    taken += read;
+    at += written;
+  }
+  return ids;
+}
 
 const tokenizer: Tokenizer = {
   info: () => info,
-  encode: (text) => new Uint32Array(encoder.encode(text)),
+  encode: (text) =>
+    text.length < PIECE_BYTES ? new Uint32Array(encoder.encode(text)) : idsOf(text),
   close() {
     // Nothing is held.
   },

@@ -4,8 +4,9 @@
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
+import { packTokens } from '../shared/tokens.js';
 import { kimiPattern } from './patterns.js';
-import { packTokens, type VocabularySource } from './source.js';
+import type { VocabularySource } from './source.js';
 
 /** The shipped vocabulary. The build copies no data, and this module runs bundled, one folder up, or as it is. */
 export function shippedRanksPath(): URL {

@@ -3,7 +3,7 @@
  * It must never know a vocabulary; both dialects of a pattern stand here so that they stay equal.
  */
 
-import { RunMatcher } from './run-matcher.js';
+import { RunMatcher } from '../shared/run-matcher.js';
 
 export interface PiecePattern {
   /** For the WASM encoder: the dialect of Rust's fancy-regex. */
@@ -16,12 +16,16 @@ export interface PiecePattern {
 
 /** Pieces of the pre-tokenizer that a GGUF names in `tokenizer.ggml.pre`. */
 export function patternOfPre(pre: string): PiecePattern {
-  const family = families.get(pre);
+  const family = familyOf.get(pre);
   if (family === undefined) {
-    const known = [...families.keys()].join(', ');
+    const known = [...familyOf.keys()].join(', ');
     throw new Error(`unknown pre-tokenizer '${pre}' in tokenizer.ggml.pre; known are: ${known}`);
   }
   return piecePattern(family);
+}
+
+export function isKnownPre(pre: string): boolean {
+  return familyOf.has(pre);
 }
 
 export function piecePattern(rust: string): PiecePattern {
@@ -52,12 +56,47 @@ export const kimiPattern = piecePattern(
   ].join('|'),
 );
 
-const families = new Map<string, string>([
-  ['smollm', DIGITS_FIRST],
-  ['gpt-2', GPT2],
-  ['llama-bpe', wordsThen(String.raw`\p{N}{1,3}`)],
-  ['qwen2', wordsThen(String.raw`\p{N}`)],
-]);
+/** Words by the case of their letters, with marks; a slash ends a run of signs like a line does. */
+const wordsByCase = (digits: string, contraction: string): string => {
+  const upper = String.raw`[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]`;
+  const lower = String.raw`[\p{Ll}\p{Lm}\p{Lo}\p{M}]`;
+  return [
+    `${BEFORE_WORD}${upper}*${lower}+${contraction}`,
+    `${BEFORE_WORD}${upper}+${lower}*${contraction}`,
+    String.raw`${digits}| ?[^\s\p{L}\p{N}]+[\r\n\/]*`,
+    BLANKS,
+  ].join('|');
+};
+
+const WORDS_WITH_MARKS = [
+  ANY_CASE,
+  String.raw`${BEFORE_WORD}[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*`,
+  BLANKS,
+].join('|');
+
+/** A pattern, and the names under which files ask for it. */
+const families: readonly (readonly [pattern: string, names: string])[] = [
+  [DIGITS_FIRST, 'smollm starcoder refact command-r codeshell exaone minerva-7b mellum2'],
+  [
+    GPT2,
+    'gpt-2 phi-2 mpt olmo jais trillion granite-docling exaone4 gigachat a.x-4.0 mellum modern-bert',
+  ],
+  [
+    wordsThen(String.raw`\p{N}{1,3}`),
+    'llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 dbrx smaug-bpe chatglm-bpe glm4 glm5 jina-v5-nano',
+  ],
+  [
+    wordsThen(String.raw`\p{N}`),
+    'qwen2 deepseek-r1-qwen f2llmv2 kormo megrez stablelm2 hunyuan solar-open grok-2',
+  ],
+  [WORDS_WITH_MARKS, 'qwen35'],
+  [wordsByCase(String.raw`\p{N}{1,3}`, `${ANY_CASE}?`), 'gpt-4o llama4 kanana2 talkie minimax-m2'],
+  [wordsByCase(String.raw`\p{N}`, ''), 'tekken'],
+];
+
+const familyOf = new Map(
+  families.flatMap(([pattern, names]) => names.split(' ').map((name) => [name, pattern] as const)),
+);
 
 /**
  * Rust's `\s` is White_Space, JavaScript's is not (U+0085, U+FEFF); `\p{Han}` needs its property name;

@@ -25,25 +25,10 @@ export interface VocabularySource {
   readonly addBos: boolean;
 }
 
-/** A byte outside every token: it is dropped, as the reference encoder does. */
-export const NO_ID = 0xff_ff_ff_ff;
-
 export function infoOf(source: VocabularySource): TokenizerInfo {
   const { special, endIds, template, bosToken, eosToken, addBos, vocabulary } = source;
   const fingerprint = fingerprintOf(source);
   return { fingerprint, special, endIds, template, bosToken, eosToken, addBos, vocabulary };
-}
-
-export function packTokens(tokens: readonly Uint8Array[]): Vocabulary {
-  const offsets = new Uint32Array(tokens.length + 1);
-  tokens.forEach((token, id) => {
-    offsets[id + 1] = (offsets[id] ?? 0) + token.length;
-  });
-  const bytes = new Uint8Array(offsets.at(-1) ?? 0);
-  tokens.forEach((token, id) => {
-    bytes.set(token, offsets[id]);
-  });
-  return { bytes, offsets };
 }
 
 function fingerprintOf(source: VocabularySource): string {

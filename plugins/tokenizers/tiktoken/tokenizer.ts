@@ -3,8 +3,10 @@
  * It must never let text turn into a special token, nor do more than O(n log n) work.
  */
 import type { Tokenizer, TokenizerInfo } from 'preface/plugin';
-import { mergePiece, RankTable } from './merge.js';
-import { infoOf, NO_ID, type VocabularySource } from './source.js';
+import { alternation } from '../shared/alternation.js';
+import { mergePiece, RankTable } from '../shared/merge.js';
+import { NO_ID } from '../shared/tokens.js';
+import { infoOf, type VocabularySource } from './source.js';
 import { cutText } from './stretches.js';
 import { openWasmEncoder, type WasmEncoder } from './wasm.js';
 
@@ -73,14 +75,6 @@ function idsOfRanks(ranks: Uint32Array, idOfRank: Uint32Array): Uint32Array {
     if (id !== NO_ID) ranks[count++] = id;
   }
   return count === ranks.length ? ranks : ranks.slice(0, count);
-}
-
-/** Longest first, as the reference encoder looks for them. */
-function alternation(texts: readonly string[]): RegExp | null {
-  if (texts.length === 0) return null;
-  const longestFirst = texts.toSorted((a, b) => b.length - a.length);
-  const escaped = longestFirst.map((text) => text.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&'));
-  return new RegExp(escaped.join('|'), 'g');
 }
 
 function joinIds(parts: readonly Uint32Array[]): Uint32Array {

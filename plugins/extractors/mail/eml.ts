@@ -1,0 +1,53 @@
+/**
+ * Owns the one door to the parser of MIME: messages as mail programs save them, and web archives.
+ * It must never fetch what a message refers to.
+ */
+import PostalMime, { type Address, type Email } from 'postal-mime';
+import type { ExtractionBounds } from 'preface/plugin';
+import { refusal } from '../shared/refusal.js';
+import type { Message } from './message.js';
+
+/** Parts within parts. */
+const NESTING_MAX = 32;
+const HEADER_BYTES_MAX = 2 * 1024 * 1024;
+
+/** @throws a refusal. */
+export async function readMime(bytes: Uint8Array, bounds: ExtractionBounds): Promise<Message> {
+  const parser = new PostalMime({
+    attachmentEncoding: 'arraybuffer',
+    maxNestingDepth: Math.min(NESTING_MAX, bounds.nestingMax),
+    maxHeadersSize: HEADER_BYTES_MAX,
+  });
+  try {
+    return messageOf(await parser.parse(bytes));
+  } catch (cause) {
+    const isBound = cause instanceof Error && /maximum/i.test(cause.message);
+    throw isBound
+      ? refusal('bound', 'its parts are nested too deep, or its headers are too long')
+      : refusal('damaged', 'it is damaged: its parts cannot be read');
+  }
+}
+
+function messageOf(mail: Email): Message {
+  return {
+    subject: mail.subject ?? '',
+    from: mail.from === undefined ? '' : named([mail.from]),
+    to: named(mail.to),
+    cc: named(mail.cc),
+    date: mail.date ?? '',
+    text: mail.text ?? '',
+    html: mail.html ?? '',
+    attachments: mail.attachments.map(({ filename, mimeType, content, related }) => ({
+      filename: filename ?? '',
+      fileType: mimeType,
+      isShown: related === true,
+      bytes: typeof content === 'string' ? Buffer.from(content) : new Uint8Array(content),
+    })),
+  };
+}
+
+function named(addresses: readonly Address[] | undefined): string {
+  const one = ({ name, address = '' }: Address) =>
+    name === '' ? address : address === '' ? name : `${name} <${address}>`;
+  return (addresses ?? []).map(one).join(', ');
+}

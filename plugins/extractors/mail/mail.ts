@@ -1,0 +1,120 @@
+/**
+ * Owns messages and web archives: head, text, and the documents attached to them.
+ * It must never open a message or an archive that is attached.
+ */
+import type {
+  DocumentClaim,
+  DocumentPage,
+  Extractor,
+  ExtractorOptions,
+  ExtractorPlugin,
+  SourceDocument,
+} from 'preface/plugin';
+import { InnerDocuments } from '../container/inner.js';
+import { openOle, tryOle } from '../office/ole.js';
+import { orDamaged, refusal } from '../shared/refusal.js';
+import { readMime } from './eml.js';
+import { type Attachment, bodyText, messageText } from './message.js';
+import { isOutlook, readOutlook } from './msg.js';
+
+const plugin: ExtractorPlugin = {
+  kind: 'extractor',
+  name: 'extractor-mail',
+  contract: 1,
+  open: async (options) => new MailExtractor(options),
+};
+
+export default plugin;
+
+const OUTLOOK = 'application/vnd.ms-outlook';
+const ARCHIVE = 'multipart/related';
+const MESSAGE = 'message/rfc822';
+const HEAD_BYTES = 16 * 1024;
+/** Fields that a message has, and prose has not at the start of its lines. */
+const FIELDS =
+  /^(?:received|return-path|delivered-to|message-id|mime-version|from|to|subject|date|reply-to|content-type|x-mailer|dkim-signature|authentication-results):/gim;
+const FIELDS_MIN = 3;
+/** Documents of one message that are read. */
+const ATTACHMENTS_MAX = 100;
+
+class MailExtractor implements Extractor {
+  readonly #options: ExtractorOptions;
+  readonly #inner: InnerDocuments;
+
+  constructor(options: ExtractorOptions) {
+    this.#options = options;
+    this.#inner = new InnerDocuments(options);
+  }
+
+  accepts({ bytes, filename }: SourceDocument): DocumentClaim | null {
+    const container = tryOle(bytes);
+    if (container !== null) {
+      return isOutlook(container) ? { fileType: OUTLOOK, ground: 'content' } : null;
+    }
+    const head = headOf(bytes);
+    if (head === null) return null;
+    const fileType = isArchive(head, filename) ? ARCHIVE : MESSAGE;
+    if (/\.(?:eml|mht|mhtml)$/i.test(filename)) return { fileType, ground: 'content' };
+    const fields = new Set(head.match(FIELDS)?.map((field) => field.toLowerCase()));
+    const isMessage =
+      fields.size >= FIELDS_MIN &&
+      (fields.has('mime-version:') || fields.has('message-id:') || fields.has('received:'));
+    return isMessage ? { fileType, ground: 'content' } : null;
+  }
+
+  extract(document: SourceDocument, claim: DocumentClaim): AsyncIterable<DocumentPage> {
+    return orDamaged(() => this.#pages(document, claim));
+  }
+
+  close(): Promise<void> {
+    return this.#inner.close();
+  }
+
+  async *#pages({ bytes }: SourceDocument, { fileType }: DocumentClaim) {
+    const { bounds } = this.#options;
+    const message =
+      fileType === OUTLOOK ? readOutlook(openOle(bytes), bounds) : await readMime(bytes, bounds);
+    const title = message.subject;
+    if (fileType === ARCHIVE) {
+      yield { text: bodyText({ ...message, text: '' }, bounds), pages: 1, title };
+      return;
+    }
+    const attached = message.attachments.filter(isDocument);
+    if (attached.length > ATTACHMENTS_MAX) {
+      throw refusal('bound', `it has more than ${ATTACHMENTS_MAX} attachments`);
+    }
+    const names = attached.map(({ filename }) => filename).filter((name) => name !== '');
+    const list = names.length === 0 ? '' : `\n\nAttachments: ${names.join(', ')}`;
+    yield { text: messageText(message, bounds) + list, pages: null, title };
+    for (const { filename, fileType, bytes: inside } of attached) {
+      if (fileType === MESSAGE || /\.(?:eml|msg)$/i.test(filename)) {
+        yield { text: '', pages: null, skipped: [`${filename} (a message within the message)`] };
+      } else yield* this.#inner.read({ bytes: inside, filename: filename || 'attachment' });
+    }
+  }
+}
+
+/** Pictures that the text shows are ornaments more often than documents. */
+function isDocument({ isShown, fileType, bytes }: Attachment): boolean {
+  return bytes.length > 0 && !(isShown && fileType.startsWith('image/'));
+}
+
+/** The fields at the start; null where there are none. */
+function headOf(bytes: Uint8Array): string | null {
+  const start = Buffer.from(bytes.subarray(0, HEAD_BYTES))
+    .toString('latin1')
+    .replace(/^\u00ef\u00bb\u00bf/, '')
+    .replace(/^From [^\n]{1,200}\n/, '')
+    .replace(/\r\n?/g, '\n');
+  if (!/^[\w-]{2,60}:[ \t]?[^\n]*\n/.test(start)) return null;
+  const end = start.indexOf('\n\n');
+  return end === -1 ? start : start.slice(0, end + 1);
+}
+
+function isArchive(head: string, filename: string): boolean {
+  return (
+    /\.mht(?:ml)?$/i.test(filename) ||
+    /^snapshot-content-location:/im.test(head) ||
+    (/^content-type:\s*multipart\/related\b/im.test(head) && !/^(?:to|received):/im.test(head))
+  );
+}

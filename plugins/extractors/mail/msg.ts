@@ -1,0 +1,131 @@
+/**
+ * Owns the messages of Outlook: their properties in the streams of an OLE container.
+ * It must never open a message that is attached to another.
+ */
+import type { ExtractionBounds } from 'preface/plugin';
+import type { OleContainer } from '../office/ole.js';
+import { RtfBody } from '../rtf/body.js';
+import { decode, decodeCodePage } from '../shared/decoder.js';
+import { Flow } from '../shared/flow.js';
+import { refusal } from '../shared/refusal.js';
+import { encodingOf } from '../text/encoding.js';
+import type { Attachment, Message } from './message.js';
+import { unpackRtf } from './packed-rtf.js';
+
+const PROPERTIES = '__properties_version1.0';
+const HEAD_BYTES = 32;
+const ENTRY_BYTES = 16;
+const SUBJECT = '0037';
+const BODY = '1000';
+const RTF = '1009';
+const HTML = '1013';
+const SENDER = '0c1a';
+const SENDER_ADDRESS = '5d01';
+const SENDER_ADDRESS_OLDER = '0c1f';
+const TO = '0e04';
+const CC = '0e03';
+const LONG_NAME = '3707';
+const SHORT_NAME = '3704';
+const FILE_TYPE = '370e';
+const DATA = '3701';
+const CONTENT_ID = '3712';
+const CODE_PAGE = 0x3ffd;
+const HTML_CODE_PAGE = 0x3fde;
+const SENT = 0x0039;
+const RECEIVED = 0x0e06;
+const LATIN = 1252;
+
+export function isOutlook(container: OleContainer): boolean {
+  return container.has(PROPERTIES);
+}
+
+export function readOutlook(container: OleContainer, bounds: ExtractionBounds): Message {
+  const numbers = readNumbers(container);
+  const codePage = Number(numbers.get(CODE_PAGE) ?? LATIN);
+  const text = (id: string) => textOf(container, '', id, codePage);
+  const address = text(SENDER_ADDRESS) || text(SENDER_ADDRESS_OLDER);
+  const sender = text(SENDER);
+  const shown = address.includes('@') && address !== sender ? `${sender} <${address}>` : sender;
+  const html = container.stream(`__substg1.0_${HTML}0102`);
+  const htmlPage = Number(numbers.get(HTML_CODE_PAGE) ?? codePage);
+  const plain = text(BODY);
+  return {
+    subject: text(SUBJECT),
+    from: shown.trim(),
+    to: text(TO),
+    cc: text(CC),
+    date: dateOf(numbers.get(SENT) ?? numbers.get(RECEIVED)),
+    text: plain === '' && html === null ? rtfText(container, bounds) : plain,
+    html: html === null ? text(HTML) : decodeCodePage(html, htmlPage),
+    attachments: attachmentsOf(container, codePage, html?.toString('latin1') ?? '', bounds),
+  };
+}
+
+/** A text is kept in UTF-16 or in the code page of the message. */
+function textOf(container: OleContainer, folder: string, id: string, codePage: number): string {
+  const wide = container.stream(`${folder}__substg1.0_${id}001f`);
+  const narrow = wide === null ? container.stream(`${folder}__substg1.0_${id}001e`) : null;
+  const text = wide?.toString('utf16le') ?? (narrow === null ? '' : decoded(narrow, codePage));
+  return text.replace(/\0+$/, '');
+}
+
+/** Programs name the western code page for texts of any other. */
+function decoded(bytes: Buffer, codePage: number): string {
+  const found = codePage === LATIN ? encodingOf(bytes) : null;
+  return found === null ? decodeCodePage(bytes, codePage) : decode(bytes, found);
+}
+
+function isIn(html: string, contentId: string): boolean {
+  return contentId !== '' && html.includes(`cid:${contentId}`);
+}
+
+/** Properties of a fixed size, by their ids. */
+function readNumbers(container: OleContainer): Map<number, bigint> {
+  const numbers = new Map<number, bigint>();
+  const bytes = container.stream(PROPERTIES) ?? Buffer.alloc(0);
+  for (let at = HEAD_BYTES; at + ENTRY_BYTES <= bytes.length; at += ENTRY_BYTES) {
+    const id = bytes.readUInt16LE(at + 2);
+    const isWide = bytes.readUInt16LE(at) === 0x40;
+    const value = isWide ? bytes.readBigUInt64LE(at + 8) : BigInt(bytes.readUInt32LE(at + 8));
+    numbers.set(id, value);
+  }
+  return numbers;
+}
+
+/** Units of 100 nanoseconds since 1601. */
+function dateOf(value: bigint | undefined): string {
+  if (value === undefined) return '';
+  const date = new Date(Number(value / 10_000n) - 11_644_473_600_000);
+  return Number.isNaN(date.getTime()) ? '' : date.toISOString().replace('.000Z', 'Z');
+}
+
+function rtfText(container: OleContainer, bounds: ExtractionBounds): string {
+  const packed = container.stream(`__substg1.0_${RTF}0102`);
+  if (packed === null) return '';
+  const bytesMax = Math.min(bounds.unpackedBytesMax, packed.length * bounds.unpackRatioMax);
+  const flow = new Flow(bounds.textLengthMax);
+  const body = new RtfBody(flow, bounds.nestingMax);
+  for (const _ of body.read(unpackRtf(packed, bytesMax)));
+  return flow.end().join('\n');
+}
+
+function attachmentsOf(
+  container: OleContainer,
+  codePage: number,
+  html: string,
+  { archiveEntriesMax }: ExtractionBounds,
+): Attachment[] {
+  const folders = container.folders().filter((name) => name.startsWith('__attach_'));
+  if (folders.length > archiveEntriesMax) {
+    throw refusal('bound', `it has more than ${archiveEntriesMax} attachments`);
+  }
+  return folders.map((folder) => {
+    const text = (id: string) => textOf(container, `${folder}/`, id, codePage);
+    return {
+      filename: text(LONG_NAME) || text(SHORT_NAME),
+      fileType: text(FILE_TYPE),
+      isShown: isIn(html, text(CONTENT_ID)),
+      bytes: container.stream(`${folder}/__substg1.0_${DATA}0102`) ?? new Uint8Array(),
+    };
+  });
+}

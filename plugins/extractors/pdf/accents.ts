@@ -1,0 +1,59 @@
+/**
+ * Owns letters whose accent a PDF draws as a character of its own, as TeX does: the two become one letter.
+ * It must never join characters that do not lie one over the other.
+ */
+import type { PageChar } from './page-char.js';
+
+/** Accents that stand alone, and what Unicode puts behind a letter for them. */
+const COMBINING: ReadonlyMap<number, string> = new Map(
+  Object.entries({
+    '`': '\u0300',
+    '´': '\u0301',
+    '^': '\u0302',
+    ˆ: '\u0302',
+    '~': '\u0303',
+    '˜': '\u0303',
+    '¯': '\u0304',
+    '˘': '\u0306',
+    '˙': '\u0307',
+    '¨': '\u0308',
+    '˚': '\u030a',
+    '˝': '\u030b',
+    ˇ: '\u030c',
+    '¸': '\u0327',
+    '˛': '\u0328',
+  }).map(([accent, combining]) => [accent.codePointAt(0) ?? 0, combining]),
+);
+/** An accent stands over a letter without a dot. */
+const DOTTED: ReadonlyMap<string, string> = new Map([
+  ['ı', 'i'],
+  ['ȷ', 'j'],
+]);
+
+/** The characters in the same order. An accent comes before its letter. */
+export function* withAccents(chars: Iterable<PageChar>): Generator<PageChar> {
+  let accent: PageChar | null = null;
+  for (const char of chars) {
+    const code: number | null = accent === null ? null : composed(accent, char);
+    if (code !== null) {
+      accent = null;
+      yield { ...char, code };
+      continue;
+    }
+    if (accent !== null) yield accent;
+    accent = COMBINING.has(char.code) ? char : null;
+    if (accent === null) yield char;
+  }
+  if (accent !== null) yield accent;
+}
+
+/** Null where they are two characters, or no letter of Unicode. */
+function composed(accent: PageChar, { code, left, right, top, bottom }: PageChar): number | null {
+  const middle = (accent.left + accent.right) / 2;
+  const isOver = middle > left && middle < right && accent.top > bottom && accent.bottom < top;
+  if (!isOver) return null;
+  const letter = String.fromCodePoint(code);
+  const combining = COMBINING.get(accent.code) ?? '';
+  const [one = '', ...others] = `${DOTTED.get(letter) ?? letter}${combining}`.normalize('NFC');
+  return others.length === 0 && one !== letter ? (one.codePointAt(0) ?? null) : null;
+}

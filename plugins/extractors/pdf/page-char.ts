@@ -1,0 +1,16 @@
+/**
+ * Owns what is known of a character that a page of a PDF draws.
+ * It must never depend on the library that found it.
+ */
+
+export interface PageChar {
+  /** Code point. */
+  readonly code: number;
+  /** A space that the page does not draw: the library takes a gap for it. */
+  readonly isGuess?: boolean;
+  /** In points, `top` above `bottom`. */
+  readonly left: number;
+  readonly right: number;
+  readonly bottom: number;
+  readonly top: number;
+}
