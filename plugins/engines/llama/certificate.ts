@@ -2,11 +2,14 @@
  * Owns the proof of exactness: which ways of evaluating give the same bits with these weights, this processor and build.
  * It must never promise what it has not compared; what it finds is kept, so that it runs at a first start alone.
  */
+import { createHash } from 'node:crypto';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
-import { cpus } from 'node:os';
 import { join } from 'node:path';
-import type { Context } from './context.js';
+import { limits } from 'preface/plugin';
+import type { BatchItem, Context } from './context.js';
+import type { ModelFacts } from './memory.js';
 import type { Weights } from './native.js';
+import { processorName } from './processor.js';
 
 /** The rules under which a reused prefix gives the bits of a cold run. */
 export interface Exactness {
@@ -36,20 +39,92 @@ export interface Proving {
   readonly threads: number;
 }
 
-export async function exactnessOf(
-  weights: Weights,
-  { build, stateDir, threads }: Proving,
-): Promise<Exactness> {
+/** Until the comparison has ended: the narrowest rules, so that what is made meanwhile is good under any. */
+const UNPROVED: Exactness = { held: false, grain: 4, decodeRows: 1 };
+
+type Proved = Pick<Weights, 'facts' | 'context'>;
+
+export interface Certificate {
+  readonly exactness: Exactness;
+  /** null: nothing is left to compare. */
+  readonly proof: Proof | null;
+}
+
+/** A comparison beside the service. It writes what it finds into the certificate's own object. */
+export interface Proof {
+  readonly ended: boolean;
+  /** @param pause before each batch. @returns once it has ended, or was stopped. */
+  run(pause: () => Promise<void>): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Small weights are compared before they are served, which takes a few seconds; large ones beside the service. */
+export async function certificateOf(weights: Proved, proving: Proving): Promise<Certificate> {
+  const kept = await knownExactness(weights.facts, proving);
+  if (kept) return { exactness: kept, proof: null };
+  if (weights.facts.weightsBytes > limits.proveAtStartBytesMax) {
+    const exactness = { ...UNPROVED };
+    return { exactness, proof: new LaterProof(weights, proving, exactness) };
+  }
+  const found = await prove(weights, proving.threads, async () => {});
+  await keep(weights.facts, proving, found);
+  return { exactness: found, proof: null };
+}
+
+class LaterProof implements Proof {
+  #stopped = false;
+  ended = false;
+  #running: Promise<void> = Promise.resolve();
+
+  constructor(
+    private readonly weights: Proved,
+    private readonly proving: Proving,
+    private readonly exactness: { held: boolean; grain: number; decodeRows: number },
+  ) {}
+
+  run(pause: () => Promise<void>): Promise<void> {
+    this.#stopped = false;
+    // A comparison that was stopped, or that failed, is begun anew with the next load of the weights.
+    this.#running = this.#prove(pause).catch(() => {});
+    return this.#running;
+  }
+
+  async #prove(pause: () => Promise<void>): Promise<void> {
+    const { weights, proving } = this;
+    const found = await prove(weights, proving.threads, async () => {
+      await pause();
+      if (this.#stopped) throw new Error('the weights are wanted back');
+    });
+    await keep(weights.facts, proving, found);
+    Object.assign(this.exactness, found);
+    this.ended = true;
+  }
+
+  stop(): Promise<void> {
+    this.#stopped = true;
+    return this.#running;
+  }
+}
+
+async function keep(facts: ModelFacts, { build, stateDir }: Proving, found: Exactness) {
   const file = join(stateDir, FILE);
-  const { description, weightsBytes } = weights.facts;
-  const key = [build, cpus()[0]?.model ?? '', description, weightsBytes].join(' | ');
-  const known = await remembered(file);
-  const kept = known[key];
-  if (kept) return kept;
-  const found = await prove(weights, threads);
   await mkdir(stateDir, { recursive: true });
-  await writeFile(file, `${JSON.stringify({ ...known, [key]: found })}\n`);
-  return found;
+  const all = { ...(await remembered(file)), [await keyOf(facts, build)]: found };
+  await writeFile(file, `${JSON.stringify(all)}\n`);
+}
+
+/** What an earlier comparison found, or null. */
+export async function knownExactness(
+  facts: ModelFacts,
+  { build, stateDir }: Pick<Proving, 'build' | 'stateDir'>,
+): Promise<Exactness | null> {
+  return (await remembered(join(stateDir, FILE)))[await keyOf(facts, build)] ?? null;
+}
+
+/** What decides which kernels run, and over which shapes: another of them is compared anew. */
+async function keyOf(facts: ModelFacts, build: string): Promise<string> {
+  const text = JSON.stringify([facts, build, await processorName()]);
+  return createHash('sha256').update(text).digest('hex');
 }
 
 async function remembered(file: string): Promise<Record<string, Exactness>> {
@@ -65,17 +140,33 @@ async function remembered(file: string): Promise<Record<string, Exactness>> {
   }
 }
 
-async function prove(weights: Weights, threads: number): Promise<Exactness> {
+interface Trial {
+  readonly context: Context;
+  evaluate(items: readonly BatchItem[], threads: number): Promise<number[]>;
+}
+
+async function prove(
+  weights: Proved,
+  threads: number,
+  before: () => Promise<void>,
+): Promise<Exactness> {
   const settings = { window: 256, sequences: SEQUENCES, flashAttention: false, rows: TOKENS };
   const context = await weights.context(settings);
+  const trial: Trial = {
+    context,
+    async evaluate(items, count) {
+      await before();
+      return await context.evaluate(items, count);
+    },
+  };
   try {
     const { vocabularySize } = weights.facts;
     const ids = Uint32Array.from(
       { length: TOKENS },
       (_, i) => (i * i * 7_919 + i * 31 + 13) % vocabularySize,
     );
-    const group = await provenGroup(context, ids, threads);
-    const decodeRows = await provenRows(context, ids);
+    const group = await provenGroup(trial, ids, threads);
+    const decodeRows = await provenRows(trial, ids);
     return { held: group !== null, grain: group ?? 1, decodeRows };
   } finally {
     await context.close();
@@ -84,16 +175,16 @@ async function prove(weights: Weights, threads: number): Promise<Exactness> {
 
 /** The smallest group at whose borders chunks may end without a change in the last token's logits. */
 async function provenGroup(
-  context: Context,
+  trial: Trial,
   ids: Uint32Array,
   threads: number,
 ): Promise<number | null> {
   const all = ids.length;
-  const whole = await promptBits(context, ids, all, 1);
-  if (threads > 1 && !(await promptBits(context, ids, all, threads)).equals(whole)) return null;
+  const whole = await promptBits(trial, ids, all, 1);
+  if (threads > 1 && !(await promptBits(trial, ids, all, threads)).equals(whole)) return null;
   for (const { grain, chunks } of GROUPS) {
     let same = true;
-    for (const length of chunks) same &&= (await promptBits(context, ids, length, 1)).equals(whole);
+    for (const length of chunks) same &&= (await promptBits(trial, ids, length, 1)).equals(whole);
     if (same) return grain;
   }
   return null;
@@ -101,28 +192,29 @@ async function provenGroup(
 
 /** Logits of the last token after chunks of this length. */
 async function promptBits(
-  context: Context,
+  trial: Trial,
   ids: Uint32Array,
   length: number,
   threads: number,
 ): Promise<Buffer> {
+  const { context } = trial;
   context.clear(0);
   let last = 0;
   for (let position = 0; position < ids.length; position += length) {
     const chunk = ids.subarray(position, position + length);
     const item = { sequence: 0, position, ids: chunk, logits: true };
-    const [row = 0] = await context.evaluate([item], threads);
+    const [row = 0] = await trial.evaluate([item], threads);
     last = row;
   }
   return bitsOf(context, last);
 }
 
 /** The most streams in one batch that leave a stream's logits as they are alone. */
-async function provenRows(context: Context, ids: Uint32Array): Promise<number> {
-  const alone = await decodeBits(context, ids, 1);
+async function provenRows(trial: Trial, ids: Uint32Array): Promise<number> {
+  const alone = await decodeBits(trial, ids, 1);
   let most = 1;
   for (const rows of DECODE_ROWS) {
-    const together = await decodeBits(context, ids, rows);
+    const together = await decodeBits(trial, ids, rows);
     if (!together.every((bits, i) => alone[Math.floor(i / rows)]?.equals(bits))) return most;
     most = rows;
   }
@@ -130,12 +222,13 @@ async function provenRows(context: Context, ids: Uint32Array): Promise<number> {
 }
 
 /** Logits of each step and stream; every stream has the same tokens, so that each must have the same logits. */
-async function decodeBits(context: Context, ids: Uint32Array, rows: number): Promise<Buffer[]> {
+async function decodeBits(trial: Trial, ids: Uint32Array, rows: number): Promise<Buffer[]> {
+  const { context } = trial;
   const sequences = Array.from({ length: rows }, (_, sequence) => sequence);
   for (const sequence of sequences) {
     context.clear(sequence);
     const prompt = { sequence, position: 0, ids: ids.subarray(0, DECODE_AT), logits: false };
-    await context.evaluate([prompt], 1);
+    await trial.evaluate([prompt], 1);
   }
   const step = (position: number) =>
     sequences.map((sequence) => ({
@@ -146,7 +239,7 @@ async function decodeBits(context: Context, ids: Uint32Array, rows: number): Pro
     }));
   const bits: Buffer[] = [];
   for (let position = DECODE_AT; position < DECODE_AT + DECODE_STEPS; position++) {
-    const found = await context.evaluate(step(position), 1);
+    const found = await trial.evaluate(step(position), 1);
     bits.push(...found.map((row) => bitsOf(context, row)));
   }
   return bits;

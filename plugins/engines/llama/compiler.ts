@@ -3,42 +3,70 @@
  * It must never trust that a schema comes to an end: a thread that takes too long is ended.
  */
 import { MessageChannel, Worker } from 'node:worker_threads';
-import { limits } from 'preface/plugin';
+import { type Constraint, limits } from 'preface/plugin';
 import { SchemaError } from './schema/cost.js';
 import type { SchemaGrammar } from './schema/grammar.js';
 import { Turns } from './turns.js';
 
 export interface CompileRequest {
-  readonly schema: string | null;
-  readonly leadingSpace: boolean;
+  readonly constraint: Constraint;
+  /** How deep loose schemas are enforced at most. */
+  readonly depth: number;
 }
 
-/** A schema at fault is told by the message alone. */
-export type CompileAnswer = SchemaGrammar | { readonly refusal: string };
+/** A schema at fault is told by the message, and by its place as the client wrote it. */
+export type CompileAnswer =
+  | SchemaGrammar
+  | { readonly refusal: string; readonly param: string | null };
 
 const turns = new Turns();
 /** A thread takes longer to start than most schemas: one that answered is asked again. */
 let idle: Worker | null = null;
 
-/** @throws Error with `code: 'unsupported_schema'`, or `overloaded` when too many wait. */
-export function compileSchema(
-  request: CompileRequest,
+/**
+ * Loose schemas that take too long are not enforced.
+ * @throws Error with `code: 'unsupported_schema'`, or `overloaded` when too many wait.
+ */
+export async function compileConstraint(
+  constraint: Constraint,
   owner: string,
   msMax: number = limits.grammarCompileMsMax,
 ): Promise<SchemaGrammar> {
-  return turns.run(owner, () => compile(request, msMax));
+  const request = { constraint, depth: Number.POSITIVE_INFINITY };
+  const whole = await turns.run(owner, () => compile(request, msMax));
+  if (whole !== null) return whole;
+  if (!isStrict(constraint)) return await compileLoosely(constraint, owner, msMax);
+  throw new SchemaError(`the schemas take longer than ${msMax} ms to become a grammar`);
 }
 
-async function compile(request: CompileRequest, msMax: number): Promise<SchemaGrammar> {
+/** Whether a schema is to be enforced as a whole. */
+export function isStrict({ value, calls }: Constraint): boolean {
+  return value?.strict === true || (calls?.tools ?? []).some(({ input }) => input.strict);
+}
+
+/** The grammar of the calls and the value alone: any JSON of any loose schema. */
+export async function compileLoosely(
+  constraint: Constraint,
+  owner: string,
+  msMax: number = limits.grammarCompileMsMax,
+): Promise<SchemaGrammar> {
+  const request = { constraint, depth: 0 };
+  const grammar = await turns.run(owner, () => compile(request, msMax));
+  if (grammar !== null) return grammar;
+  throw new SchemaError(`the schemas take longer than ${msMax} ms to become a grammar`);
+}
+
+/** Null when it took too long. */
+async function compile(request: CompileRequest, msMax: number): Promise<SchemaGrammar | null> {
   const thread = idle ?? start();
   idle = null;
   const answer = await answerOf(thread, request, msMax);
   if (answer === null) {
     await thread.terminate();
-    throw new SchemaError(`#: the schema takes longer than ${msMax} ms to become a grammar`);
+    return null;
   }
   idle = thread;
-  if ('refusal' in answer) throw new SchemaError(answer.refusal);
+  if ('refusal' in answer) throw new SchemaError(answer.refusal, answer.param);
   return answer;
 }
 

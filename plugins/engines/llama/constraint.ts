@@ -3,25 +3,21 @@
  * It must never see another choice's output, nor give an owner a grammar that another owner's use has made.
  */
 import type { Constraint } from 'preface/plugin';
-import { compileSchema } from './compiler.js';
+import { compileConstraint, compileLoosely, isStrict } from './compiler.js';
 import type { Grammar, GrammarState } from './grammar.js';
 import type { Weights } from './native.js';
 import { SchemaError } from './schema/cost.js';
+import { isFree, type SchemaGrammar } from './schema/grammar.js';
 
 const KEPT = 64;
-const KEPT_OF_OWNER = 8;
+const KEPT_OF_ACCOUNT = 8;
 /** What can make a number longer, when a number is all there is. */
 const NUMBER_PARTS = ['0', '.', 'e'];
 
-/** Compiles a rule; `triggered` allows a space before its JSON. */
-export type Compile = (
-  schema: string | null,
-  triggered: boolean,
-  owner: string,
-) => Promise<Grammar>;
+export type Compile = (constraint: Constraint, owner: string) => Promise<Grammar>;
 
 interface Kept {
-  readonly owner: string;
+  readonly account: string;
   readonly grammar: Promise<Grammar>;
 }
 
@@ -31,40 +27,47 @@ export class Grammars {
 
   constructor(private readonly compile: Compile) {}
 
-  get({ schema, trigger }: Constraint, owner: string): Promise<Grammar> {
-    const triggered = trigger !== null;
-    const key = JSON.stringify([owner, triggered, schema]);
+  /** @param account by which owners take turns, and lose what is too much. */
+  get(constraint: Constraint, owner: string, account = owner): Promise<Grammar> {
+    const key = JSON.stringify([owner, constraint]);
     const known = this.#kept.get(key);
-    const kept = known ?? { owner, grammar: this.compile(schema, triggered, owner) };
+    const kept = known ?? { account, grammar: this.compile(constraint, account) };
     this.#kept.delete(key);
     this.#kept.set(key, kept);
     // What failed for want of time may succeed at another time.
     if (!known) kept.grammar.catch(() => this.#kept.delete(key));
-    this.#dropOldest(owner);
+    this.#dropOldest(account);
     return kept.grammar;
   }
 
-  /** An owner who has many loses one of their own. */
-  #dropOldest(owner: string): void {
-    const own = [...this.#kept].filter(([, kept]) => kept.owner === owner);
-    const tooMany = own.length > KEPT_OF_OWNER ? own : this.#kept.size > KEPT ? this.#kept : [];
+  /** Who has many loses one of their own. */
+  #dropOldest(account: string): void {
+    const own = [...this.#kept].filter(([, kept]) => kept.account === account);
+    const tooMany = own.length > KEPT_OF_ACCOUNT ? own : this.#kept.size > KEPT ? this.#kept : [];
     for (const [key] of tooMany) return void this.#kept.delete(key);
   }
 }
 
 const grammars = new WeakMap<Weights, Grammars>();
 
+interface ConstraintUse {
+  readonly weights: Weights;
+  readonly owner: string;
+  readonly account: string;
+  readonly choices: number;
+}
+
 /** One state for each choice of a task. @throws Error with `code: 'unsupported_schema'`. */
 export async function openConstraints(
   constraint: Constraint,
-  { weights, owner, choices }: { weights: Weights; owner: string; choices: number },
+  { weights, owner, account, choices }: ConstraintUse,
 ): Promise<ConstraintState[]> {
   const own = grammars.get(weights) ?? new Grammars(compilerFor(weights));
   grammars.set(weights, own);
-  const grammar = await own.get(constraint, owner);
+  const grammar = await own.get(constraint, owner, account);
   const states: ConstraintState[] = [];
   for (let i = 0; i < choices; i++) {
-    const state = new ConstraintState(weights, grammar, constraint.trigger);
+    const state = new ConstraintState(weights, grammar, constraint);
     await state.open();
     states.push(state);
   }
@@ -72,12 +75,16 @@ export async function openConstraints(
 }
 
 function compilerFor(weights: Weights): Compile {
-  return async (schema, triggered, owner) => {
-    const { text, width } = await compileSchema({ schema, leadingSpace: triggered }, owner);
+  const read = ({ text, width }: SchemaGrammar, owner: string) =>
+    weights.grammar(text, { width, owner });
+  return async (constraint, owner) => {
+    const grammar = await compileConstraint(constraint, owner);
     try {
-      return await weights.grammar(text, { width, owner });
+      return await read(grammar, owner);
     } catch {
-      throw new SchemaError('the schema makes a grammar that the engine cannot read');
+      if (isStrict(constraint))
+        throw new SchemaError('the schemas make a grammar that the engine cannot read');
+      return await read(await compileLoosely(constraint, owner), owner);
     }
   };
 }
@@ -87,12 +94,22 @@ export class ConstraintState {
   grammar: GrammarState | null = null;
   #tail = '';
   #over = false;
+  /** The output is free until it contains this. */
+  private readonly trigger: string | null;
+  /** Only the model knows whether more calls follow. */
+  readonly #isOpenEnded: boolean;
+  /** What the free output thinks in; null once it is over. */
+  #thoughts: Constraint['thoughts'] | null;
 
   constructor(
     private readonly weights: Weights,
     private readonly rule: Grammar,
-    private readonly trigger: string | null,
-  ) {}
+    { value, calls, thoughts }: Constraint,
+  ) {
+    this.trigger = isFree({ value, calls }) ? (calls?.open ?? null) : null;
+    this.#thoughts = this.trigger === null ? null : thoughts;
+    this.#isOpenEnded = calls?.many ?? false;
+  }
 
   async open(): Promise<void> {
     if (this.trigger === null) await this.#begin();
@@ -110,6 +127,7 @@ export class ConstraintState {
   /** Whether the JSON is complete and nothing can be added to it. */
   async closed(): Promise<boolean> {
     const { grammar, weights } = this;
+    if (this.#isOpenEnded) return false;
     if (!grammar || !(await grammar.allows(weights.endId))) return false;
     for (const part of NUMBER_PARTS) {
       for (const id of weights.tokenize(part)) if (await grammar.allows(id)) return false;
@@ -123,6 +141,7 @@ export class ConstraintState {
     if (this.trigger === null || this.grammar) return [id];
     const piece = this.weights.piece(id);
     this.#tail += piece;
+    if (this.#thinks()) return [id];
     const at = this.#tail.indexOf(this.trigger);
     if (at < 0) {
       this.#tail = this.#tail.slice(-this.trigger.length);
@@ -134,6 +153,28 @@ export class ConstraintState {
     // One token brought the end of the trigger and what may not come after it: only the trigger is kept.
     await this.#begin();
     return this.weights.tokenize(piece.slice(0, piece.length - rest.length));
+  }
+
+  /** What the model thinks of calls is no call. */
+  #thinks(): boolean {
+    const thoughts = this.#thoughts;
+    if (!thoughts) return false;
+    const { open, close, opened } = thoughts;
+    const begun = this.#tail.trimStart();
+    if (!opened && !begun.startsWith(open)) {
+      if (open.startsWith(begun)) return true;
+      this.#thoughts = null;
+      return false;
+    }
+    const end = this.#tail.indexOf(close);
+    if (end < 0) {
+      const kept = close.length + open.length;
+      if (this.#tail.length > 4 * kept) this.#tail = (opened ? '' : open) + this.#tail.slice(-kept);
+      return true;
+    }
+    this.#thoughts = null;
+    this.#tail = this.#tail.slice(end + close.length);
+    return false;
   }
 
   close(): void {

@@ -2,14 +2,17 @@
  * Owns the models: their queues, and which of them have a context within the memory budget.
  * It must never drop a context that is at work, nor make one that nobody has used, in this run or the last.
  */
-import { type EngineModelSpec, type EngineOptions, limits } from 'preface/plugin';
+import { type EngineModelSpec, type EngineOptions, limits, type ModelMemory } from 'preface/plugin';
 import type { Exactness } from './certificate.js';
 import { ContextRunner } from './context-runner.js';
+import { EXACT_COSTS, StepCosts } from './drafts.js';
 import { LastOpened } from './last-opened.js';
-import { type ContextPlan, contextPlan } from './memory.js';
+import { type ContextPlan, contextPlan, type VectorPlan } from './memory.js';
 import type { Weights } from './native.js';
 import type { Job } from './prompt.js';
+import type { Runner } from './runner.js';
 import type { ThreadChoice } from './threads.js';
+import { VectorRunner } from './vector-runner.js';
 
 interface Waiting {
   readonly job: Job;
@@ -25,19 +28,34 @@ interface PooledContext {
   /** Null where no equality is wanted. */
   readonly exactness: Exactness | null;
   readonly plan: ContextPlan;
+  /** Of a model that makes vectors. */
+  readonly vectors: VectorPlan | null;
+  /**
+   * Null: no token is guessed. Where answers are exact that stays as it was at the start, although a comparison may end
+   * later: one row and several have other bits, so that an answer must be made the same way each time.
+   */
+  readonly guesses: StepCosts | null;
   readonly queue: Waiting[];
-  runner: ContextRunner | null;
+  runner: Runner | null;
   opening: boolean;
+  /** Why the last opening failed, until another succeeds. */
+  failure: unknown;
+  /** Since when it is open, opening, or neither. */
+  sinceMs: number;
   usedAt: number;
 }
 
 export class ContextPool {
   onChange: () => void = () => {};
+  /** A context was opened, or is being opened, or was given back. */
+  onMemory: () => void = () => {};
   readonly #contexts = new Map<string, PooledContext>();
   readonly #byModel = new Map<string, PooledContext>();
   #arrivals = 0;
   #closed = false;
   #openings: Promise<void>[] = [];
+  /** Take up what is to be in memory at a start. */
+  readonly #filling = new Set<ContextRunner>();
   readonly #lastOpened: LastOpened;
 
   constructor(
@@ -47,14 +65,17 @@ export class ContextPool {
     this.#lastOpened = new LastOpened(options.stateDir);
   }
 
-  /** Opens the context that the last run opened last: the first chat after a restart need not wait for it. */
-  async reopen(): Promise<void> {
+  /**
+   * Opens the context that the last run opened last: the first chat after a restart need not wait for it.
+   * @param fill is handed the context before anybody else has it.
+   */
+  async reopen(fill: (model: string, runner: ContextRunner) => Promise<void>): Promise<void> {
     const model = await this.#lastOpened.take();
     const entry = model === null ? undefined : this.#byModel.get(model);
     // Somebody who came meanwhile has a better claim to the memory.
     const others = [...this.#contexts.values()].some(({ runner, opening }) => runner || opening);
     if (!entry || others) return;
-    this.#open(entry);
+    this.#open(entry, (runner) => fill(entry.model, runner));
     await Promise.all(this.#openings);
   }
 
@@ -63,24 +84,37 @@ export class ContextPool {
     const { slots, memoryBytesMax } = this.options;
     const plan = contextPlan(weights.facts, spec.window, slots, memoryBytesMax);
     if (!plan) return false;
-    const key = `${spec.window} ${path}`;
-    const entry = this.#contexts.get(key) ?? {
-      model: spec.id,
-      weights,
-      exactness,
-      plan,
-      queue: [],
-      runner: null,
-      opening: false,
-      usedAt: 0,
-    };
-    this.#contexts.set(key, entry);
-    this.#byModel.set(spec.id, entry);
+    const guesses = guessing(exactness);
+    const of = { weights, exactness, plan, vectors: null, guesses };
+    this.#enter(spec.id, `${spec.window} ${path}`, of);
     return true;
+  }
+
+  /** For a model that makes vectors. */
+  addVectors(model: string, path: string, weights: Weights, plan: VectorPlan): void {
+    const key = `vectors ${plan.window} ${plan.pooling} ${path}`;
+    this.#enter(model, key, { weights, exactness: null, plan, vectors: plan, guesses: null });
+  }
+
+  #enter(
+    model: string,
+    key: string,
+    of: Pick<PooledContext, 'weights' | 'exactness' | 'plan' | 'vectors' | 'guesses'>,
+  ): void {
+    const state = { queue: [], runner: null, opening: false, failure: null, usedAt: 0 };
+    const fresh: PooledContext = { model, ...of, ...state, sinceMs: Date.now() };
+    const entry = this.#contexts.get(key) ?? fresh;
+    this.#contexts.set(key, entry);
+    this.#byModel.set(model, entry);
   }
 
   plan(model: string): ContextPlan | null {
     return this.#byModel.get(model)?.plan ?? null;
+  }
+
+  /** Of a model that makes vectors. */
+  vectors(model: string): VectorPlan | null {
+    return this.#byModel.get(model)?.vectors ?? null;
   }
 
   weights(model: string): Weights | null {
@@ -89,6 +123,51 @@ export class ContextPool {
 
   exactness(model: string): Exactness | null {
     return this.#byModel.get(model)?.exactness ?? null;
+  }
+
+  /** See `EngineModel.memory`. */
+  memory(model: string): ModelMemory {
+    const { runner, opening, plan, weights, sinceMs } = this.#known(model);
+    const state = runner ? 'loaded' : opening ? 'loading' : 'unloaded';
+    const context = runner || opening ? plan.bytes : 0;
+    return { state, sinceMs, bytes: context + (weights.loaded ? weights.facts.weightsBytes : 0) };
+  }
+
+  /** Begins to open its context. Between two steps only. @throws Error with a `code` of `busy`. */
+  async load(model: string): Promise<void> {
+    const entry = this.#known(model);
+    if (entry.runner || entry.opening) return;
+    if (!(await this.#makeRoom(entry)))
+      throw busy(`the model ${model} does not fit beside those that are at work`);
+    this.#open(entry);
+  }
+
+  /** Once it is open. @throws Error why it could not be opened. */
+  async opened(model: string): Promise<void> {
+    const entry = this.#known(model);
+    if (entry.opening) await Promise.all(this.#openings);
+    if (!entry.runner && entry.failure !== null) throw entry.failure;
+  }
+
+  /** Between two steps only. @throws Error with a `code` of `busy`. */
+  async unload(model: string): Promise<void> {
+    const entry = this.#known(model);
+    const { runner, opening, queue, weights } = entry;
+    if (opening || queue.length > 0 || (runner?.active.size ?? 0) > 0)
+      throw busy(`the model ${model} is at work; it can be unloaded when that has ended`);
+    if (!runner) return;
+    await this.#drop(entry, new Error('the context was disposed'));
+    const isUsed = [...this.#contexts.values()].some(
+      (other) => other.weights === weights && (other.runner || other.opening),
+    );
+    if (!isUsed) await weights.unload();
+    this.onMemory();
+  }
+
+  #known(model: string): PooledContext {
+    const entry = this.#byModel.get(model);
+    if (entry === undefined) throw new Error(`engine-llama does not serve the model ${model}`);
+    return entry;
   }
 
   enqueue(model: string, job: Job): void {
@@ -108,7 +187,7 @@ export class ContextPool {
     );
   }
 
-  runners(): ContextRunner[] {
+  runners(): Runner[] {
     return [...this.#contexts.values()].flatMap((entry) => entry.runner ?? []);
   }
 
@@ -132,7 +211,7 @@ export class ContextPool {
     }
   }
 
-  async #admitTo(entry: PooledContext, runner: ContextRunner): Promise<void> {
+  async #admitTo(entry: PooledContext, runner: Runner): Promise<void> {
     while (runner.hasFreeSlot) {
       const job = this.#next(entry, runner);
       if (!job) return;
@@ -147,7 +226,7 @@ export class ContextPool {
   }
 
   /** The oldest that can begin; those that need the disk are let past while it is asked. */
-  #next(entry: PooledContext, runner: ContextRunner): Job | null {
+  #next(entry: PooledContext, runner: Runner): Job | null {
     for (const [i, { job }] of entry.queue.entries()) {
       const { prompt } = job;
       if (prompt.unprepared && !runner.holds(prompt)) prompt.prepare(() => this.onChange());
@@ -160,26 +239,32 @@ export class ContextPool {
 
   /** Empties every sequence that holds the snapshot. Between two steps only. */
   forget(snapshot: string): void {
-    for (const runner of this.runners()) runner.forget(snapshot);
+    for (const runner of [...this.runners(), ...this.#filling]) runner.forget(snapshot);
   }
 
   /** Disposes idle contexts, longest unused first, until the context's fits. */
   async #makeRoom(entry: PooledContext): Promise<boolean> {
     const open = [...this.#contexts.values()].filter((other) => other.runner || other.opening);
-    let bytes = open.reduce((sum, other) => sum + other.plan.bytes, entry.plan.bytes);
+    const wanted = new Set([...open, entry]);
     const idle = open.filter((other) => other.runner?.active.size === 0);
     for (const other of idle.sort((a, b) => a.usedAt - b.usedAt)) {
-      if (bytes <= this.options.memoryBytesMax) break;
+      if (fits(wanted, this.options)) break;
       await this.#drop(other, new Error('the context was disposed'));
-      bytes -= other.plan.bytes;
+      wanted.delete(other);
+      const isUsed = [...wanted].some(({ weights }) => weights === other.weights);
+      if (!isUsed) await other.weights.unload();
+      this.onMemory();
     }
-    return bytes <= this.options.memoryBytesMax;
+    return fits(wanted, this.options);
   }
 
-  #open(entry: PooledContext): void {
+  #open(entry: PooledContext, fill = async (_: ContextRunner) => {}): void {
     entry.opening = true;
-    const opening = this.#openRunner(entry)
+    entry.failure = null;
+    this.#noteMemory(entry);
+    const opening = this.#openRunner(entry, fill)
       .catch((cause: unknown) => {
+        entry.failure = cause;
         for (const { job } of entry.queue.splice(0)) {
           job.fail(cause);
           job.end();
@@ -187,29 +272,52 @@ export class ContextPool {
       })
       .finally(() => {
         entry.opening = false;
+        this.#noteMemory(entry);
         this.#openings = this.#openings.filter((other) => other !== opening);
         this.onChange();
       });
     this.#openings.push(opening);
   }
 
-  async #openRunner(entry: PooledContext): Promise<void> {
-    const { weights, plan, exactness } = entry;
+  /** Nobody can have it before it is full; what is forgotten meanwhile is forgotten in it, too. */
+  async #filled(runner: ContextRunner, fill: (runner: ContextRunner) => Promise<void>) {
+    this.#filling.add(runner);
+    try {
+      await fill(runner);
+    } catch (cause) {
+      await runner.close(cause instanceof Error ? cause : new Error(String(cause)));
+      throw cause;
+    } finally {
+      this.#filling.delete(runner);
+    }
+  }
+
+  async #openRunner(
+    entry: PooledContext,
+    fill: (runner: ContextRunner) => Promise<void>,
+  ): Promise<void> {
+    const { weights, plan, exactness, vectors } = entry;
     if (this.#closed) return;
+    if (vectors !== null) {
+      const context = await weights.vectorContext(vectors);
+      entry.runner = new VectorRunner({ context, plan: vectors, threads: this.threads });
+      return;
+    }
     const flashAttention = exactness === null;
     const rows = Math.max(limits.prefillRowsMax, 4 * plan.sequences);
     const { window, sequences } = plan;
     const context = await weights.context({ window, sequences, flashAttention, rows });
     const { threads } = this;
-    entry.runner = new ContextRunner({ weights, context, sequences, window, exactness, threads });
+    const guesses = this.options.speculates === false ? null : entry.guesses;
+    const of = { weights, context, sequences, window, exactness, threads, guesses };
+    const runner = new ContextRunner(of);
+    await this.#filled(runner, fill);
+    entry.runner = runner;
     await this.#lastOpened.note(entry.model);
   }
 
   /** A native failure leaves a context in an unknown state: its generations fail and it is made anew. */
-  async guard(
-    runner: ContextRunner,
-    step: (runner: ContextRunner) => Promise<void>,
-  ): Promise<void> {
+  async guard(runner: Runner, step: (runner: Runner) => Promise<void>): Promise<void> {
     try {
       await step(runner);
     } catch (cause) {
@@ -223,6 +331,12 @@ export class ContextPool {
     const { runner } = entry;
     entry.runner = null;
     await runner?.close(failure);
+    this.#noteMemory(entry);
+  }
+
+  #noteMemory(entry: PooledContext): void {
+    entry.sinceMs = Date.now();
+    if (!this.#closed) this.onMemory();
   }
 
   async close(): Promise<void> {
@@ -240,6 +354,26 @@ export class ContextPool {
     }
     for (const each of weights) await each.close();
   }
+}
+
+function busy(text: string): Error {
+  return Object.assign(new Error(text), { code: 'busy' });
+}
+
+function guessing(exactness: Exactness | null): StepCosts | null {
+  if (exactness === null) return new StepCosts();
+  return exactness.held ? new StepCosts(EXACT_COSTS) : null;
+}
+
+/** Contexts by their bound, and the weights under them by theirs; one file alone may be larger. */
+function fits(
+  wanted: ReadonlySet<PooledContext>,
+  { memoryBytesMax, weightsBytesMax = Number.POSITIVE_INFINITY }: EngineOptions,
+): boolean {
+  const contexts = [...wanted].reduce((sum, { plan }) => sum + plan.bytes, 0);
+  const weights = new Set([...wanted].map((each) => each.weights));
+  const loaded = [...weights].reduce((sum, each) => sum + each.bytesWhenUsed, 0);
+  return contexts <= memoryBytesMax && (weights.size === 1 || loaded <= weightsBytesMax);
 }
 
 function dropUnwanted(queue: Waiting[]): void {

@@ -6,20 +6,20 @@ import { limits } from 'preface/plugin';
 import type { Exactness } from './certificate.js';
 import type { ConstraintState } from './constraint.js';
 import type { BatchItem, Context } from './context.js';
+import { Drafts, type StepCosts } from './drafts.js';
 import { type Choice, Generation } from './generation.js';
 import { logprobOf } from './logprobs.js';
 import type { Weights } from './native.js';
 import { type Job, Prefill, type Prompt } from './prompt.js';
 import { Prompts } from './prompts.js';
+import type { Next, Runner } from './runner.js';
+import type { Sampler } from './sampler.js';
 import { choiceSettings } from './sampling.js';
 import { Sequences } from './sequences.js';
+import type { Slot } from './slots.js';
 import { chunkLength } from './slots.js';
+import type { IntactSnapshot } from './snapshots.js';
 import type { ThreadChoice, Work } from './threads.js';
-
-interface Next {
-  readonly generation: Generation;
-  readonly choice: Choice;
-}
 
 export interface ContextRunnerParts {
   readonly weights: Weights;
@@ -28,9 +28,11 @@ export interface ContextRunnerParts {
   readonly window: number;
   readonly exactness: Exactness | null;
   readonly threads: ThreadChoice;
+  /** What it costs to evaluate guessed tokens ahead; null: none are guessed. */
+  readonly guesses: StepCosts | null;
 }
 
-export class ContextRunner {
+export class ContextRunner implements Runner {
   readonly active = new Set<Job>();
   readonly #sequences: Sequences;
   readonly #prompts: Prompts;
@@ -41,9 +43,10 @@ export class ContextRunner {
     const { context, sequences, window } = parts;
     const exact = parts.exactness !== null;
     this.#sequences = new Sequences(context, sequences, window, parts.exactness);
-    this.#prompts = new Prompts(this.#sequences, exact, (items, tokens) =>
-      this.#evaluate('prompt', items, tokens),
-    );
+    this.#prompts = new Prompts(this.#sequences, exact, {
+      evaluate: (items, tokens) => this.#evaluate('prompt', items, tokens),
+      score: (row, id) => logprobOf(context.logits(row), id, limits.rawLogprobsTopMax),
+    });
   }
 
   get hasFreeSlot(): boolean {
@@ -66,19 +69,35 @@ export class ContextRunner {
     const [first] = job.choices;
     if (first) first.slot = slot;
     job.start(job.prompt.reused);
+    job.score();
   }
 
-  /** One step of one prompt, of so many rows at most. */
+  /** Fills sequences with what is likely to be asked for; before anything else is done. @returns the tokens. */
+  preload(file: IntactSnapshot): Promise<number> {
+    return this.#sequences.adopt(file);
+  }
+
+  /** Prompts that are nearly there. */
+  get shortPrompts(): number {
+    return this.#prompts.short;
+  }
+
+  /** One step of prompts, of so many rows at most. */
   async prefill(rowsMax: number): Promise<void> {
-    const step = await this.#prompts.step(rowsMax);
-    if (!(step?.job instanceof Generation) || step.logit === null) return;
-    const { job: generation, logit } = step;
-    generation.prefilled = true;
-    // The prompt's last logits serve all choices, also those that wait for a sequence.
-    await this.#sampleAll(
-      generation.choices.map((choice) => ({ generation, choice })),
-      () => logit,
-    );
+    const next: Next[] = [];
+    const rows: number[] = [];
+    for (const { job: generation, logit } of await this.#prompts.step(rowsMax)) {
+      if (!(generation instanceof Generation)) continue;
+      generation.score();
+      if (logit === null) continue;
+      generation.prefilled = true;
+      // The prompt's last logits serve all choices, also those that wait for a sequence.
+      for (const choice of generation.choices) {
+        next.push({ generation, choice });
+        rows.push(logit);
+      }
+    }
+    await this.#sampleAll(next, (i) => rows[i] ?? 0);
   }
 
   /** True while a stream has no next token yet because its grammar is at work. */
@@ -149,12 +168,13 @@ export class ContextRunner {
     for (const choice of generation.choices) {
       if (choice.slot || choice.finished) continue;
       const done = generation.choices.find((other) => other.finished && other.slot);
-      const from = done ?? generation.choices.find((other) => other.slot);
+      // Guesses that are evaluated ahead stay: which rows they are in must follow from the tokens alone.
+      const from = done ?? generation.choices.find(({ slot, draft }) => slot && draft.length === 0);
       const slot = done?.slot ?? sequences.freeForCopy();
       if (!from?.slot || !slot) return;
       if (done) done.slot = null;
       else if ((await sequences.share(from.slot, slot, length)) < length) return;
-      sequences.keep(slot, generation.task.owner, length);
+      sequences.keep(slot, generation.prompt.owner, length);
       if (slot.tokens.length < length) throw new Error('the prompt of a choice was lost');
       slot.busy = true;
       choice.slot = slot;
@@ -186,11 +206,20 @@ export class ContextRunner {
 
   /** One token for each. */
   async decode(ready: readonly Next[]): Promise<void> {
+    const exact = this.parts.exactness !== null;
     const items: BatchItem[] = [];
     const batch: Next[] = [];
     for (const next of ready) {
       const { slot, pending } = next.choice;
       if (!slot) continue;
+      this.#sequences.trim(slot);
+      // An exact answer is made the same way, with and without neighbours.
+      const guesses = exact || ready.length === 1;
+      const draft = guesses ? this.#draftOf(next, slot) : [];
+      if (draft.length > 0 || (ready.length === 1 && !exact)) {
+        await this.#decodeAlone(next, slot, draft);
+        continue;
+      }
       const { sequence, tokens } = slot;
       items.push({ sequence, position: tokens.length, ids: pending, logits: true });
       batch.push(next);
@@ -198,6 +227,36 @@ export class ContextRunner {
     const most = this.parts.exactness?.decodeRows ?? items.length;
     for (let at = 0; at < items.length; at += most)
       await this.#decode(items.slice(at, at + most), batch.slice(at, at + most));
+  }
+
+  /** The next token of one stream, and as many behind it as are guessed rightly. */
+  async #decodeAlone(next: Next, slot: Slot, draft: readonly number[]): Promise<void> {
+    const { choice, generation } = next;
+    const ids = [...choice.pending, ...draft];
+    const { sequence, tokens } = slot;
+    const logits = draft.length > 0 ? 'all' : true;
+    const item = { sequence, position: tokens.length, ids, logits } as const;
+    const startedAt = performance.now();
+    const isAhead = draft.length > 0;
+    const work = isAhead ? 'batch' : 'single';
+    const [row = 0] = await this.#evaluate(work, [item], isAhead ? ids.length : 1);
+    this.parts.guesses?.took(ids.length, performance.now() - startedAt);
+    tokens.push(...choice.pending);
+    choice.pending = [];
+    choice.draft = [...draft];
+    slot.surplus = draft.length;
+    generation.drafted(draft.length);
+    await this.#sampleAll([next], () => row);
+  }
+
+  #draftOf({ choice, generation }: Next, { tokens, cuttable }: Slot): readonly number[] {
+    const { guesses } = this.parts;
+    const [last] = choice.pending;
+    if (guesses === null || !cuttable || last === undefined || choice.pending.length > 1) return [];
+    const rows = choice.constraint ? limits.draftRowsGrammarMax : limits.draftRowsMax;
+    choice.drafts ??= new Drafts(guesses);
+    const left = generation.maxTokens - choice.produced;
+    return choice.drafts.after(tokens, last, Math.min(rows, left) - 1);
   }
 
   async #decode(items: readonly BatchItem[], batch: readonly Next[]): Promise<void> {
@@ -230,34 +289,57 @@ export class ContextRunner {
     const { generation, choice } = next;
     const { weights, context } = this.parts;
     if (choice.finished || generation.unwanted) return null;
+    if (generation.maxTokens === 0) {
+      generation.finish(choice, 'length');
+      return null;
+    }
     try {
-      const logits = context.logits(row);
-      choice.sampler ??= weights.sampler(choiceSettings(generation.task.sampling, choice.index));
+      const ahead = choice.draft.length;
+      const rows = Array.from({ length: ahead + 1 }, (_, i) => context.logits(row - ahead + i));
+      choice.sampler ??= weights.sampler(choiceSettings(generation.task, choice.index));
+      const { constraint } = choice;
       // The library's own are good until its next batch.
-      if (choice.constraint) return this.#takeWithin(next, choice.constraint, logits.slice());
-      const id = choice.sampler.next(logits);
-      if (!this.#ends(next, id)) this.#put(next, [id], logits, false);
+      if (constraint) {
+        const kept = rows.map((logits) => logits.slice());
+        return this.#takeWithin(next, constraint, kept);
+      }
+      this.#take(next, choice.sampler, rows);
     } catch (cause) {
       generation.fail(cause);
     }
     return null;
   }
 
-  async #takeWithin(next: Next, constraint: ConstraintState, logits: Float32Array): Promise<void> {
+  /** By the rows of a step: the second counts if the first gives what was guessed, and so on. */
+  #take(next: Next, sampler: Sampler, rows: readonly Float32Array[]): void {
+    for (const logits of rows) {
+      const id = sampler.next(logits);
+      if (this.#ends(next, id) || !this.#put(next, [id], logits, false)) return;
+    }
+  }
+
+  async #takeWithin(
+    next: Next,
+    constraint: ConstraintState,
+    rows: readonly Float32Array[],
+  ): Promise<void> {
     const { generation, choice } = next;
     // A choice that ended meanwhile has let go of its sampler and its grammar.
     const over = () => choice.finished || generation.unwanted;
     this.#atGrammar += 1;
     try {
-      const { sampler } = choice;
-      const { grammar } = constraint;
-      if (!sampler) return;
-      const id = await (grammar ? sampler.nextWithin(logits, grammar) : sampler.next(logits));
-      if (over() || this.#ends(next, id)) return;
-      const ids = await constraint.take(id);
-      const closed = await constraint.closed();
-      if (over()) return;
-      this.#put(next, ids, logits, closed);
+      for (let goesOn = true; goesOn; ) {
+        const { sampler } = choice;
+        const { grammar } = constraint;
+        const logits = rows.at(-1 - choice.draft.length);
+        if (!sampler || !logits) return;
+        const id = await (grammar ? sampler.nextWithin(logits, grammar) : sampler.next(logits));
+        if (over() || this.#ends(next, id)) return;
+        const ids = await constraint.take(id);
+        const closed = await constraint.closed();
+        if (over()) return;
+        goesOn = this.#put(next, ids, logits, closed);
+      }
     } catch (cause) {
       // A grammar that fails costs its own task alone.
       if (!over()) generation.fail(cause);
@@ -273,18 +355,35 @@ export class ContextRunner {
     return ends;
   }
 
-  /** @param closed nothing can come after them. */
-  #put(next: Next, ids: readonly number[], logits: Float32Array, closed: boolean): void {
+  /** @param closed nothing can come after them. @returns whether they were evaluated ahead, and what follows them as well. */
+  #put(next: Next, ids: readonly number[], logits: Float32Array, closed: boolean): boolean {
     const { generation, choice } = next;
     const { task } = generation;
     for (const taken of ids) {
       const logprob = task.logprobs === null ? null : logprobOf(logits, taken, task.logprobs);
+      this.#keep(next, taken);
       generation.emit(choice, taken, logprob);
-      choice.pending.push(taken);
       if (choice.produced >= generation.maxTokens) break;
     }
     if (closed) generation.finish(choice, 'stop');
     else if (choice.produced >= generation.maxTokens) generation.finish(choice, 'length');
+    return !choice.finished && choice.pending.length === 0;
+  }
+
+  /** A token that was guessed is in the sequence already; another one, and all behind it, is yet to be evaluated. */
+  #keep({ choice, generation }: Next, taken: number): void {
+    const { slot, draft, pending } = choice;
+    const isGuessed = draft[0] === taken;
+    if (draft.length > 0) choice.drafts?.judge(isGuessed);
+    if (slot && isGuessed && slot.surplus > 0) {
+      slot.tokens.push(taken);
+      slot.surplus -= 1;
+      draft.shift();
+      generation.accepted();
+      return;
+    }
+    choice.draft = [];
+    pending.push(taken);
   }
 
   async close(failure: Error): Promise<void> {

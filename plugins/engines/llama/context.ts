@@ -3,6 +3,7 @@
  * It must never have two calls in flight, and never hand the library a number outside its range: nothing there checks it.
  */
 import { stat } from 'node:fs/promises';
+import { limits } from 'preface/plugin';
 import {
   type Batch,
   bytesAt,
@@ -14,15 +15,18 @@ import {
   library,
   type Pointer,
   pointersAt,
+  Threads,
 } from './libllama.js';
-import type { MemoryKind } from './memory.js';
+import { type KvTypes, type MemoryKind, wholeCells } from './memory.js';
+import type { RopeSettings } from './rope.js';
+import { withoutZeroedMemory } from './zeroed-memory.js';
 
 export interface BatchItem {
   readonly sequence: number;
   readonly position: number;
   readonly ids: ArrayLike<number>;
-  /** Ask for the logits after the last id. */
-  readonly logits: boolean;
+  /** Ask for the logits after the last id, or after each. */
+  readonly logits: boolean | 'all';
 }
 
 export interface ContextSettings {
@@ -32,7 +36,7 @@ export interface ContextSettings {
   /** Rows of the largest batch. */
   readonly rows: number;
   /** For a window beyond the trained one. */
-  readonly yarn: { readonly factor: number; readonly trainedWindow: number } | null;
+  readonly rope: RopeSettings | null;
 }
 
 /** What a context has to know of its model. */
@@ -42,6 +46,9 @@ export interface ContextModel {
   /** Tokens that a sliding window sees; 0 without one. */
   readonly slidingWindow: number;
   readonly vocabularySize: number;
+  /** Keys and values of one token in all layers. */
+  readonly bytesPerToken: number;
+  readonly kv: KvTypes;
 }
 
 /** What cannot be cut out of a sequence again, as it was after so many tokens. */
@@ -50,16 +57,23 @@ export interface Checkpoint {
   readonly state: Uint8Array;
 }
 
+/** Where the ids begin in a file of the library: behind its mark, its version and their number. */
+const IDS_AT = 12;
+/** Bytes before a state in memory: a mark, and the sequence that it was of. */
+const STATE_MARK = 8;
 const ALL_STATE = 0;
 /** Recurrent layers alone: the keys and values of attention layers stay where they are and can be cut. */
 const RECURRENT_STATE = 1;
-const YARN = 2;
 
 /** One preallocated memory of keys, values and recurrent states, cut into sequences of the same length. */
 export class Context {
   readonly #library: Library;
   readonly #memory: Pointer;
   readonly #batch: NativeBatch;
+  readonly #pools = new Threads();
+  /** By the address of the library's memory: each view counts as a whole new array to the garbage collector. */
+  readonly #logits = new Map<Pointer, Float32Array>();
+  #threads = 0;
   #closed = false;
 
   private constructor(
@@ -74,8 +88,9 @@ export class Context {
 
   static async open(of: ContextModel, settings: ContextSettings): Promise<Context> {
     const functions = library();
-    const params = contextParams(functions.contextDefaults(), settings);
-    const address = await later(functions.contextOpen, of.model, params);
+    const params = contextParams(functions.contextDefaults(), of.kv, settings);
+    const opened = () => later(functions.contextOpen, of.model, params);
+    const address = await withoutZeroedMemory(opened, keysAndValues(of, settings));
     if (address === null) throw new Error('the context could not be opened: too little memory?');
     return new Context(address, of, settings);
   }
@@ -85,14 +100,25 @@ export class Context {
     return this.of.memory === 'dense' || this.of.memory === 'window';
   }
 
-  /** Evaluates the batch; returns the row of the logits of each item that asked for them, in order. */
+  /** Evaluates the batch; returns the row of the last logits of each item that asked for them, in order. */
   async evaluate(items: readonly BatchItem[], threads: number): Promise<number[]> {
     for (const item of items) this.#checkItem(item);
     const rows = this.#batch.fill(items);
-    this.#library.setThreads(this.address, threads, threads);
+    this.#setThreads(threads);
     const status = await later(this.#library.decode, this.address, this.#batch.filled);
     if (status !== 0) throw new Error(`the library could not evaluate the batch (${status})`);
     return rows;
+  }
+
+  /** Threads that are made for each batch cost as much as the batch where the machine is slow to wake a processor. */
+  #setThreads(threads: number): void {
+    if (threads === this.#threads) return;
+    this.#threads = threads;
+    const { attachThreads, detachThreads, setThreads } = this.#library;
+    setThreads(this.address, threads, threads);
+    const pool = this.#pools.pool(threads);
+    if (pool === null) detachThreads(this.address);
+    else attachThreads(this.address, pool, pool);
   }
 
   #checkItem({ sequence, position, ids }: BatchItem): void {
@@ -115,7 +141,13 @@ export class Context {
   logits(row: number): Float32Array {
     const address = this.#library.logitsAt(this.address, row);
     if (address === null) throw new Error(`no logits were asked of row ${row}`);
-    return floatsAt(address, this.of.vocabularySize);
+    const known = this.#logits.get(address);
+    if (known !== undefined) return known;
+    // The library takes other memory when a batch wants more rows than any before it.
+    if (this.#logits.size >= limits.logitViewsMax) this.#logits.clear();
+    const view = floatsAt(address, this.of.vocabularySize);
+    this.#logits.set(address, view);
+    return view;
   }
 
   clear(sequence: number): void {
@@ -220,6 +252,37 @@ export class Context {
     return null;
   }
 
+  /** Fills the sequence with the state that a file of `save` holds, in memory; null as for `load`. */
+  async take(sequence: number, file: Uint8Array): Promise<Uint32Array | null> {
+    this.clear(sequence);
+    const numbers = new DataView(file.buffer, file.byteOffset, file.byteLength);
+    const count = file.length >= IDS_AT ? numbers.getUint32(IDS_AT - 4, true) : 0;
+    const at = IDS_AT + 4 * count;
+    if (4 * count < STATE_MARK || at > file.length) return null;
+    const ids = Uint32Array.from({ length: count }, (_, i) =>
+      numbers.getUint32(IDS_AT + 4 * i, true),
+    );
+    const set = await this.#set(sequence, file.subarray(at - STATE_MARK));
+    if (set && this.#holds(sequence, count)) return ids;
+    this.clear(sequence);
+    return null;
+  }
+
+  /** In memory a state begins with a mark of the library. It stands in the place of the last ids meanwhile. */
+  async #set(sequence: number, state: Uint8Array): Promise<boolean> {
+    // A Buffer's own `slice` would be a view of what is overwritten here.
+    const last = Uint8Array.prototype.slice.call(state, 0, STATE_MARK);
+    const empty = await this.#get(sequence, ALL_STATE);
+    state.set(empty.subarray(0, STATE_MARK));
+    const { stateSet } = this.#library;
+    try {
+      const bytes = await later(stateSet, this.address, state, state.length, sequence, ALL_STATE);
+      return Number(bytes) === state.length;
+    } finally {
+      state.set(last);
+    }
+  }
+
   /** First and last position that has keys and values or a state; −1 when none has. */
   held(sequence: number): { first: number; last: number } {
     const first = this.#library.sequenceFirst(this.#memory, sequence);
@@ -230,12 +293,21 @@ export class Context {
     if (this.#closed) return;
     this.#closed = true;
     await later(this.#library.contextFree, this.address);
+    this.#pools.close();
     this.#batch.free();
   }
 }
 
-function contextParams(defaults: ContextParams, settings: ContextSettings): ContextParams {
-  const { window, sequences, rows, flashAttention, yarn } = settings;
+function keysAndValues({ bytesPerToken }: ContextModel, { window, sequences }: ContextSettings) {
+  return wholeCells(window) * sequences * bytesPerToken;
+}
+
+function contextParams(
+  defaults: ContextParams,
+  { keys, values }: KvTypes,
+  settings: ContextSettings,
+): ContextParams {
+  const { window, sequences, rows, flashAttention, rope } = settings;
   return {
     ...defaults,
     n_ctx: window * sequences,
@@ -243,24 +315,26 @@ function contextParams(defaults: ContextParams, settings: ContextSettings): Cont
     n_ubatch: rows,
     n_seq_max: sequences,
     // Room for more logits would be reserved for every row, with a place for every word of the vocabulary.
-    n_outputs_max: sequences,
+    n_outputs_max: Math.max(sequences, Math.min(rows, limits.scoredRowsMax)),
     flash_attn_type: flashAttention ? 1 : 0,
+    type_k: keys,
+    type_v: values,
     no_perf: true,
     // A sliding window's layers keep all cells: a prefix can then be cut anywhere, as a dense model's.
     swa_full: true,
     kv_unified: false,
-    ...(yarn === null
+    ...(rope === null
       ? {}
       : {
-          rope_scaling_type: YARN,
-          rope_freq_scale: 1 / yarn.factor,
-          yarn_orig_ctx: yarn.trainedWindow,
+          rope_scaling_type: rope.type,
+          rope_freq_scale: rope.scale,
+          yarn_orig_ctx: rope.original,
         }),
   };
 }
 
 /** The library's batch, written through views of its memory. */
-class NativeBatch {
+export class NativeBatch {
   readonly #batch: Batch;
   readonly #ids: Int32Array;
   readonly #positions: Int32Array;
@@ -294,9 +368,10 @@ class NativeBatch {
       const { sequence, position, ids, logits } = item;
       if (this.#rows + ids.length > this.rowsMax)
         throw new Error(`a batch has no more than ${this.rowsMax} rows`);
+      const from = this.#rows;
       for (let i = 0; i < ids.length; i++) this.#add(ids[i] ?? 0, position + i, sequence);
       if (!logits) continue;
-      this.#logits[this.#rows - 1] = 1;
+      this.#logits.fill(1, logits === 'all' ? from : this.#rows - 1, this.#rows);
       rowOf.set(item, this.#rows - 1);
     }
     return items.flatMap((item) => rowOf.get(item) ?? []);

@@ -3,6 +3,7 @@
  * It must never touch a context; the scheduler moves it on.
  */
 import {
+  type DraftCounts,
   type EngineEvent,
   type GenerateControl,
   type GenerateTask,
@@ -10,6 +11,7 @@ import {
   type TokenLogprob,
 } from 'preface/plugin';
 import type { ConstraintState } from './constraint.js';
+import type { Drafts } from './drafts.js';
 import type { Job, Prompt } from './prompt.js';
 import type { Sampler } from './sampler.js';
 import type { Slot } from './slots.js';
@@ -21,9 +23,15 @@ export interface Choice {
   slot: Slot | null;
   /** Ids that are out but not evaluated yet. */
   pending: number[];
+  /** Guesses of its next tokens; null until it is alone. */
+  drafts: Drafts | null;
+  /** Guessed ids that are evaluated already, and out only if they are what is taken. */
+  draft: number[];
   produced: number;
   finished: boolean;
 }
+
+const NO_DRAFTS: DraftCounts = { tried: 0, taken: 0 };
 
 export class Generation implements Job {
   readonly choices: readonly Choice[];
@@ -31,7 +39,11 @@ export class Generation implements Job {
   /** Set once the prompt is done; until then only the first choice has a slot. */
   prefilled = false;
   readonly #events: EngineEvent[] = [];
+  /** Those that no event has told yet. */
+  #drafts: DraftCounts = NO_DRAFTS;
   #started = false;
+  /** Tokens of the prompt whose log-probabilities are told. */
+  #scored = 0;
   #over = false;
   #abandoned = false;
   #failure: Error | null = null;
@@ -51,6 +63,8 @@ export class Generation implements Job {
       constraint: null,
       slot: null,
       pending: [],
+      drafts: null,
+      draft: [],
       produced: 0,
       finished: false,
     }));
@@ -75,7 +89,7 @@ export class Generation implements Job {
       const event = this.#events.shift();
       if (event) {
         this.wakeEngine();
-        return event;
+        return this.#withDrafts(event);
       }
       if (this.#over) return null;
       await new Promise<void>((resolve) => {
@@ -84,10 +98,28 @@ export class Generation implements Job {
     }
   }
 
+  #withDrafts(event: EngineEvent): EngineEvent {
+    if (event.type !== 'piece' || this.#drafts === NO_DRAFTS) return event;
+    const drafts = this.#drafts;
+    this.#drafts = NO_DRAFTS;
+    return { ...event, drafts };
+  }
+
   start(reusedTokens: number): void {
     if (this.#started) return;
     this.#started = true;
     this.#push({ type: 'started', reusedTokens });
+  }
+
+  /** Tells the log-probabilities of the prompt that are known by now. */
+  score(): void {
+    const { promptLogprobs: most } = this.task;
+    const { scores } = this.prompt;
+    if (most === undefined || this.#scored === scores.length) return;
+    const told = scores.slice(this.#scored);
+    this.#scored = scores.length;
+    const logprobs = told.map((token) => ({ ...token, top: token.top.slice(0, most) }));
+    this.#push({ type: 'scored', logprobs });
   }
 
   emit(choice: Choice, id: number, logprob: TokenLogprob | null): void {
@@ -102,6 +134,18 @@ export class Generation implements Job {
       const logprobs = logprob === null ? null : [logprob];
       this.#push({ type: 'piece', choice: choice.index, ids: [id], logprobs });
     }
+  }
+
+  /** So many of its tokens are evaluated ahead. */
+  drafted(count: number): void {
+    const { tried, taken } = this.#drafts;
+    this.#drafts = { tried: tried + count, taken };
+  }
+
+  /** One of them is what came. */
+  accepted(): void {
+    const { tried, taken } = this.#drafts;
+    this.#drafts = { tried, taken: taken + 1 };
   }
 
   finish(choice: Choice, reason: 'stop' | 'length'): void {

@@ -6,27 +6,40 @@ import { createHash } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
-import type {
-  Constraint,
-  Engine,
-  EngineModel,
-  EngineModelSpec,
-  EngineOptions,
-  EnginePlugin,
-  GenerateTask,
-  RefusedModel,
+import { setTimeout } from 'node:timers/promises';
+import {
+  type Constraint,
+  type Engine,
+  type EngineModel,
+  type EngineModelSpec,
+  type EngineOptions,
+  type EnginePlugin,
+  type ExactState,
+  type GenerateTask,
+  limits,
+  type ModelKind,
+  type RefusedModel,
+  type VectorTask,
+  type WarmReport,
 } from 'preface/plugin';
-import { exactnessOf } from './certificate.js';
+import { type Certificate, certificateOf, type Exactness, type Proof } from './certificate.js';
 import { openConstraints } from './constraint.js';
 import { ContextPool } from './context-pool.js';
+import { convert, measure } from './convert.js';
+import { devices } from './devices.js';
 import { Generation } from './generation.js';
+import { inspect } from './inspect.js';
+import { F16, fittingWindow, type KvTypes, kvTypes, POOLING, vectorPlan } from './memory.js';
+import { NOT_OF_KIND } from './model-facts.js';
 import { Runtime, type Weights } from './native.js';
 import { PrefixCache } from './prefix-cache.js';
 import { Scheduler } from './scheduler.js';
 import { Snapshots } from './snapshots.js';
 import { ThreadChoice } from './threads.js';
+import { VectorJob } from './vector-job.js';
 
-const plugin: EnginePlugin = { kind: 'engine', name: 'engine-llama', contract: 1, prepare, open };
+const tools = { prepare, inspect, convert, measure, devices: async () => devices() };
+const plugin: EnginePlugin = { kind: 'engine', name: 'engine-llama', contract: 1, ...tools, open };
 export default plugin;
 
 /** Made ahead for the next `open`: the library and its kernels are read from disk. */
@@ -42,25 +55,36 @@ async function open(options: EngineOptions): Promise<Engine> {
   return await openEngine(runtime, options);
 }
 
-async function openEngine(runtime: Runtime, options: EngineOptions): Promise<Engine> {
-  const weights = await loadAll(runtime, options);
+async function openEngine(runtime: Runtime, given: EngineOptions): Promise<Engine> {
+  const offer: Offer = { models: [], refused: [], changed: () => {} };
+  // Before the weights are there: then the devices tell what is free for them and for contexts.
+  const plan = await runtime.plan(given.models.map(({ weights }) => weights ?? ''));
+  const memoryBytesMax = Math.min(
+    given.memoryBytesMax,
+    plan?.contextBytesMax ?? Number.POSITIVE_INFINITY,
+  );
+  const options = { ...given, memoryBytesMax };
+  const weights = await loadAll(runtime, options, offer);
   const [first] = weights.values();
   if (!first) throw new Error('engine-llama: no model with weights is configured');
   const threads = await ThreadChoice.open(options, first.facts.description);
   const pool = new ContextPool(options, threads);
-  const offer: Offer = { models: [], refused: [] };
+  const certificates = new Map<Weights, Certificate>();
+  const opening = { runtime, options, pool, threads, certificates };
   for (const spec of options.models) {
     const own = weights.get(spec.weights ?? '');
-    if (own) await offerModel({ runtime, options, pool, threads }, spec, own, offer);
+    if (own) await offerModel(opening, spec, own, offer);
   }
   const folder = join(options.stateDir, 'snapshots');
-  const snapshots = await Snapshots.open(folder, options.snapshotBytesMax);
-  return newEngine({ pool, snapshots, threads, ...offer });
+  const { snapshotBytesMax, pinnedBytesMax } = options;
+  const snapshots = await Snapshots.open(folder, snapshotBytesMax, pinnedBytesMax);
+  return newEngine({ pool, snapshots, threads, offer });
 }
 
 interface Offer {
   readonly models: EngineModel[];
   readonly refused: RefusedModel[];
+  changed: () => void;
 }
 
 interface Opening {
@@ -68,41 +92,179 @@ interface Opening {
   readonly options: EngineOptions;
   readonly pool: ContextPool;
   readonly threads: ThreadChoice;
+  /** One for all models of the same weights. */
+  readonly certificates: Map<Weights, Certificate>;
 }
 
 async function offerModel(
-  { runtime, options, pool, threads }: Opening,
+  opening: Opening,
+  spec: EngineModelSpec,
+  own: Weights,
+  offer: Offer,
+): Promise<void> {
+  const { kind } = own.facts;
+  const wanted = spec.kind ?? kind;
+  // Any model that writes text also makes vectors of it.
+  const serves = wanted === kind || (wanted === 'embedding' && kind === 'chat');
+  if (spec.vision === true) {
+    offer.refused.push({ id: spec.id, reason: NO_EYES });
+    return;
+  }
+  if (!serves) offer.refused.push({ id: spec.id, reason: NOT_OF_KIND[kind] });
+  else if (wanted === 'chat') await offerChats(opening, spec, own, offer);
+  else await offerVectors(opening, spec, own, offer);
+}
+
+const NO_EYES =
+  'this engine looks at no images yet, since its library does not; give `vision` to a model with upstreams';
+
+async function offerVectors(
+  { runtime, options, pool }: Opening,
   spec: EngineModelSpec,
   own: Weights,
   { models, refused }: Offer,
 ): Promise<void> {
-  const { id, window } = spec;
+  const { id } = spec;
+  const { facts } = own;
+  const pooling = facts.pooling || (facts.looksBack ? POOLING.last : POOLING.mean);
+  const plan = vectorPlan(facts, spec.window, pooling, options.memoryBytesMax);
+  await own.unload();
+  if (
+    plan === null ||
+    (!spec.adaptsWindow && plan.window < spec.window && plan.window < facts.trainedWindow)
+  ) {
+    const reason = `its window of ${spec.window} tokens does not fit into the memory`;
+    refused.push({ id, reason });
+    return;
+  }
+  const path = spec.weights ?? '';
+  pool.addVectors(id, path, own, plan);
+  const { window } = plan;
+  const settings = { window, slots: plan.sequences, exact: false };
+  const fingerprint = await modelFingerprint(runtime, settings, path, own);
+  const kind: ModelKind = pooling === POOLING.rank ? 'rerank' : 'embedding';
+  const { columns: dimensions, shortens } = facts;
+  const vectors = { dimensions, shortens, ...own.frame, pair: own.pair, takesTexts: false };
+  const slots = limits.vectorTasksMax;
+  models.push({
+    id,
+    window,
+    fingerprint,
+    slots,
+    logprobs: false,
+    vision: false,
+    kind,
+    vectors,
+    get memory() {
+      return pool.memory(id);
+    },
+  });
+}
+
+async function offerChats(
+  { runtime, options, pool, threads, certificates }: Opening,
+  spec: EngineModelSpec,
+  own: Weights,
+  offer: Offer,
+): Promise<void> {
+  const { models, refused } = offer;
+  const { id } = spec;
+  const window = windowOf(spec, own, options);
   const path = spec.weights ?? '';
   const { stateDir } = options;
   if (own.refusal !== null) {
     refused.push({ id, reason: own.refusal });
     return;
   }
-  const build = { build: runtime.build, stateDir, threads: threads.best('prompt') };
-  const exactness = options.exact ? await exactnessOf(own, build) : null;
-  if (!pool.add(spec, path, own, exactness)) {
-    refused.push({ id, reason: `its window of ${window} tokens does not fit into the memory` });
+  const proving = { build: runtime.build, stateDir, threads: threads.best('prompt') };
+  const known = certificates.get(own);
+  const certificate = options.exact ? (known ?? (await certificateOf(own, proving))) : null;
+  if (certificate !== null) certificates.set(own, certificate);
+  const exactness = certificate?.exactness ?? null;
+  // Loaded for the proof alone, where several files take turns.
+  await own.unload();
+  if (window === 0 || !pool.add({ ...spec, window }, path, own, exactness)) {
+    const reason =
+      window === 0
+        ? `even ${limits.windowTokensMin} tokens do not fit into the memory`
+        : `its window of ${window} tokens does not fit into the memory`;
+    refused.push({ id, reason });
     return;
   }
   const slots = pool.plan(id)?.sequences ?? 1;
   const settings = { window, slots, exact: options.exact };
   const fingerprint = await modelFingerprint(runtime, settings, path, own);
-  const exact = exactness === null ? 'off' : exactness.held ? 'proved' : 'not held';
-  models.push({ id, window, fingerprint, slots, logprobs: true, vision: false, exact });
+  const proof = certificate?.proof ?? null;
+  if (proof !== null && !known) attend(own, proof, pool, offer);
+  const facts = { id, window, fingerprint, slots, logprobs: true, vision: false };
+  models.push({
+    ...facts,
+    get exact() {
+      return exactState(exactness, proof);
+    },
+    get memory() {
+      return pool.memory(id);
+    },
+  });
 }
 
-async function loadAll(runtime: Runtime, options: EngineOptions): Promise<Map<string, Weights>> {
+function exactState(exactness: Exactness | null, proof: Proof | null): ExactState {
+  if (exactness === null) return 'off';
+  if (exactness.held) return 'proved';
+  return proof === null || proof.ended ? 'not held' : 'not yet';
+}
+
+/** Beside the chats, and in their pauses where there are any. */
+function attend(own: Weights, proof: Proof, pool: ContextPool, offer: Offer): void {
+  const pause = async () => {
+    for (let waitedMs = 0; !pool.idle && waitedMs < limits.provePauseMsMax; waitedMs += STEP_MS)
+      await setTimeout(STEP_MS);
+  };
+  own.attend({
+    start: () => void proof.run(pause).then(() => offer.changed()),
+    stop: () => proof.stop(),
+  });
+}
+
+const STEP_MS = 10;
+
+function windowOf(spec: EngineModelSpec, { facts }: Weights, options: EngineOptions): number {
+  if (!spec.adaptsWindow) return spec.window;
+  const atHand = process.availableMemory() - facts.weightsBytes;
+  const fitting = fittingWindow(facts, Math.min(options.memoryBytesMax, atHand));
+  return Math.min(spec.window, fitting);
+}
+
+/** Each file once, also where several models share it. @throws the first failure where none can be loaded. */
+async function loadAll(
+  runtime: Runtime,
+  given: EngineOptions,
+  { refused }: Offer,
+): Promise<Map<string, Weights>> {
+  const { models } = given;
   const weights = new Map<string, Weights>();
-  for (const { id, weights: path } of options.models) {
+  const failures = new Map<string, Error>();
+  const count = new Set(models.map((spec) => spec.weights)).size;
+  for (const { id, weights: path } of models) {
     if (path === null) throw new Error(`engine-llama: model ${id} names no weights file`);
-    if (!weights.has(path)) weights.set(path, await runtime.load(path));
+    try {
+      if (!weights.has(path) && !failures.has(path))
+        weights.set(path, await runtime.load(path, count > 1, kvOf(path, given)));
+    } catch (cause) {
+      failures.set(path, cause instanceof Error ? cause : new Error(String(cause)));
+    }
+    const failure = failures.get(path);
+    if (failure) refused.push({ id, reason: failure.message });
   }
+  const [failure] = failures.values();
+  if (failure && weights.size === 0) throw failure;
   return weights;
+}
+
+/** Contexts that make vectors keep 16-bit floats. */
+function kvOf(path: string, { models, kv = 'f16', exact }: EngineOptions): KvTypes {
+  const own = models.filter(({ weights }) => weights === path);
+  return own.every(({ kind = 'chat' }) => kind === 'chat') ? kvTypes(kv, exact) : F16;
 }
 
 interface ContextSettings {
@@ -122,8 +284,9 @@ async function modelFingerprint(
   const { size, mtimeMs } = await stat(path);
   const scaled = window > weights.facts.trainedWindow ? window : 'trained';
   const processor = cpus()[0]?.model ?? '';
-  const { description } = weights.facts;
-  const facts = [size, mtimeMs, description, scaled, slots, exact, runtime.build, processor];
+  const { description, kv } = weights.facts;
+  const settings = [scaled, slots, exact, ...(kv.keys === F16.keys ? [] : [kv])];
+  const facts = [size, mtimeMs, description, ...settings, runtime.build, processor];
   return createHash('sha256').update(JSON.stringify(facts)).digest('hex').slice(0, 32);
 }
 
@@ -131,23 +294,28 @@ interface Parts {
   readonly pool: ContextPool;
   readonly snapshots: Snapshots;
   readonly threads: ThreadChoice;
-  readonly models: readonly EngineModel[];
-  readonly refused: readonly RefusedModel[];
+  readonly offer: Offer;
 }
 
-function newEngine({ pool, snapshots, threads, models, refused }: Parts): Engine {
+function newEngine({ pool, snapshots, threads, offer }: Parts): Engine {
+  const { models, refused } = offer;
   const scheduler = new Scheduler(pool);
+  pool.onMemory = () => offer.changed();
   const prefixes = new PrefixCache({ scheduler, pool, snapshots, models });
   let closing: Promise<void> | null = null;
   const checkOpen = () => {
     if (closing) throw new Error('the engine is closed');
   };
   return {
-    models: () => models,
+    models: () => models.map((model) => ({ ...model })),
+    watch: (changed) => {
+      offer.changed = changed;
+    },
     refused: () => refused,
     async *generate(task, control) {
       checkOpen();
       const window = checkedWindow(task, pool);
+      checkBias(task, pool);
       const wake = () => scheduler.wake();
       const generation = new Generation(task, control, prefixes.prompt(task), window, wake);
       try {
@@ -168,6 +336,21 @@ function newEngine({ pool, snapshots, threads, models, refused }: Parts): Engine
         generation.abandon();
       }
     },
+    async *vectors(task, control) {
+      checkOpen();
+      checkInputs(task, pool);
+      const job = new VectorJob(task, control, () => scheduler.wake());
+      scheduler.submit(task.model, job);
+      try {
+        for (;;) {
+          const vectors = await job.read();
+          if (vectors === null) return;
+          yield { type: 'vectors', vectors };
+        }
+      } finally {
+        job.abandon();
+      }
+    },
     async prefill(task, signal) {
       checkOpen();
       checkedWindow(task, pool);
@@ -175,7 +358,9 @@ function newEngine({ pool, snapshots, threads, models, refused }: Parts): Engine
     },
     holds: (task) => prefixes.holds(task),
     forget: (snapshot) => prefixes.forget(snapshot),
-    warm: () => pool.reopen(),
+    load: (model) => scheduler.load(model),
+    unload: (model) => scheduler.unload(model),
+    warm: () => warmed(pool, snapshots, models),
     close() {
       closing ??= scheduler
         .close()
@@ -186,6 +371,34 @@ function newEngine({ pool, snapshots, threads, models, refused }: Parts): Engine
   };
 }
 
+/** What is to stay in memory, then the context of the last run with what was used most. */
+async function warmed(
+  pool: ContextPool,
+  snapshots: Snapshots,
+  models: readonly EngineModel[],
+): Promise<WarmReport | null> {
+  const startedAt = performance.now();
+  const left = () => limits.warmMsMax - (performance.now() - startedAt);
+  const pinned = await snapshots.holdPinned(left());
+  const loaded = { count: 0, tokens: 0, bytes: 0 };
+  await pool.reopen(async (id, runner) => {
+    const fingerprint = models.find((model) => model.id === id)?.fingerprint ?? '';
+    const sequences = pool.plan(id)?.sequences ?? 0;
+    // The most used one comes last, and so is the last to make room.
+    for (const { header, intact } of snapshots.mostUsed(fingerprint, sequences).reverse()) {
+      const file =
+        left() > 0 && header.stateBytes <= limits.warmBytesMax - loaded.bytes && (await intact());
+      const tokens = file ? await runner.preload(file) : 0;
+      if (tokens === 0) continue;
+      loaded.count += 1;
+      loaded.tokens += tokens;
+      loaded.bytes += header.stateBytes;
+    }
+  });
+  if (pinned.count + loaded.count === 0) return null;
+  return { pinned, loaded, ms: performance.now() - startedAt };
+}
+
 /** Beside the decode loop: a schema takes its time before its task has a place in the queue. */
 async function constrain(
   { task, choices }: Generation,
@@ -194,9 +407,29 @@ async function constrain(
 ): Promise<void> {
   const weights = pool.weights(task.model);
   if (!weights) return;
-  const of = { weights, owner: task.owner, choices: choices.length };
+  const { owner, account = owner } = task;
+  const of = { weights, owner, account, choices: choices.length };
   const states = await openConstraints(constraint, of);
   for (const [i, choice] of choices.entries()) choice.constraint = states[i] ?? null;
+}
+
+/** Before anything is told of the task. @throws Error with `code: 'refused'`. */
+function checkBias({ model, sampling }: GenerateTask, pool: ContextPool): void {
+  const size = pool.weights(model)?.facts.vocabularySize ?? 0;
+  const foreign = sampling.logitBias?.find(([id]) => id >= size);
+  if (foreign === undefined) return;
+  const said = { code: 'refused', param: 'logit_bias' };
+  throw Object.assign(new Error(`logit_bias names ${foreign[0]}, which is no token id`), said);
+}
+
+function checkInputs({ model, inputs }: VectorTask, pool: ContextPool): void {
+  const plan = pool.vectors(model);
+  if (plan === null) throw new Error(`engine-llama makes no vectors with the model ${model}`);
+  for (const { length } of inputs) {
+    if (length === 0) throw new Error('an input is empty');
+    if (length > plan.window)
+      throw new Error(`an input has ${length} tokens, the window of ${model} ${plan.window}`);
+  }
 }
 
 function checkedWindow(
@@ -205,7 +438,8 @@ function checkedWindow(
 ): number {
   const plan = pool.plan(model);
   const weights = pool.weights(model);
-  if (!plan || !weights) throw new Error(`engine-llama does not serve the model ${model}`);
+  if (!plan || !weights || pool.vectors(model) !== null)
+    throw new Error(`engine-llama does not serve the model ${model}`);
   if (prompt.length === 0) throw new Error('the prompt is empty');
   if (prompt.length >= plan.window) {
     throw new Error(

@@ -88,6 +88,32 @@ export type ModelParams = StructOf<typeof MODEL_PARAMS>;
 export type ContextParams = StructOf<typeof CONTEXT_PARAMS>;
 export type Batch = StructOf<typeof BATCH>;
 
+const QUANTIZE_PARAMS = {
+  nthread: 'int32_t',
+  ftype: 'int32_t',
+  output_tensor_type: 'int32_t',
+  token_embedding_type: 'int32_t',
+  allow_requantize: 'bool',
+  quantize_output_tensor: 'bool',
+  only_copy: 'bool',
+  pure: 'bool',
+  keep_split: 'bool',
+  dry_run: 'bool',
+  imatrix: 'void *',
+  kv_overrides: 'void *',
+  tt_overrides: 'void *',
+  prune_layers: 'void *',
+  max_buf_size: 'size_t',
+} as const;
+
+/** The part that is set; the rest stays as the library gives it. */
+export interface QuantizeParams {
+  readonly nthread: number;
+  readonly ftype: number;
+  readonly allow_requantize: boolean;
+  readonly quantize_output_tensor: boolean;
+}
+
 /** A native function: called at once, or on a thread of the pool while the event loop goes on. */
 export interface Native<Arguments extends readonly unknown[], Result> {
   (...args: Arguments): Result;
@@ -105,7 +131,16 @@ type Types = ReturnType<typeof typesOf>;
 
 export type Library = ReturnType<typeof declare>;
 
-export function declare(door: Koffi, llama: ReturnType<Koffi['load']>, build: string) {
+type Loaded = ReturnType<Koffi['load']>;
+
+/** The library that evaluates, and the two that know the devices. */
+export interface Libraries {
+  readonly llama: Loaded;
+  readonly base: Loaded;
+  readonly backends: Loaded;
+}
+
+export function declare(door: Koffi, { llama, base, backends }: Libraries, build: string) {
   const types = typesOf(door);
   const fn: Declare = (name, result, args) => llama.func(name, result, args) as never;
   const { model, context, batch } = types;
@@ -115,11 +150,13 @@ export function declare(door: Koffi, llama: ReturnType<Koffi['load']>, build: st
       model: door.sizeof(model),
       context: door.sizeof(context),
       batch: door.sizeof(batch),
+      quantize: door.sizeof(types.quantize),
     },
     logType: types.log,
     quietLog: llama.symbol('llama_time_us') as Pointer,
     logSet: fn<[Pointer, null], void>('llama_log_set', 'void', [to, to]),
     backendInit: fn<[], void>('llama_backend_init', 'void', []),
+    ...deviceFunctions(base, backends),
     ...modelFunctions(fn, types),
     ...vocabularyFunctions(fn, types),
     ...contextFunctions(fn, types),
@@ -136,6 +173,8 @@ function typesOf(door: Koffi) {
     model: door.struct(MODEL_PARAMS),
     context: door.struct(CONTEXT_PARAMS),
     batch: door.struct(BATCH),
+    quantize: door.struct(QUANTIZE_PARAMS),
+    quantizing: door.pointer(door.struct(QUANTIZE_PARAMS)),
     chain: door.struct({ no_perf: 'bool' }),
     log: door.pointer(door.proto('void', ['int32_t', 'str', 'void *'])),
     bytes: door.pointer('uint8_t'),
@@ -144,8 +183,26 @@ function typesOf(door: Koffi) {
   };
 }
 
-function modelFunctions(fn: Declare, { model, bytes }: Types) {
+function deviceFunctions(base: Loaded, backends: Loaded) {
+  const memory = 'void ggml_backend_dev_memory(void *, _Out_ size_t *, _Out_ size_t *)';
   return {
+    deviceCount: backends.func('size_t ggml_backend_dev_count()') as Native<[], number>,
+    deviceAt: backends.func('void *ggml_backend_dev_get(size_t)') as Native<[number], Pointer>,
+    deviceName: base.func('str ggml_backend_dev_name(void *)') as Native<[Pointer], string>,
+    deviceText: base.func('str ggml_backend_dev_description(void *)') as Native<[Pointer], string>,
+    deviceKind: base.func('int ggml_backend_dev_type(void *)') as Native<[Pointer], number>,
+    deviceMemory: base.func(memory) as Native<[Pointer, number[], number[]], void>,
+  };
+}
+
+function modelFunctions(fn: Declare, { model, bytes, quantize, quantizing }: Types) {
+  return {
+    quantizeDefaults: fn<[], QuantizeParams>('llama_model_quantize_default_params', quantize, []),
+    quantize: fn<[string, string, QuantizeParams], number>('llama_model_quantize', 'uint32_t', [
+      'str',
+      'str',
+      quantizing,
+    ]),
     modelDefaults: fn<[], ModelParams>('llama_model_default_params', model, []),
     modelLoad: fn<[string, ModelParams], Pointer | null>('llama_model_load_from_file', to, [
       'str',
@@ -166,6 +223,12 @@ function modelFunctions(fn: Declare, { model, bytes }: Types) {
       'size_t',
     ]),
     modelSize: fn<[Pointer], number | bigint>('llama_model_size', 'uint64_t', [to]),
+    modelVectorLength: fn<[Pointer], number>('llama_model_n_embd_out', 'int32_t', [to]),
+    modelClasses: fn<[Pointer], number>('llama_model_n_cls_out', 'uint32_t', [to]),
+    modelTemplate: fn<[Pointer, string], string | null>('llama_model_chat_template', 'str', [
+      to,
+      'str',
+    ]),
   };
 }
 
@@ -174,6 +237,11 @@ function vocabularyFunctions(fn: Declare, { bytes, ints }: Types) {
     vocabSize: fn<[Pointer], number>('llama_vocab_n_tokens', 'int32_t', [to]),
     vocabEndOfText: fn<[Pointer], number>('llama_vocab_eos', 'int32_t', [to]),
     vocabEndOfTurn: fn<[Pointer], number>('llama_vocab_eot', 'int32_t', [to]),
+    vocabBegin: fn<[Pointer], number>('llama_vocab_bos', 'int32_t', [to]),
+    vocabSeparator: fn<[Pointer], number>('llama_vocab_sep', 'int32_t', [to]),
+    vocabAddsBegin: fn<[Pointer], boolean>('llama_vocab_get_add_bos', 'bool', [to]),
+    vocabAddsEnd: fn<[Pointer], boolean>('llama_vocab_get_add_eos', 'bool', [to]),
+    vocabAddsSeparator: fn<[Pointer], boolean>('llama_vocab_get_add_sep', 'bool', [to]),
     vocabIsEnd: fn<[Pointer, number], boolean>('llama_vocab_is_eog', 'bool', [to, 'int32_t']),
     tokenize: fn<[Pointer, Buffer, number, Int32Array, number, boolean, boolean], number>(
       'llama_tokenize',
@@ -198,6 +266,10 @@ function contextFunctions(fn: Declare, { context, batch }: Types) {
     contextFree: fn<[Pointer], void>('llama_free', 'void', [to]),
     contextCells: fn<[Pointer], number>('llama_n_ctx_seq', 'uint32_t', [to]),
     contextMemory: fn<[Pointer], Pointer>('llama_get_memory', to, [to]),
+    vectorOf: fn<[Pointer, number], Pointer | null>('llama_get_embeddings_seq', to, [
+      to,
+      'int32_t',
+    ]),
     setThreads: fn<[Pointer, number, number], void>('llama_set_n_threads', 'void', [
       to,
       'int32_t',
@@ -211,6 +283,12 @@ function contextFunctions(fn: Declare, { context, batch }: Types) {
     batchFree: fn<[Batch], void>('llama_batch_free', 'void', [batch]),
     decode: fn<[Pointer, Batch], number>('llama_decode', 'int32_t', [to, batch]),
     logitsAt: fn<[Pointer, number], Pointer | null>('llama_get_logits_ith', to, [to, 'int32_t']),
+    attachThreads: fn<[Pointer, Pointer, Pointer], void>('llama_attach_threadpool', 'void', [
+      to,
+      to,
+      to,
+    ]),
+    detachThreads: fn<[Pointer], void>('llama_detach_threadpool', 'void', [to]),
   };
 }
 
@@ -269,6 +347,8 @@ function samplerFunctions(fn: Declare, { chain }: Types) {
     chainAdd: fn<[Pointer, Pointer], void>('llama_sampler_chain_add', 'void', [to, to]),
     samplerGreedy: fn<[], Pointer>('llama_sampler_init_greedy', to, []),
     samplerDistribution: fn<[number], Pointer>('llama_sampler_init_dist', to, ['uint32_t']),
+    samplerTopK: fn<[number], Pointer>('llama_sampler_init_top_k', to, ['int32_t']),
+    samplerMinP: fn<[number, number], Pointer>('llama_sampler_init_min_p', to, ['float', 'size_t']),
     samplerTopP: fn<[number, number], Pointer>('llama_sampler_init_top_p', to, ['float', 'size_t']),
     samplerTemperature: fn<[number], Pointer>('llama_sampler_init_temp', to, ['float']),
     samplerPenalties: fn<[number, number, number, number, number], Pointer>(

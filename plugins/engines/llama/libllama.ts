@@ -7,12 +7,13 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import koffi from 'koffi';
 import { declare, type Library, type Native, type Pointer } from './libllama-functions.js';
+import { declareThreadPools, type ThreadPools } from './libllama-threads.js';
 
 export type { Batch, ContextParams, Library, ModelParams, Pointer } from './libllama-functions.js';
 
 /** The release whose `llama.h` the structures follow, and their bytes there. */
 const RELEASE = 'v0.5.0';
-const SIZES = { model: 80, context: 160, batch: 56 } as const;
+const SIZES = { model: 80, context: 160, batch: 56, quantize: 64 } as const;
 
 /** Calls on a thread of the pool. */
 export function later<Arguments extends readonly unknown[], Result>(
@@ -50,6 +51,15 @@ export function release(address: Pointer): void {
   koffi.free(address);
 }
 
+const DONT_NEED = 4;
+let advise: ((address: Pointer, bytes: number, advice: number) => number) | null = null;
+
+/** The system takes the pages back; touched again, they are zero. @throws Error where the C library is another than glibc. */
+export function giveBack(address: Pointer, bytes: number): void {
+  advise ??= koffi.load('libc.so.6').func('int madvise(uintptr_t, size_t, int)');
+  advise(address, bytes, DONT_NEED);
+}
+
 let loaded: Library | null = null;
 
 /** Loads the library once for the thread. @throws Error that says what is missing or does not fit. */
@@ -63,21 +73,46 @@ function open(): Library {
   const { release: found, gpu } = buildFacts(folder);
   if (found !== RELEASE) throw new Error(mismatch(folder, `is release ${found}, not ${RELEASE}`));
   // The others refer to it; where the loader does not look beside them, it is there already.
-  koffi.load(fileOf(folder, 'ggml-base'));
+  const base = koffi.load(fileOf(folder, 'ggml-base'));
   const backends = koffi.load(fileOf(folder, 'ggml'));
-  const functions = declare(koffi, koffi.load(fileOf(folder, 'llama')), `${found} ${gpu}`);
+  const llama = koffi.load(fileOf(folder, 'llama'));
+  const functions = declare(koffi, { llama, base, backends }, `${found} ${gpu}`);
   check(functions, folder);
   silence(functions);
-  const count = backends.func('size_t ggml_backend_dev_count()') as Native<[], number>;
   const load = backends.func('void ggml_backend_load_all_from_path(const char *)');
   // Devices belong to the process: another thread may have found them already.
-  if (Number(count()) === 0) load(folder);
+  if (Number(functions.deviceCount()) === 0) load(folder);
   functions.backendInit();
+  pools = declareThreadPools(koffi, base, backends);
   return functions;
 }
 
-/** The folder of the package that brings the library for this platform. */
+let pools: ThreadPools | null = null;
+
+/** Threads that stay from batch to batch, for one context: two evaluations at once in one pool would take each other's rows. */
+export class Threads {
+  readonly #pools = new Map<number, Pointer>();
+
+  /** Null for one thread, which needs none, and where the library has no pools. */
+  pool(threads: number): Pointer | null {
+    const known = this.#pools.get(threads);
+    if (known !== undefined || threads < 2) return known ?? null;
+    const pool = pools?.open(threads) ?? null;
+    if (pool !== null) this.#pools.set(threads, pool);
+    return pool;
+  }
+
+  /** Once no context has them. */
+  close(): void {
+    for (const pool of this.#pools.values()) pools?.close(pool);
+    this.#pools.clear();
+  }
+}
+
+/** The folder of the package that brings the library for this platform, or the one for a GPU that the service names. */
 function libraryFolder(): string {
+  const { LLAMA_LIBRARY: chosen } = process.env;
+  if (chosen) return chosen;
   const { resolve } = createRequire(import.meta.url);
   const tried: string[] = [];
   for (const platform of platforms()) {
@@ -100,7 +135,7 @@ function platforms(): string[] {
 }
 
 function fileOf(folder: string, name: string): string {
-  const pattern = new RegExp(`^(lib)?${name}(\\.v?[0-9.]+)?\\.(so|dylib|dll)$`);
+  const pattern = new RegExp(`^(lib)?${name}(\\.[a-z]{4,})?(\\.v?[0-9.]+)?\\.(so|dylib|dll)$`);
   const file = readdirSync(folder).find((entry) => pattern.test(entry));
   if (!file) throw new Error(mismatch(folder, `has no ${name}`));
   return join(folder, file);
@@ -121,13 +156,16 @@ function mismatch(folder: string, why: string): string {
 
 /** The defaults as the release documents them: other values mean that a field has moved. */
 function check(functions: Library, folder: string): void {
-  const { modelDefaults, contextDefaults, sizes } = functions;
+  const { modelDefaults, contextDefaults, quantizeDefaults, sizes } = functions;
+  const quantize = quantizeDefaults();
   const model = modelDefaults();
   const context = contextDefaults();
   const expected =
     sizes.model === SIZES.model &&
     sizes.context === SIZES.context &&
     sizes.batch === SIZES.batch &&
+    sizes.quantize === SIZES.quantize &&
+    [quantize.nthread, quantize.allow_requantize].join() === '0,false' &&
     [model.n_gpu_layers, model.split_mode, model.load_mode].join() === '-1,1,-1' &&
     [model.vocab_only, model.use_extra_bufts, model.no_alloc].join() === 'false,true,false' &&
     [context.n_ctx, context.n_batch, context.n_ubatch, context.n_seq_max].join() ===

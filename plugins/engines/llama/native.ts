@@ -2,14 +2,19 @@
  * Owns loaded weights and what is made from them: contexts, samplers, grammars, text of tokens and back.
  * It must never evaluate anything, nor decide what fits into memory.
  */
-import { open } from 'node:fs/promises';
+import { open, stat } from 'node:fs/promises';
+import type { PairForm } from 'preface/plugin';
+import { readGgufMetadata } from '../../gguf.js';
 import { Candidates } from './candidates.js';
 import { Context, type ContextSettings } from './context.js';
+import { type DevicePlan, devicePlan, devices } from './devices.js';
 import { Grammar, type GrammarSource, grammarsIdle } from './grammar.js';
 import { type Library, later, library, type Pointer, withLog } from './libllama.js';
-import type { ModelFacts } from './memory.js';
-import { readModelFacts, refusalOf } from './model-facts.js';
+import { F16, type KvTypes, type ModelFacts, type VectorPlan } from './memory.js';
+import { fileRefusal, readModelFacts, refusalOf } from './model-facts.js';
+import { ropeSettings } from './rope.js';
 import { Sampler, type SamplerSettings } from './sampler.js';
+import { VectorContext } from './vector-context.js';
 
 export class Runtime {
   private constructor(private readonly functions: Library) {}
@@ -23,18 +28,57 @@ export class Runtime {
     return new Runtime(library());
   }
 
-  async load(path: string): Promise<Weights> {
-    let said = '';
-    try {
-      await checkHeader(path);
-      const params = this.functions.modelDefaults();
-      const { result, log } = await withLog(() => later(this.functions.modelLoad, path, params));
-      said = log;
-      if (result === null) throw new Error('the library refuses it');
-      return new Weights(result, await readModelFacts(path, result));
-    } catch (cause) {
-      throw weightsError(path, cause, said);
-    }
+  /**
+   * @param kv types of keys and values, where the model can have them.
+   * @param whenUsed tensors are loaded for the first context, and given back when it makes room for another model.
+   */
+  async load(path: string, whenUsed = false, kv: KvTypes = F16): Promise<Weights> {
+    await this.check(path);
+    const refusal = fileRefusal(await found(path, readGgufMetadata(path)));
+    if (refusal !== null) throw new Error(`${path} cannot be served: ${refusal}`);
+    const model = await this.#model(path, whenUsed);
+    const facts = await readModelFacts(path, model, kv);
+    return new Weights(model, facts, whenUsed ? () => this.#model(path, false) : null);
+  }
+
+  /** @throws Error when the file is missing or is no GGUF. */
+  async check(path: string): Promise<void> {
+    await found(path, checkHeader(path));
+  }
+
+  /** Of the file that needs most; null without a device besides the processor. */
+  async plan(paths: readonly string[]): Promise<DevicePlan | null> {
+    const found = paths.map((path) => this.#planOf(path).catch(() => null));
+    const plans = (await Promise.all(found)).filter((plan) => plan !== null);
+    return plans.sort((a, b) => a.contextBytesMax - b.contextBytesMax)[0] ?? null;
+  }
+
+  async #planOf(path: string): Promise<DevicePlan | null> {
+    const found = devices();
+    if (found.every(({ isProcessor }) => isProcessor)) return null;
+    const metadata = await readGgufMetadata(path);
+    const architecture = String(metadata['general.architecture']);
+    const layers = Number(metadata[`${architecture}.block_count`] ?? 0);
+    return devicePlan(found, (await stat(path)).size, layers);
+  }
+
+  async #model(path: string, vocabularyAlone: boolean): Promise<Pointer> {
+    const plan = vocabularyAlone ? null : await this.#planOf(path);
+    const defaults = this.functions.modelDefaults();
+    const layers = plan?.layers ?? defaults.n_gpu_layers;
+    const params = { ...defaults, vocab_only: vocabularyAlone, n_gpu_layers: layers };
+    const load = () => later(this.functions.modelLoad, path, params);
+    const { result, log } = await found(path, withLog(load));
+    if (result === null) throw weightsError(path, new Error('the library refuses it'), log);
+    return result;
+  }
+}
+
+async function found<Value>(path: string, act: Promise<Value>): Promise<Value> {
+  try {
+    return await act;
+  } catch (cause) {
+    throw weightsError(path, cause, '');
   }
 }
 
@@ -64,19 +108,35 @@ function weightsError(path: string, cause: unknown, log: string): Error {
   );
 }
 
+export interface Guest {
+  start(): void;
+  stop(): Promise<void>;
+}
+
 const PIECE_BYTES = 64;
+/** Something that any vocabulary has tokens for. */
+const ANY_TEXT = 'a';
 
 export class Weights {
   readonly #functions = library();
   readonly #vocabulary: Pointer;
   readonly #candidates: Candidates;
   readonly endId: number;
+  /** Found when they are first asked for. */
+  #ends: readonly number[] | null = null;
   #closed = false;
 
+  /** Those of a context; null until one is wanted. */
+  #tensors: Promise<Pointer> | null;
+  #guest: Guest | null = null;
+
+  /** @param load of weights that are loaded when used: `model` is then their vocabulary alone. */
   constructor(
     private readonly model: Pointer,
     readonly facts: ModelFacts,
+    private readonly load: (() => Promise<Pointer>) | null = null,
   ) {
+    this.#tensors = load === null ? Promise.resolve(model) : null;
     const { modelVocab, vocabEndOfText, vocabEndOfTurn } = this.#functions;
     this.#vocabulary = modelVocab(model);
     this.#candidates = new Candidates(facts.vocabularySize);
@@ -89,16 +149,42 @@ export class Weights {
     return refusalOf(this.model, this.facts);
   }
 
+  /** Memory that a context of other weights may get, and that these take while they have one. */
+  get bytesWhenUsed(): number {
+    return this.load === null ? 0 : this.facts.weightsBytes;
+  }
+
+  get loaded(): boolean {
+    return this.#tensors !== null;
+  }
+
+  /** What works with the tensors beside the contexts, from their load until they are wanted back. */
+  attend(guest: Guest): void {
+    this.#guest = guest;
+    if (this.load === null) guest.start();
+  }
+
+  /** Without any context of theirs: those hold the tensors. */
+  async unload(): Promise<void> {
+    const tensors = this.#tensors;
+    if (this.load === null || tensors === null) return;
+    await this.#guest?.stop();
+    this.#tensors = null;
+    const model = await tensors.catch(() => null);
+    if (model !== null) await later(this.#functions.modelFree, model);
+  }
+
   isEnd(id: number): boolean {
     return this.#isId(id) && this.#functions.vocabIsEnd(this.#vocabulary, id);
   }
 
-  tokenize(text: string): number[] {
+  /** @param framed with the ids that the vocabulary puts around a whole text. */
+  tokenize(text: string, framed = false): number[] {
     const bytes = Buffer.from(text, 'utf8');
     // No token is made of less than a byte; a vocabulary may put a space before the text.
     const ids = new Int32Array(bytes.length + 8);
     const { tokenize } = this.#functions;
-    const count = tokenize(this.#vocabulary, bytes, bytes.length, ids, ids.length, false, false);
+    const count = tokenize(this.#vocabulary, bytes, bytes.length, ids, ids.length, framed, false);
     if (count < 0) throw new Error('the text has more tokens than bytes');
     return [...ids.subarray(0, count)];
   }
@@ -119,16 +205,68 @@ export class Weights {
     return Number.isInteger(id) && id >= 0 && id < this.facts.vocabularySize;
   }
 
-  context(settings: Omit<ContextSettings, 'yarn'>): Promise<Context> {
-    const { memory, slidingWindow, vocabularySize, trainedWindow } = this.facts;
-    const factor = settings.window / trainedWindow;
-    const yarn = factor > 1 ? { factor, trainedWindow } : null;
-    const of = { model: this.model, memory, slidingWindow, vocabularySize };
-    return Context.open(of, { ...settings, yarn });
+  /** The ids around those of one text. */
+  get frame(): { readonly before: readonly number[]; readonly after: readonly number[] } {
+    const plain = this.tokenize(ANY_TEXT);
+    const framed = this.tokenize(ANY_TEXT, true);
+    const before = framed.indexOf(plain[0] ?? -1);
+    if (before < 0) throw new Error('the vocabulary has no token for a letter');
+    return { before: framed.slice(0, before), after: framed.slice(before + plain.length) };
+  }
+
+  /** How a query and a document are put together, as llama-server does it. */
+  get pair(): PairForm {
+    const { modelTemplate, vocabBegin, vocabSeparator, vocabEndOfText } = this.#functions;
+    const { vocabAddsBegin, vocabAddsEnd, vocabAddsSeparator } = this.#functions;
+    const text = modelTemplate(this.model, 'rerank');
+    if (text !== null) return { type: 'template', text };
+    const vocabulary = this.#vocabulary;
+    const separator = vocabSeparator(vocabulary);
+    const end = vocabEndOfText(vocabulary);
+    const one = (adds: boolean, id: number) => (adds && id >= 0 ? [id] : []);
+    const after = one(vocabAddsEnd(vocabulary), end >= 0 ? end : separator);
+    return {
+      type: 'ids',
+      before: one(vocabAddsBegin(vocabulary), vocabBegin(vocabulary)),
+      between: [...after, ...one(vocabAddsSeparator(vocabulary), separator)],
+      after,
+    };
+  }
+
+  /** For inputs as the plan says. */
+  async vectorContext(plan: VectorPlan): Promise<VectorContext> {
+    const model = await this.#loaded();
+    return await VectorContext.open(model, plan, this.facts);
+  }
+
+  async context(settings: Omit<ContextSettings, 'rope'>): Promise<Context> {
+    const model = await this.#loaded();
+    const rope = ropeSettings(this.facts, settings.window);
+    const of = { ...this.facts, model };
+    return await Context.open(of, { ...settings, rope });
+  }
+
+  async #loaded(): Promise<Pointer> {
+    const isLoad = this.#tensors === null;
+    this.#tensors ??= this.load?.() ?? Promise.resolve(this.model);
+    const loading = this.#tensors;
+    loading.catch(() => (this.#tensors = null));
+    const model = await loading;
+    if (isLoad) this.#guest?.start();
+    return model;
   }
 
   sampler(settings: SamplerSettings): Sampler {
-    return new Sampler(this.#candidates, settings);
+    if (settings.tokensMin === 0) return new Sampler(this.#candidates, settings);
+    const endIds = [...new Set([...settings.endIds, ...this.#endIds()])];
+    return new Sampler(this.#candidates, { ...settings, endIds });
+  }
+
+  #endIds(): readonly number[] {
+    this.#ends ??= Array.from({ length: this.facts.vocabularySize }, (_, id) => id).filter((id) =>
+      this.isEnd(id),
+    );
+    return this.#ends;
   }
 
   /** @throws Error when the grammar does not parse. */
@@ -141,8 +279,10 @@ export class Weights {
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
+    await this.#guest?.stop();
     await grammarsIdle();
     this.#candidates.free();
+    await this.unload();
     await later(this.#functions.modelFree, this.model);
   }
 }

@@ -8,6 +8,8 @@ import type { ContextPool } from './context-pool.js';
 import { savedLength } from './memory.js';
 import { Prefill, type Preparation, Prompt } from './prompt.js';
 import type { Scheduler } from './scheduler.js';
+import { hashOf } from './snapshot-file.js';
+import type { SnapshotWrite } from './snapshot-write.js';
 import type { Prefix, Snapshots } from './snapshots.js';
 
 export interface PrefixCacheParts {
@@ -27,9 +29,10 @@ export class PrefixCache {
   constructor(private readonly parts: PrefixCacheParts) {}
 
   /** The prompt of a generation, with the way to the snapshot it names. */
-  prompt({ model, owner, prompt: ids, snapshot, choices }: GenerateTask): Prompt {
+  prompt({ model, owner, prompt: ids, snapshot, choices, promptLogprobs }: GenerateTask): Prompt {
     const exactness = this.#exactness(model);
-    const parts = { owner, ids, exactness, answered: true, choices };
+    const scored = promptLogprobs !== undefined;
+    const parts = { owner: hashOf(owner), ids, exactness, answered: true, scored, choices };
     if (snapshot === null || snapshot.tokens < TOKENS_MIN)
       return new Prompt({ ...parts, snapshot: null, prepare: null });
     if (snapshot.tokens > ids.length)
@@ -44,7 +47,7 @@ export class PrefixCache {
 
   async #prepare(prefix: Prefix, model: string): Promise<Preparation> {
     const { snapshots } = this.parts;
-    const file = await snapshots.intact(prefix);
+    const file = snapshots.pinned(prefix) ?? (await snapshots.intact(prefix));
     if (file) return { file, write: null };
     return { file: null, write: await snapshots.begin(prefix, this.#bytes(prefix, model)) };
   }
@@ -52,17 +55,24 @@ export class PrefixCache {
   async prefill(task: PrefillTask, signal: AbortSignal): Promise<SnapshotInfo> {
     const { scheduler, snapshots } = this.parts;
     const exactness = this.#exactness(task.model);
-    const { model, owner, snapshot: name } = task;
+    const { model, snapshot: name, pin, spare } = task;
+    const owner = hashOf(task.owner);
     const tokens = task.prompt.length;
     if (tokens < TOKENS_MIN) throw new Error('the prefix of a snapshot has two tokens at least');
     const ids = task.prompt.subarray(0, this.#saved(model, tokens));
-    const prefix = this.#prefix(name, model, owner, ids);
+    const prefix = this.#prefix(name, model, task.owner, ids);
     const there = await snapshots.size(prefix);
-    if (there !== null) return { tokens, bytes: there, evaluatedTokens: 0 };
+    const marks = {
+      ...(pin === undefined ? {} : { pin }),
+      ...(spare === undefined ? {} : { spare }),
+    };
+    const marked = async () => ((await snapshots.mark(prefix, marks)) ? { pinned: true } : {});
+    if (there !== null) return { tokens, bytes: there, evaluatedTokens: 0, ...(await marked()) };
     const write = await snapshots.begin(prefix, this.#bytes(prefix, model));
     const snapshot = { name, tokens: ids.length };
     const wake = () => scheduler.wake();
-    const job = new Prefill({ owner, ids, snapshot, exactness }, write, signal, wake);
+    const prepare = this.#fromBase(task, write);
+    const job = new Prefill({ owner, ids, snapshot, exactness, prepare }, write, signal, wake);
     try {
       scheduler.submit(model, job);
     } catch (cause) {
@@ -71,7 +81,20 @@ export class PrefixCache {
     }
     await job.saved;
     const bytes = await write.commit();
-    return { tokens, bytes, evaluatedTokens: ids.length - job.prompt.reused };
+    const evaluatedTokens = ids.length - job.prompt.reused;
+    return { tokens, bytes, evaluatedTokens, ...(await marked()) };
+  }
+
+  /** The way to the snapshot that the task's prefix goes on from. */
+  #fromBase({ model, owner, prompt, base }: PrefillTask, write: SnapshotWrite) {
+    if (base === undefined || base.tokens < TOKENS_MIN || base.tokens >= prompt.length) return null;
+    const ids = prompt.subarray(0, this.#saved(model, base.tokens));
+    const prefix = this.#prefix(base.name, model, owner, ids);
+    this.parts.snapshots.used(prefix);
+    return async (): Promise<Preparation> => ({
+      file: this.parts.snapshots.pinned(prefix) ?? (await this.parts.snapshots.intact(prefix)),
+      write,
+    });
   }
 
   /** A file is enough: what is in memory alone may be gone when the chat comes. */

@@ -2,7 +2,7 @@
  * Owns one prompt on its way through a context, and the job that only keeps one as a snapshot.
  * It must never touch a context; the runner moves it on.
  */
-import { limits, type SnapshotRef } from 'preface/plugin';
+import { limits, type SnapshotRef, type TokenLogprob } from 'preface/plugin';
 import type { Exactness } from './certificate.js';
 import type { Slot } from './slots.js';
 import type { SnapshotWrite } from './snapshot-write.js';
@@ -25,12 +25,15 @@ export interface Preparation {
 }
 
 export interface PromptParts {
+  /** Hash of the owner's name. */
   readonly owner: string;
   readonly ids: Uint32Array;
   readonly snapshot: SnapshotRef | null;
   readonly exactness: Exactness | null;
   /** Whether it is answered; else it is kept and no more. */
   readonly answered: boolean;
+  /** Its tokens' log-probabilities are wanted. */
+  readonly scored: boolean;
   /** Answers that go on from its very end. */
   readonly choices: number;
   /** Null where there is nothing to look for. */
@@ -43,6 +46,8 @@ export class Prompt {
   evaluated = 0;
   /** Those that were not evaluated for it. */
   reused = 0;
+  /** Log-probabilities of its leading tokens, one more than are evaluated or reused. */
+  readonly scores: TokenLogprob[] = [];
   file: IntactSnapshot | null = null;
   write: SnapshotWrite | null = null;
   preparing = false;
@@ -59,6 +64,10 @@ export class Prompt {
 
   get ids(): Uint32Array {
     return this.parts.ids;
+  }
+
+  get scored(): boolean {
+    return this.parts.scored;
   }
 
   /** The prefix that a snapshot holds or will hold. */
@@ -137,10 +146,15 @@ export class Prompt {
       });
   }
 
-  close(): void {
-    this.#closed = true;
+  /** Its prefix is not saved this time. */
+  abandonWrite(): void {
     this.write?.abandon();
     this.write = null;
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.abandonWrite();
   }
 }
 
@@ -154,12 +168,17 @@ export class Prefill implements Job {
   #reject: (cause: unknown) => void = () => {};
 
   constructor(
-    parts: Omit<PromptParts, 'answered' | 'choices' | 'prepare'>,
+    parts: Omit<PromptParts, 'answered' | 'scored' | 'choices'>,
     write: SnapshotWrite,
     private readonly signal: AbortSignal,
     private readonly wakeEngine: () => void,
   ) {
-    this.prompt = new Prompt({ ...parts, answered: false, choices: 0, prepare: null });
+    this.prompt = new Prompt({
+      ...parts,
+      answered: false,
+      scored: false,
+      choices: 0,
+    });
     this.prompt.write = write;
     this.saved = new Promise((resolve, reject) => {
       this.#resolve = resolve;

@@ -1,14 +1,27 @@
 /**
- * Owns the prompts that are evaluated in a context, chunk by chunk in turn: where each begins, and what is saved of it.
+ * Owns the prompts that are evaluated in a context, chunk by chunk: where each begins, which go together, what is saved.
  * It must never evaluate a token alone where exactness counts, nor load what was not just checked.
  */
+import { limits, type TokenLogprob } from 'preface/plugin';
 import type { BatchItem } from './context.js';
 import { type Job, Prefill, type Prompt } from './prompt.js';
 import type { Sequences } from './sequences.js';
-import { chunkLength, holdsPrefix, leastWorth, placePrompt, type Slot } from './slots.js';
+import {
+  chunkLength,
+  cuttableAt,
+  holdsPrefix,
+  leastWorth,
+  placePrompt,
+  type Slot,
+} from './slots.js';
 import type { IntactSnapshot } from './snapshots.js';
 
-export type Evaluate = (items: readonly BatchItem[], tokens: number) => Promise<number[]>;
+export interface Evaluator {
+  /** @returns the row of the last logits of each item that asked for them. */
+  evaluate(items: readonly BatchItem[], tokens: number): Promise<number[]>;
+  /** Of an id, by the logits of a row of the last batch. */
+  score(row: number, id: number): TokenLogprob;
+}
 
 /** A step of one prompt; `logit` once the last of its tokens is evaluated. */
 export interface PromptStep {
@@ -31,11 +44,18 @@ export class Prompts {
   constructor(
     private readonly sequences: Sequences,
     private readonly exact: boolean,
-    private readonly evaluate: Evaluate,
+    private readonly evaluator: Evaluator,
   ) {}
 
   get length(): number {
     return this.#jobs.length;
+  }
+
+  /** Prompts with a user who waits for few tokens yet. */
+  get short(): number {
+    return this.#jobs.filter(
+      (job) => !(job instanceof Prefill) && leftOf(job.prompt) <= limits.shortPromptTokens,
+    ).length;
   }
 
   /** Whether a sequence holds all of the prompt's snapshot, so that the disk need not be asked. */
@@ -51,6 +71,8 @@ export class Prompts {
     prompt.slot = slot;
     prompt.evaluated = slot.tokens.length;
     prompt.reused = prompt.evaluated;
+    // A state is saved at exactly its prefix. Others came past it while the disk was asked for room.
+    if (prompt.evaluated > prompt.prefix.length) prompt.abandonWrite();
     const { snapshot } = prompt.parts;
     if (snapshot && prompt.reused >= prompt.usable(snapshot.tokens))
       slot.snapshots.add(snapshot.name);
@@ -62,16 +84,21 @@ export class Prompts {
     const place = placePrompt(this.sequences.slots, prompt, this.exact);
     if (!place) throw new Error('a prompt was admitted without a free sequence');
     const { source, target, reused } = place;
+    const scores = (source ?? target).scores.slice(0, reused + 1);
     const length = source ? await this.sequences.share(source, target, reused) : reused;
     this.sequences.keep(target, prompt.owner, length);
+    const kept = target.tokens.length;
+    // They are known one token further than the sequence is kept.
+    if (prompt.scored && kept > 0) prompt.scores.push(...scores.slice(0, kept + 1));
     return target;
   }
 
   async #startFromFile(prompt: Prompt): Promise<Slot | null> {
-    const { file, prefix, owner } = prompt;
+    const { file, owner } = prompt;
     prompt.file = null;
     const slot = leastWorth(this.sequences.slots);
-    if (!file || !slot || !this.#loadPays(prompt, file)) return null;
+    if (!file || !slot || prompt.scored || !this.#loadPays(prompt, file)) return null;
+    const prefix = prompt.ids.subarray(0, file.tokens);
     const startedAt = performance.now();
     if (!(await this.sequences.load(slot, owner, prefix, file))) {
       file.distrust();
@@ -92,19 +119,46 @@ export class Prompts {
     return gained > 0 && bytes / this.#loadBytesPerMs < gained * this.#evaluateMsPerToken;
   }
 
-  /** One chunk or one save of one prompt; prompts take turns, so that a short one is not behind a long one. */
-  async step(rowsMax: number): Promise<PromptStep | null> {
+  /**
+   * One chunk, or one save of one prompt. Prompts take turns, so that a short one is not behind a long one, and those whose
+   * chunks are as long as the shortest join it: the library evaluates sequences together that have as many rows each.
+   * Where answers are exact, each is evaluated alone.
+   */
+  async step(rowsMax: number): Promise<PromptStep[]> {
     const job = this.#next();
-    const slot = job?.prompt.slot;
-    if (!job || !slot) return null;
-    const { prompt } = job;
-    if (prompt.atSnapshot) {
-      await this.#save(job, slot);
-      if (job instanceof Prefill) return { job, logit: null };
+    if (!job?.prompt.slot) return [];
+    if (job.prompt.atSnapshot) {
+      await this.#save(job, job.prompt.slot);
+      if (job instanceof Prefill) return [{ job, logit: null }];
     }
-    const logit = await this.#chunk(prompt, slot, rowsMax);
-    if (logit === null) this.#jobs.push(job);
-    return { job, logit };
+    const rows = job.prompt.scored ? Math.min(rowsMax, limits.scoredRowsMax) : rowsMax;
+    const { jobs, length } = this.#together(job, rows);
+    const steps = await this.#chunks(jobs, length);
+    for (const { job: done, logit } of steps) if (logit === null) this.#jobs.push(done);
+    return steps;
+  }
+
+  /** The job and those that can have a chunk of the same length, taken out of the queue. */
+  #together(job: Job, rowsMax: number): { jobs: Job[]; length: number } {
+    const left = (of: Job) => this.#left(of.prompt);
+    const grain = job.prompt.parts.exactness?.grain;
+    const alone = { jobs: [job], length: chunkLength(left(job), rowsMax, grain) };
+    // Two sequences together have had other bits than each alone, in 2 of 78 random schedules.
+    if (this.exact || !this.sequences.cuttable || job.prompt.scored) return alone;
+    const others = this.#jobs.filter(
+      ({ prompt }) => prompt.slot && !prompt.atSnapshot && !prompt.scored,
+    );
+    const length = Math.min(alone.length, ...others.map(left));
+    const fits = (of: Job) => cuttableAt(left(of), length, grain);
+    const most = Math.floor(rowsMax / length);
+    if (most < 2 || !fits(job)) return alone;
+    const jobs = [job, ...others.filter(fits).slice(0, most - 1)];
+    for (const other of jobs) this.drop(other);
+    return jobs.length < 2 ? alone : { jobs, length };
+  }
+
+  #left(prompt: Prompt): number {
+    return prompt.stop(!this.sequences.cuttable) - prompt.evaluated;
   }
 
   #next(): Job | undefined {
@@ -113,25 +167,47 @@ export class Prompts {
     return this.#jobs.splice(Math.max(0, index), 1)[0];
   }
 
-  async #chunk(prompt: Prompt, slot: Slot, rowsMax: number): Promise<number | null> {
-    const { ids, evaluated: position } = prompt;
-    const stop = prompt.stop(!this.sequences.cuttable);
-    const length = chunkLength(stop - position, rowsMax, prompt.parts.exactness?.grain);
-    const chunk = ids.subarray(position, position + length);
-    // A snapshot that ends where the prompt ends is saved first.
-    const last = prompt.write === null && position + length === ids.length;
-    const logits = prompt.parts.answered && last;
-    const item = { sequence: slot.sequence, position, ids: chunk, logits };
+  async #chunks(jobs: readonly Job[], length: number): Promise<PromptStep[]> {
+    const items = jobs.map(({ prompt }) => itemOf(prompt, length));
     const startedAt = performance.now();
-    const [logit] = await this.evaluate([item], length);
-    const each = (performance.now() - startedAt) / length;
+    const tokens = length * jobs.length;
+    const logits = (await this.evaluator.evaluate(items, tokens)).values();
+    const each = (performance.now() - startedAt) / tokens;
     this.#evaluateMsPerToken = 0.75 * this.#evaluateMsPerToken + 0.25 * each;
-    prompt.evaluated += length;
-    for (const id of chunk) slot.tokens.push(id);
-    if (length > 1) slot.exactLength = slot.tokens.length;
+    const steps: PromptStep[] = [];
+    for (const [i, job] of jobs.entries()) {
+      const item = items[i];
+      if (item === undefined) continue;
+      const row = item.logits ? (logits.next().value ?? null) : null;
+      if (item.logits === 'all') this.#score(job.prompt, item.ids.length, row ?? 0);
+      await this.#took(job.prompt, item.ids);
+      const isLast = job.prompt.evaluated === job.prompt.ids.length;
+      steps.push({ job, logit: isLast ? row : null });
+    }
+    return steps;
+  }
+
+  /** Each row tells of the token behind it. */
+  #score(prompt: Prompt, rows: number, lastRow: number): void {
+    const { ids, evaluated, scores, slot } = prompt;
+    if (scores.length === 0) scores.push({ id: ids[0] ?? 0, logprob: 0, top: [] });
+    // A prompt that was put back behind a saved prefix is evaluated there again.
+    scores.length = Math.min(scores.length, evaluated + 1);
+    for (let i = 0; i < rows; i++) {
+      const id = ids[evaluated + i + 1];
+      if (id !== undefined) scores.push(this.evaluator.score(lastRow - rows + 1 + i, id));
+    }
+    if (slot) slot.scores = scores;
+  }
+
+  async #took(prompt: Prompt, ids: Uint32Array): Promise<void> {
+    const { slot } = prompt;
+    if (!slot) return;
+    prompt.evaluated += ids.length;
+    for (const id of ids) slot.tokens.push(id);
+    if (ids.length > 1) slot.exactLength = slot.tokens.length;
     if (!slot.cuttable && prompt.checkpoints.includes(prompt.evaluated))
       await this.sequences.checkpoint(slot);
-    return logits && logit !== undefined ? logit : null;
   }
 
   async #save(job: Job, slot: Slot): Promise<void> {
@@ -160,4 +236,16 @@ export class Prompts {
     const index = this.#jobs.indexOf(job);
     if (index >= 0) this.#jobs.splice(index, 1);
   }
+}
+
+const leftOf = ({ ids, evaluated }: Prompt): number => ids.length - evaluated;
+
+function itemOf(prompt: Prompt, length: number): BatchItem & { readonly ids: Uint32Array } {
+  const { ids, evaluated: position, parts, write, slot } = prompt;
+  const chunk = ids.subarray(position, position + length);
+  // A snapshot that ends where the prompt ends is saved first.
+  const last = write === null && position + length === ids.length;
+  const sequence = slot?.sequence ?? -1;
+  const logits = parts.scored ? 'all' : parts.answered && last;
+  return { sequence, position, ids: chunk, logits };
 }

@@ -13,6 +13,18 @@ export interface SamplerSettings {
   readonly presencePenalty: number;
   readonly frequencyPenalty: number;
   readonly seed: number;
+  /** 0: all. */
+  readonly topK: number;
+  /** 0: off. */
+  readonly minP: number;
+  readonly logitBias: readonly (readonly [id: number, bias: number])[];
+  /** 1: off. */
+  readonly repetitionPenalty: number;
+  /** What the penalty counts besides the answer. */
+  readonly promptIds: Uint32Array;
+  /** Not chosen before so many tokens. */
+  readonly endIds: readonly number[];
+  readonly tokensMin: number;
 }
 
 /** Keeps the random state and the penalties of one choice from token to token. */
@@ -21,23 +33,32 @@ export class Sampler {
   /** Null once freed. */
   #chain: Pointer | null;
   readonly #greedy: boolean;
-  /** How often each id was generated; the prompt is never punished. */
+  /** How often each id was generated. */
   readonly #counts = new Map<number, number>();
-  readonly #penalised: boolean;
-  #punished: Float32Array | null = null;
+  /** Ids of the prompt that a penalty of repetition counts. */
+  readonly #repeated: ReadonlySet<number>;
+  readonly #isAdjusting: boolean;
+  #produced = 0;
+  #adjustedLogits: Float32Array | null = null;
 
   constructor(
     private readonly candidates: Candidates,
     private readonly settings: SamplerSettings,
   ) {
     this.#greedy = settings.temperature <= 0;
-    this.#penalised = settings.presencePenalty !== 0 || settings.frequencyPenalty !== 0;
+    this.#repeated = new Set(settings.promptIds);
+    this.#isAdjusting =
+      settings.presencePenalty !== 0 ||
+      settings.frequencyPenalty !== 0 ||
+      settings.repetitionPenalty !== 1 ||
+      settings.logitBias.length > 0;
     this.#chain = newChain(this.#functions, settings);
   }
 
   /** @throws Error when nothing can be chosen. */
   next(raw: Float32Array): number {
-    return this.#choose(this.#adjusted(raw));
+    const logits = this.#adjusted(raw);
+    return this.#choose(this.#produced < this.settings.tokensMin ? this.#endless(logits) : logits);
   }
 
   /** @param raw stays as it is until this is done. @throws Error when nothing can be chosen. */
@@ -50,7 +71,21 @@ export class Sampler {
   }
 
   #adjusted(raw: Float32Array): Float32Array {
-    return this.#penalised ? this.#punish(raw) : raw;
+    return this.#isAdjusting ? this.#adjust(raw) : raw;
+  }
+
+  /** No end can be chosen. */
+  #endless(logits: Float32Array): Float32Array {
+    const endless = this.#copy(logits);
+    for (const id of this.settings.endIds) endless[id] = Number.NEGATIVE_INFINITY;
+    return endless;
+  }
+
+  #copy(logits: Float32Array): Float32Array {
+    if (logits === this.#adjustedLogits) return logits;
+    this.#adjustedLogits ??= new Float32Array(logits.length);
+    this.#adjustedLogits.set(logits);
+    return this.#adjustedLogits;
   }
 
   #choose(logits: Float32Array): number {
@@ -67,18 +102,24 @@ export class Sampler {
     return id;
   }
 
-  #punish(raw: Float32Array): Float32Array {
-    const { frequencyPenalty, presencePenalty } = this.settings;
-    this.#punished ??= new Float32Array(raw.length);
-    this.#punished.set(raw);
+  #adjust(raw: Float32Array): Float32Array {
+    const { frequencyPenalty, presencePenalty, repetitionPenalty, logitBias } = this.settings;
+    const logits = this.#copy(raw);
+    if (repetitionPenalty !== 1) {
+      for (const id of this.#repeated) logits[id] = divided(logits[id] ?? 0, repetitionPenalty);
+      for (const id of this.#counts.keys())
+        if (!this.#repeated.has(id)) logits[id] = divided(logits[id] ?? 0, repetitionPenalty);
+    }
     for (const [id, count] of this.#counts)
-      this.#punished[id] = (raw[id] ?? 0) - count * frequencyPenalty - presencePenalty;
-    return this.#punished;
+      logits[id] = (logits[id] ?? 0) - count * frequencyPenalty - presencePenalty;
+    for (const [id, bias] of logitBias) logits[id] = (logits[id] ?? 0) + bias;
+    return logits;
   }
 
   /** A token came out of this choice. */
   take(id: number): void {
-    if (this.#penalised) this.#counts.set(id, (this.#counts.get(id) ?? 0) + 1);
+    this.#produced += 1;
+    if (this.#isAdjusting) this.#counts.set(id, (this.#counts.get(id) ?? 0) + 1);
   }
 
   close(): void {
@@ -87,13 +128,21 @@ export class Sampler {
   }
 }
 
-function newChain(functions: Library, { temperature, topP, seed }: SamplerSettings): Pointer {
+/** Less likely, whatever its sign. */
+function divided(logit: number, penalty: number): number {
+  return logit > 0 ? logit / penalty : logit * penalty;
+}
+
+function newChain(functions: Library, settings: SamplerSettings): Pointer {
+  const { temperature, topK, topP, minP, seed } = settings;
   const chain = functions.chainInit({ no_perf: true });
   const add = (sampler: Pointer) => functions.chainAdd(chain, sampler);
   if (temperature <= 0) {
     add(functions.samplerGreedy());
     return chain;
   }
+  if (topK > 0) add(functions.samplerTopK(topK));
+  if (minP > 0) add(functions.samplerMinP(minP, 1));
   if (topP < 1) add(functions.samplerTopP(topP, 1));
   add(functions.samplerTemperature(temperature));
   add(functions.samplerDistribution(seed));

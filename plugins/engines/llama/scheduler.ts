@@ -5,6 +5,7 @@
 import { limits } from 'preface/plugin';
 import type { ContextPool } from './context-pool.js';
 import type { Job } from './prompt.js';
+import type { Runner } from './runner.js';
 
 export class Scheduler {
   #running: Promise<void> | null = null;
@@ -17,7 +18,7 @@ export class Scheduler {
   #owedMs = 0;
   #prefillTurn = 0;
   /** Small things to do while nothing is evaluated. */
-  #between: (() => void)[] = [];
+  #between: (() => void | Promise<void>)[] = [];
 
   constructor(
     private readonly pool: ContextPool,
@@ -47,7 +48,7 @@ export class Scheduler {
   async #run(): Promise<void> {
     while (this.#hasWork) {
       this.#woken = false;
-      for (const task of this.#between.splice(0)) task();
+      for (const task of this.#between.splice(0)) await task();
       await this.pool.settle();
       await this.pool.admit();
       const worked = (await this.#work()) || (await this.#ahead());
@@ -92,7 +93,7 @@ export class Scheduler {
       const runner = prompts[this.#prefillTurn++ % prompts.length];
       const rows = streams ? limits.prefillChunkTokens : limits.prefillRowsMax;
       if (runner) await this.pool.guard(runner, () => runner.prefill(rows));
-      const share = limits.prefillShareMax;
+      const share = shareOf(runners);
       this.#owedMs = ((this.nowMs() - startedAt) * (1 - share)) / share;
       return true;
     }
@@ -136,11 +137,39 @@ export class Scheduler {
 
   /** See `Engine.forget`, for what is in memory. */
   forget(snapshot: string): Promise<void> {
-    return new Promise((resolve) => {
-      this.#between.push(() => resolve(this.pool.forget(snapshot)));
+    return this.#betweenSteps(async () => this.pool.forget(snapshot));
+  }
+
+  /** See `Engine.load`. */
+  async load(model: string): Promise<void> {
+    await this.#betweenSteps(() => this.pool.load(model));
+    // Chats of other models go on meanwhile.
+    await this.pool.opened(model);
+  }
+
+  /** See `Engine.unload`. */
+  unload(model: string): Promise<void> {
+    return this.#betweenSteps(() => this.pool.unload(model));
+  }
+
+  #betweenSteps(act: () => Promise<void>): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#between.push(() => act().then(resolve, reject));
       this.wake();
       // A closed engine holds nothing.
       if (this.#closing) resolve();
     });
   }
+}
+
+/** Of the time, for prompts beside streams: short ones have as much each as a stream has, so that they soon stream too. */
+function shareOf(runners: readonly Runner[]): number {
+  const sum = (of: (runner: Runner) => number) =>
+    runners.reduce((total, runner) => total + of(runner), 0);
+  const short = sum((runner) => runner.shortPrompts);
+  const streams = sum((runner) => runner.ready().length);
+  return Math.max(
+    limits.prefillShareMax,
+    Math.min(limits.shortPromptShareMax, short / Math.max(1, short + streams)),
+  );
 }

@@ -5,13 +5,13 @@
 import { type MessagePort, parentPort } from 'node:worker_threads';
 import type { CompileAnswer, CompileRequest } from './compiler.js';
 import { SchemaError } from './schema/cost.js';
-import { schemaGrammar } from './schema/grammar.js';
+import { constraintGrammar } from './schema/grammar.js';
 
-function answerTo({ schema, leadingSpace }: CompileRequest): CompileAnswer {
+function answerTo({ constraint, depth }: CompileRequest): CompileAnswer {
   try {
-    return schemaGrammar(schema, leadingSpace);
+    return constraintGrammar(constraint, depth);
   } catch (cause) {
-    if (cause instanceof SchemaError) return { refusal: cause.message };
+    if (cause instanceof SchemaError) return { refusal: cause.message, param: cause.param };
     throw cause;
   }
 }

@@ -6,6 +6,7 @@ import { limits } from 'preface/plugin';
 import type { Exactness } from './certificate.js';
 import type { Context } from './context.js';
 import { leastWorth, newSlots, reachableLength, type Slot } from './slots.js';
+import { idsHash } from './snapshot-file.js';
 import type { IntactSnapshot } from './snapshots.js';
 
 export class Sequences {
@@ -38,9 +39,11 @@ export class Sequences {
   /** Leaves the first `length` tokens in the sequence and nothing else, or fewer where it cannot be cut there. */
   keep(slot: Slot, owner: string | null, length: number): void {
     const kept = this.#cut(slot, Math.min(length, slot.tokens.length));
+    slot.surplus = 0;
     slot.owner = owner;
     slot.tokens.length = kept;
     slot.exactLength = Math.min(slot.exactLength, kept);
+    slot.scores = slot.scores.slice(0, kept);
     slot.checkpoints = slot.checkpoints.filter((checkpoint) => checkpoint.length <= kept);
     slot.again = [];
     if (kept === 0) slot.snapshots.clear();
@@ -57,6 +60,14 @@ export class Sequences {
     return 0;
   }
 
+  /** Cuts off guessed tokens that were not taken. */
+  trim(slot: Slot): void {
+    if (slot.surplus === 0) return;
+    slot.surplus = 0;
+    if (!this.context.truncate(slot.sequence, slot.tokens.length))
+      throw new Error('a sequence could not be cut behind its tokens');
+  }
+
   /** Remembers the state of a sequence that cannot be cut, to come back to it; the oldest makes room. */
   async checkpoint(slot: Slot): Promise<void> {
     const { length } = slot.tokens;
@@ -70,11 +81,14 @@ export class Sequences {
   /** Copies a prefix; 0 when it cannot be, and then choices run one after another and prompts cold. */
   async share(source: Slot, target: Slot, length: number): Promise<number> {
     if (!this.#canCopy) return 0;
+    this.trim(source);
     const copied = await this.context.copy(target.sequence, source.sequence, source.tokens.length);
     this.#canCopy = copied;
     target.owner = source.owner;
+    target.surplus = 0;
     target.tokens = copied ? source.tokens.slice() : [];
     target.exactLength = copied ? source.exactLength : 0;
+    target.scores = copied ? source.scores : [];
     target.checkpoints = copied ? source.checkpoints : [];
     target.again = [];
     target.snapshots = new Set(copied ? source.snapshots : []);
@@ -83,27 +97,56 @@ export class Sequences {
 
   /** False when the file's state did not become the sequence's, and the sequence is then empty. */
   async load(slot: Slot, owner: string, prefix: Uint32Array, file: IntactSnapshot) {
-    this.keep(slot, null, 0);
-    const ids = await this.context.load(slot.sequence, file.path, this.window);
-    const same = ids?.length === prefix.length && ids.every((id, i) => id === prefix[i]);
-    if (!same) {
+    const ids = await this.#taken(slot, file);
+    if (!(ids?.length === prefix.length && ids.every((id, i) => id === prefix[i]))) {
       this.keep(slot, null, 0);
       return false;
     }
-    slot.owner = owner;
-    slot.tokens = [...prefix];
-    slot.exactLength = prefix.length;
-    slot.checkpoints = [];
-    slot.again = [];
-    await this.checkpoint(slot);
+    await this.#fill(slot, owner, ids);
     return true;
   }
 
+  /** Of a file, or of the bytes of one that are in memory. */
+  async #taken(slot: Slot, { path, state }: IntactSnapshot): Promise<Uint32Array | null> {
+    this.keep(slot, null, 0);
+    const { context, window } = this;
+    if (state !== null) return await context.take(slot.sequence, state);
+    return await context.load(slot.sequence, path, window);
+  }
+
+  async #fill(slot: Slot, owner: string, ids: Uint32Array): Promise<void> {
+    slot.owner = owner;
+    slot.tokens = [...ids];
+    slot.exactLength = ids.length;
+    slot.scores = [];
+    slot.checkpoints = [];
+    slot.again = [];
+    await this.checkpoint(slot);
+  }
+
+  /** Takes a snapshot over before anybody asks for it, into a sequence that holds nothing. @returns its tokens, or 0. */
+  async adopt(file: IntactSnapshot): Promise<number> {
+    const slot = this.slots.find((other) => !other.busy && other.tokens.length === 0);
+    if (!slot) return 0;
+    const ids = await this.#taken(slot, file);
+    const { header } = file;
+    if (ids?.length !== header.tokens || idsHash(ids) !== header.ids) {
+      this.keep(slot, null, 0);
+      return 0;
+    }
+    await this.#fill(slot, header.owner, ids);
+    slot.snapshots.add(header.name);
+    slot.usedAt = ++this.#clock;
+    return ids.length;
+  }
+
   async save(slot: Slot, path: string): Promise<void> {
+    this.trim(slot);
     await this.context.save(slot.sequence, path, Uint32Array.from(slot.tokens));
   }
 
   release(slot: Slot): void {
+    this.trim(slot);
     // What was generated one by one is worth nothing to exact reuse, and would only look like a loss.
     if (this.exactness) {
       const tokens = slot.tokens.slice();

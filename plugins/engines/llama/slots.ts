@@ -2,16 +2,21 @@
  * Owns what each sequence of a context holds, for which owner, and which one a prompt should take.
  * It must never let one owner's tokens be reused by another, and never evaluates anything.
  */
-import { limits } from 'preface/plugin';
+import { limits, type TokenLogprob } from 'preface/plugin';
 import type { Checkpoint } from './context.js';
 
 export interface Slot {
   readonly sequence: number;
+  /** Hash of the owner's name, as in the headers of snapshots. */
   owner: string | null;
   /** Ids whose keys and values the sequence holds. */
   tokens: number[];
+  /** Guessed tokens that the sequence holds behind these: each is taken, or cut off before anything else is done. */
+  surplus: number;
   /** Leading tokens whose values are those of a cold run. A token evaluated alone differs in the last bits. */
   exactLength: number;
+  /** Log-probabilities of its leading tokens, as far as somebody asked for them. */
+  scores: readonly TokenLogprob[];
   /** Whether any of its leading tokens can be kept alone; else only all of them, or those of a checkpoint. */
   readonly cuttable: boolean;
   /** Shortest first. */
@@ -39,7 +44,9 @@ export function newSlots(count: number, cuttable: boolean): Slot[] {
     sequence,
     owner: null,
     tokens: [],
+    surplus: 0,
     exactLength: 0,
+    scores: [],
     cuttable,
     checkpoints: [],
     again: [],
@@ -54,6 +61,8 @@ export function newSlots(count: number, cuttable: boolean): Slot[] {
 export interface Placed {
   readonly owner: string;
   readonly ids: Uint32Array;
+  /** It wants the log-probabilities of its tokens. */
+  readonly scored: boolean;
   /** How many of so many leading tokens may be taken over. */
   usable(tokens: number): number;
 }
@@ -123,6 +132,8 @@ export function holdsPrefix(
 /** Leading tokens of the prompt that the slot can be brought to and the prompt may take over. */
 function reusableLength(slot: Slot, prompt: Placed, exact: boolean): number {
   let length = heldLength(slot, prompt.ids, exact);
+  // The first token that is evaluated tells that of the next.
+  if (prompt.scored) length = Math.max(0, Math.min(length, slot.scores.length) - 1);
   for (;;) {
     const usable = prompt.usable(length);
     const reachable = reachableLength(slot, usable);
@@ -154,4 +165,10 @@ function commonLength(tokens: readonly number[], prompt: Uint32Array): number {
 export function chunkLength(left: number, most: number, grain = 1): number {
   if (left <= most) return left;
   return left === most + 1 ? most - Math.max(1, grain) : most;
+}
+
+/** Whether a chunk of so many of the `left` tokens leaves none to be evaluated alone, and ends where one may begin. */
+export function cuttableAt(left: number, length: number, grain = 1): boolean {
+  if (left === length) return true;
+  return length >= 2 && left > length + 1 && length % grain === 0;
 }

@@ -9,14 +9,33 @@ export interface Kept {
   readonly bytes: number;
   /** Larger is later. */
   readonly usedAt: number;
+  /** Nobody asked for it: it goes before all that somebody asked for. */
+  readonly spare?: boolean;
+  /** It is to stay in memory: it goes after all others of its owner. */
+  readonly pinned?: boolean;
 }
 
 /**
- * Longest unused first, each time from the owner that holds the most, the new bytes counted as the asking owner's.
+ * What nobody asked for first. Then each time from the owner that holds the most, the new bytes counted as the asking
+ * owner's: the longest unused of what is not pinned, then of what is.
  * Null when all of them together are not enough.
  */
 export function evictions<Entry extends Kept>(
   kept: Iterable<Entry>,
+  asking: { readonly owner: string; readonly bytes: number },
+  bytesToFree: number,
+): Entry[] | null {
+  const all = [...kept];
+  const spare = all.filter((entry) => entry.spare === true);
+  const spareBytes = spare.reduce((sum, { bytes }) => sum + bytes, 0);
+  if (spareBytes >= bytesToFree) return chosenOf(spare, asking, bytesToFree);
+  const named = all.filter((entry) => entry.spare !== true);
+  const chosen = chosenOf(named, asking, bytesToFree - spareBytes);
+  return chosen && [...spare, ...chosen];
+}
+
+function chosenOf<Entry extends Kept>(
+  kept: readonly Entry[],
   asking: { readonly owner: string; readonly bytes: number },
   bytesToFree: number,
 ): Entry[] | null {
@@ -49,7 +68,10 @@ function sharesOf<Entry extends Kept>(kept: Iterable<Entry>): Share<Entry>[] {
     share.entries.push(entry);
     shares.set(entry.owner, share);
   }
-  for (const { entries } of shares.values()) entries.sort((a, b) => a.usedAt - b.usedAt);
+  for (const { entries } of shares.values())
+    entries.sort(
+      (a, b) => Number(a.pinned ?? false) - Number(b.pinned ?? false) || a.usedAt - b.usedAt,
+    );
   return [...shares.values()];
 }
 

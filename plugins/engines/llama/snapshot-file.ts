@@ -102,11 +102,42 @@ export async function stateIntact(path: string, header: SnapshotHeader): Promise
   }
 }
 
+/** The state as the library wrote it, in memory; null where it is not the very bytes that were written. */
+export async function readState(path: string, header: SnapshotHeader): Promise<Buffer | null> {
+  const file = await open(path).catch(() => null);
+  if (!file) return null;
+  try {
+    const state = Buffer.allocUnsafeSlow(header.stateBytes);
+    const read = async (into: Buffer, at: number) => {
+      const piece = state.subarray(at, at + into.length);
+      const { bytesRead } = await file.read(piece, 0, piece.length, at);
+      piece.copy(into);
+      return bytesRead;
+    };
+    const found = await digestOf(read, header.stateBytes, limits.snapshotHashParallel);
+    return found === header.stateDigest ? state : null;
+  } catch {
+    return null;
+  } finally {
+    await file.close();
+  }
+}
+
 /**
  * SHA-256 of the SHA-256 of each piece. Pieces are hashed on other threads, so that streams go on meanwhile;
  * few at a time, since the addon evaluates on the same threads.
  */
-async function digest(file: FileHandle, bytes: number, parallel: number): Promise<string> {
+function digest(file: FileHandle, bytes: number, parallel: number): Promise<string> {
+  const read = async (into: Buffer, at: number) =>
+    (await file.read(into, 0, into.length, at)).bytesRead;
+  return digestOf(read, bytes, parallel);
+}
+
+async function digestOf(
+  read: (into: Buffer, at: number) => Promise<number>,
+  bytes: number,
+  parallel: number,
+): Promise<string> {
   const size = limits.snapshotHashBytes;
   const pieces: Buffer[] = new Array(Math.ceil(bytes / size));
   let next = 0;
@@ -114,7 +145,7 @@ async function digest(file: FileHandle, bytes: number, parallel: number): Promis
     const buffer = Buffer.alloc(size);
     for (let i = next++; i < pieces.length; i = next++) {
       const length = Math.min(size, bytes - i * size);
-      const { bytesRead } = await file.read(buffer, 0, length, i * size);
+      const bytesRead = await read(buffer.subarray(0, length), i * size);
       if (bytesRead !== length) throw new Error('the file is shorter than its header says');
       const hash = await webcrypto.subtle.digest('SHA-256', buffer.subarray(0, length));
       pieces[i] = Buffer.from(hash);

@@ -5,15 +5,18 @@
 import { chmod, mkdir, open, readdir, rename, rm, stat, statfs, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import { limits } from 'preface/plugin';
+import { type PinnedState, Pins } from './pins.js';
 import { evictions, type Kept } from './snapshot-budget.js';
 import {
   hashOf,
   idsHash,
   readHeader,
+  readState,
   type SnapshotFacts,
   type SnapshotHeader,
   stateIntact,
 } from './snapshot-file.js';
+import { SnapshotNotes } from './snapshot-notes.js';
 import { noSpace, SnapshotWrite } from './snapshot-write.js';
 
 /** A prefix by its name and all that must be true of it. */
@@ -24,7 +27,7 @@ export interface Prefix {
   readonly ids: Uint32Array;
 }
 
-interface Entry extends Kept {
+interface Entry extends Omit<Kept, 'spare' | 'pinned'> {
   readonly path: string;
   readonly header: SnapshotHeader;
   usedAt: number;
@@ -35,8 +38,18 @@ export interface IntactSnapshot {
   readonly path: string;
   readonly tokens: number;
   readonly bytes: number;
+  /** What it is of. */
+  readonly header: SnapshotHeader;
+  /** Null: it is on the disk alone. */
+  readonly state: Buffer | null;
   /** For one that did not load: it is not handed out again, and stays until another takes its place. */
   distrust(): void;
+}
+
+/** One of those that are used most, not yet checked. */
+export interface Prefixed {
+  readonly header: SnapshotHeader;
+  intact(): Promise<IntactSnapshot | null>;
 }
 
 const TEMPORARY = '.tmp';
@@ -48,19 +61,25 @@ export class Snapshots {
   readonly #checks = new Map<string, Promise<IntactSnapshot | null>>();
   readonly #distrusted = new WeakSet<Entry>();
   readonly #pending = new Set<Promise<unknown>>();
+  readonly #pins: Pins;
   #uses = 0;
   #serial = 0;
 
   private constructor(
     private readonly folder: string,
     private readonly bytesMax: number,
-  ) {}
+    pinnedBytesMax: number,
+    private readonly notes: SnapshotNotes,
+  ) {
+    this.#pins = new Pins(pinnedBytesMax);
+  }
 
   /** Lists what is there; the states themselves are checked when they are wanted. */
-  static async open(folder: string, bytesMax: number): Promise<Snapshots> {
+  static async open(folder: string, bytesMax: number, pinnedBytesMax = 0): Promise<Snapshots> {
     await mkdir(folder, { recursive: true, mode: 0o700 });
     await chmod(folder, 0o700);
-    const snapshots = new Snapshots(folder, bytesMax);
+    const notes = await SnapshotNotes.open(`${folder}.json`);
+    const snapshots = new Snapshots(folder, bytesMax, pinnedBytesMax, notes);
     const entries = await readEntries(folder, await readdir(folder));
     for (const entry of entries.sort((a, b) => a.usedAt - b.usedAt)) snapshots.#add(entry);
     return snapshots;
@@ -85,12 +104,88 @@ export class Snapshots {
     const entry = await this.#find(prefix);
     if (!entry) return null;
     this.used(prefix);
+    const pinned = this.pinned(prefix);
+    if (pinned) return pinned;
     if (!(await stateIntact(entry.path, entry.header))) {
       await this.#remove(entry);
       return null;
     }
+    // Another model has made its own state of it, or there was no room before.
+    if (this.notes.of(prefix.name).pin) void this.#track(this.#hold(entry));
+    return this.#handed(entry, null);
+  }
+
+  #handed(entry: Entry, state: PinnedState | null): IntactSnapshot {
     const { path, bytes, header } = entry;
-    return { path, bytes, tokens: header.tokens, distrust: () => this.#distrusted.add(entry) };
+    const distrust = () => {
+      this.#distrusted.add(entry);
+      this.#pins.drop(keyOf(header));
+    };
+    return { path, bytes, header, tokens: header.tokens, state: state?.bytes ?? null, distrust };
+  }
+
+  /** What of it is in memory: the disk need not be asked. */
+  pinned(prefix: Prefix): IntactSnapshot | null {
+    const key = keyOf(prefix);
+    const entry = this.#entries.get(key);
+    const state = this.#pins.find(key);
+    if (!entry || !state || this.#distrusted.has(entry)) return null;
+    return sameFacts(entry.header, factsOf(prefix)) ? this.#handed(entry, state) : null;
+  }
+
+  /** Notes what is to become of it. @returns whether it is in memory. */
+  async mark(prefix: Prefix, marks: { pin?: boolean; spare?: boolean }): Promise<boolean> {
+    await this.notes.mark(prefix.name, marks);
+    const entry = this.#entries.get(keyOf(prefix));
+    if (marks.pin === true && entry) return await this.#hold(entry);
+    if (marks.pin === false) this.#release(prefix.name);
+    return false;
+  }
+
+  #hold(entry: Entry): Promise<boolean> {
+    const { header, owner, path } = entry;
+    const key = keyOf(header);
+    const isWanted = () => this.notes.of(header.name).pin && this.#entries.get(key) === entry;
+    const read = () => readState(path, header);
+    return this.#pins.hold({ key, owner, bytes: header.stateBytes, read, isWanted });
+  }
+
+  #release(name: string): void {
+    for (const { header } of this.#entries.values())
+      if (header.name === name) this.#pins.drop(keyOf(header));
+  }
+
+  /** Takes into memory what is to be there, for as long as that may take. @returns what is there then. */
+  async holdPinned(msMax: number): Promise<{ count: number; tokens: number; bytes: number }> {
+    const until = performance.now() + msMax;
+    const held = { count: 0, tokens: 0, bytes: 0 };
+    for (const entry of this.#byUse()) {
+      const { name, tokens, stateBytes } = entry.header;
+      if (!this.notes.of(name).pin || performance.now() > until) continue;
+      if (!(await this.#hold(entry))) continue;
+      held.count += 1;
+      held.tokens += tokens;
+      held.bytes += stateBytes;
+    }
+    return held;
+  }
+
+  /** What was used most, for models of this fingerprint. */
+  mostUsed(fingerprint: string, count: number): Prefixed[] {
+    const own = this.#byUse().filter(
+      ({ header }) => header.fingerprint === fingerprint && this.notes.usesOf(keyOf(header)) > 0,
+    );
+    const intact = async (entry: Entry) =>
+      (await stateIntact(entry.path, entry.header)) ? this.#handed(entry, null) : null;
+    return own.slice(0, count).map((entry) => ({
+      header: entry.header,
+      intact: () => intact(entry),
+    }));
+  }
+
+  #byUse(): Entry[] {
+    const uses = ({ header }: Entry) => this.notes.usesOf(keyOf(header));
+    return [...this.#entries.values()].sort((a, b) => uses(b) - uses(a) || b.usedAt - a.usedAt);
   }
 
   async #find(prefix: Prefix): Promise<Entry | null> {
@@ -109,6 +204,7 @@ export class Snapshots {
     const entry = this.#entries.get(keyOf(prefix));
     if (!entry) return;
     entry.usedAt = ++this.#uses;
+    this.notes.used(keyOf(prefix));
     const now = new Date();
     void this.#track(utimes(entry.path, now, now));
   }
@@ -142,9 +238,18 @@ export class Snapshots {
     for (const write of this.#writes) reserved += write.bytes;
     let held = 0;
     for (const entry of this.#entries.values()) held += entry.bytes;
-    const over = Math.max(held + reserved + bytes - this.bytesMax, bytes + reserved - diskFree);
-    const chosen = evictions(this.#entries.values(), { owner, bytes }, over);
-    if (chosen) return chosen;
+    // What the service gave up of its reserve is not a snapshot's to take.
+    const reserve = limits.reserveBytes;
+    const over = Math.max(
+      held + reserved + bytes - this.bytesMax,
+      bytes + reserved + reserve - diskFree,
+    );
+    const kept = [...this.#entries.values()].map((entry) => {
+      const { pin: pinned, spare } = this.notes.of(entry.header.name);
+      return { entry, owner: entry.owner, bytes: entry.bytes, usedAt: entry.usedAt, pinned, spare };
+    });
+    const chosen = evictions(kept, { owner, bytes }, over);
+    if (chosen) return chosen.map(({ entry }) => entry);
     throw noSpace(`a snapshot of ${bytes} bytes has no room among ${this.bytesMax}`);
   }
 
@@ -157,7 +262,9 @@ export class Snapshots {
     }
     const header = await readHeader(path);
     if (!header) throw new Error(`the snapshot ${path} cannot be read back`);
-    this.#add({ path, header, owner: header.owner, bytes, usedAt: 0 });
+    const entry = { path, header, owner: header.owner, bytes, usedAt: 0 };
+    this.#add(entry);
+    if (this.notes.of(header.name).pin) void this.#track(this.#hold(entry));
   }
 
   #add(entry: Entry): void {
@@ -169,6 +276,8 @@ export class Snapshots {
     const key = keyOf(entry.header);
     if (this.#entries.get(key) !== entry) return;
     this.#entries.delete(key);
+    this.#pins.drop(key);
+    this.notes.forgetUses(key);
     await rm(entry.path, { force: true });
   }
 
@@ -177,6 +286,7 @@ export class Snapshots {
     for (const write of this.#writes) if (write.facts.name === name) write.abandon();
     const entries = [...this.#entries.values()].filter(({ header }) => header.name === name);
     await Promise.all(entries.map((entry) => this.#remove(entry)));
+    await this.notes.forget(name);
   }
 
   #track<Result>(task: Promise<Result>): Promise<Result | undefined> {
@@ -190,6 +300,7 @@ export class Snapshots {
   async close(): Promise<void> {
     while (this.#pending.size > 0) await Promise.all(this.#pending);
     for (const write of this.#writes) write.abandon();
+    await this.notes.save();
     while (this.#pending.size > 0) await Promise.all(this.#pending);
   }
 }

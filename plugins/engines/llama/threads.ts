@@ -15,8 +15,12 @@ const PAUSE_MIN = 16;
 const PAUSE_MAX = 1_024;
 /** Steps of a trial: the best one counts, since whatever else runs only ever makes a step slower. */
 const TRIAL_STEPS = 3;
-/** The other count has to win by this, or noise would switch to and fro. */
-const MARGIN = 0.93;
+/**
+ * A thread more has to be worth its core: the service and its clients need it too, and the other threads wait at barriers
+ * while they have it. The two margins differ, or noise would switch to and fro.
+ */
+const MORE_MARGIN = 0.8;
+const FEWER_MARGIN = 1.2;
 /** A trial that begins this much slower is not gone on with. */
 const GIVE_UP = 1.5;
 
@@ -71,7 +75,7 @@ export class ThreadTrial {
     const known = Math.min(...this.#recent);
     const best = Math.min(...this.#tried);
     if (this.#tried.length < TRIAL_STEPS && best < known * GIVE_UP) return;
-    const won = best < known * MARGIN;
+    const won = best < known * (other > this.#at ? MORE_MARGIN : FEWER_MARGIN);
     if (won) this.#at = other;
     this.#pause = won ? PAUSE_MIN : Math.min(this.#pause * 2, PAUSE_MAX);
     if (won) this.#recent = this.#tried;

@@ -2,51 +2,30 @@
  * Owns what single keywords say: types, bounds, counts, and which keywords belong to which type.
  * It must never write a grammar.
  */
-
-import { SchemaError } from './cost.js';
-import type { Schema } from './merge.js';
-import type { Property } from './objects.js';
-
-export type JsonType = 'object' | 'array' | 'string' | 'number' | 'integer' | 'boolean' | 'null';
+import { type JsonType, type Schema, TYPES } from './read.js';
 
 /** Keywords that say something about one type only. */
 const KEYWORDS: Readonly<Record<JsonType, readonly string[]>> = {
-  object: ['properties', 'required', 'additionalProperties', 'minProperties', 'maxProperties'],
-  array: ['items', 'prefixItems', 'minItems', 'maxItems'],
-  string: ['minLength', 'maxLength', 'format'],
-  number: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'],
-  integer: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'],
+  object: [
+    'properties',
+    'required',
+    'additionalProperties',
+    'patternProperties',
+    'propertyNames',
+    'minProperties',
+    'maxProperties',
+  ],
+  array: ['items', 'prefixItems', 'contains', 'minItems', 'maxItems', 'uniqueItems'],
+  string: ['minLength', 'maxLength', 'pattern', 'format'],
+  number: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'],
+  integer: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'],
   boolean: [],
   null: [],
 };
-const ALL_TYPES = Object.keys(KEYWORDS).filter((type) => type !== 'integer') as JsonType[];
-export const KNOWN = new Set(['type', ...Object.values(KEYWORDS).flat()]);
+const ALL_TYPES = TYPES.filter((type) => type !== 'integer');
 
-export function propertyCounts(
-  schema: Schema,
-  properties: readonly Property[],
-  open: boolean,
-  where: string,
-): { min: number; max: number } {
-  const min = count(schema.minProperties, 0);
-  const max = count(schema.maxProperties, Infinity);
-  if (properties.length === 0 && open) return { min, max };
-  const needed = properties.filter((property) => property.required).length;
-  if (min > needed) throw new SchemaError(`${where}: minProperties above the required ones`);
-  if (max < properties.length || (open && max < Infinity))
-    throw new SchemaError(`${where}: maxProperties below the properties there are`);
-  return { min, max };
-}
-
-export function typesOf(schema: Schema, where: string): JsonType[] {
-  const { type } = schema;
-  if (type !== undefined) {
-    const types = [type].flat();
-    const unknown = types.find((each) => !Object.hasOwn(KEYWORDS, String(each)));
-    if (unknown !== undefined)
-      throw new SchemaError(`${where}: type ${String(unknown)} is unknown`);
-    return types as JsonType[];
-  }
+export function typesOf(schema: Schema): readonly JsonType[] {
+  if (Array.isArray(schema.type)) return schema.type as JsonType[];
   // Without a type the keywords tell which one is meant; to leave the other types out is right in any case.
   const meant = ALL_TYPES.filter((each) => KEYWORDS[each].some((key) => key in schema));
   return meant.length > 0 ? meant : ALL_TYPES;
@@ -100,8 +79,4 @@ export function hasType(value: unknown, type: unknown): boolean {
   if (Array.isArray(value)) return type === 'array';
   if (type === 'integer') return Number.isInteger(value);
   return typeof value === type;
-}
-
-export function refuse(keyword: string | undefined, where: string): void {
-  if (keyword !== undefined) throw new SchemaError(`${where}: ${keyword} is not supported`);
 }

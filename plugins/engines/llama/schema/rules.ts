@@ -36,7 +36,8 @@ export class Rules {
   /** A name to be defined later, for what refers to itself. */
   reserve(): string {
     const name = `r${this.#bodies.size}`;
-    this.#bodies.set(name, '');
+    // One that is never defined must not take the next line for its own.
+    this.#bodies.set(name, '""');
     this.cost.check(this.#bodies.size, limits.grammarRulesMax, 'grammar rules');
     return name;
   }
@@ -69,9 +70,7 @@ export class Rules {
     const rule = this.rule(item);
     const most = max === Number.POSITIVE_INFINITY ? min : max;
     if (most > limits.grammarRepeatMax) {
-      throw new SchemaError(
-        `${this.cost.where}: a length above ${limits.grammarRepeatMax} cannot be counted`,
-      );
+      throw new SchemaError(`${this.cost.place} counts to more than ${limits.grammarRepeatMax}`);
     }
     const exactly = this.#exactly(rule, min);
     if (max === Number.POSITIVE_INFINITY) return `${exactly} ${rule}*`;

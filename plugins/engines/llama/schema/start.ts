@@ -3,7 +3,7 @@
  * It must never claim more than is certain: '' says "with anything".
  */
 import type { Cost } from './cost.js';
-import { isSchema, type Schema } from './merge.js';
+import { isSchema, type Schema } from './read.js';
 
 /** Deep enough for the tag of a tagged union behind a reference. */
 const DEPTH_MAX = 4;

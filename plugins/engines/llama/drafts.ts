@@ -1,0 +1,155 @@
+/**
+ * Owns the guesses of a stream's next tokens, from what it has repeated so far, and whether evaluating them ahead pays.
+ * It must never touch a context, nor decide which token is taken.
+ */
+import { limits } from 'preface/plugin';
+
+/** Tokens that follow an earlier occurrence of the stream's last ones. */
+export interface Guess {
+  readonly ids: readonly number[];
+  /** How many tokens before them are the same here and there. */
+  readonly matched: number;
+}
+
+/** Tokens that have to be the same before a guess is made. */
+const MATCH_MIN = 3;
+const MATCH_MAX = 24;
+/** Occurrences that are looked at: a frequent word has thousands of them. */
+const PLACES_MAX = 256;
+/** From here on a match is most likely a quotation. */
+const MATCH_LONG = 8;
+
+/** @param last the token that follows `tokens`. @returns the longest match, of equal ones the latest; null without one. */
+export function lookUp(tokens: readonly number[], last: number, most: number): Guess | null {
+  let found = -1;
+  let matched = MATCH_MIN - 1;
+  let at = tokens.length;
+  for (let places = 0; places < PLACES_MAX && matched < MATCH_MAX; places++) {
+    at = at > 0 ? tokens.lastIndexOf(last, at - 1) : -1;
+    if (at < 0) break;
+    const length = matchedAt(tokens, at);
+    if (length > matched) {
+      found = at;
+      matched = length;
+    }
+  }
+  if (found < 0) return null;
+  const ids = [...tokens.slice(found + 1, found + 1 + most)];
+  if (ids.length < most) ids.push(last);
+  return { ids, matched };
+}
+
+/** How many tokens up to `at` are those up to the end, where the last one is the same. */
+function matchedAt(tokens: readonly number[], at: number): number {
+  let length = 1;
+  while (length < MATCH_MAX && length <= at && tokens[at - length] === tokens.at(-length)) length++;
+  return length;
+}
+
+/** Rows of the steps whose time is told apart. */
+const ROWS = [1, 2, 4, 8, 16] as const;
+/** In steps of one row, the same on every machine: where answers are exact, what is guessed must not depend on a clock. */
+export const EXACT_COSTS: readonly number[] = [1, 1.7, 3, 4.6, 6];
+/** What a row more costs before it was measured, in steps of one row. */
+const ROW_GUESSED = 0.25;
+const NEWEST = 0.25;
+/** Steps after which a time is measured anew. */
+const FORGOTTEN_AFTER = 1_024;
+
+/** How long steps of one stream take by their rows: where memory is slow a row more is nearly free, elsewhere it is not. */
+export class StepCosts {
+  readonly #known = new Map<number, { ms: number; step: number }>();
+  #steps = 0;
+
+  /**
+   * @param fixed what steps of `ROWS` cost, in steps of one row: where answers are exact, what is evaluated together must
+   * follow from the answer alone, and never from a time that was just measured.
+   */
+  constructor(private readonly fixed: readonly number[] | null = null) {}
+
+  took(rows: number, ms: number): void {
+    if (this.fixed !== null) return;
+    this.#steps += 1;
+    const size = sizeOf(rows);
+    const known = this.#known.get(size);
+    const average = known ? (1 - NEWEST) * known.ms + NEWEST * ms : ms;
+    this.#known.set(size, { ms: average, step: this.#steps });
+  }
+
+  /** In steps of one row; null before one was measured. */
+  of(rows: number): number | null {
+    const { fixed } = this;
+    if (fixed !== null) return fixed[ROWS.findIndex((size) => size >= rows)] ?? null;
+    const one = this.#known.get(1);
+    if (one === undefined) return null;
+    const known = this.#known.get(sizeOf(rows));
+    const young = known !== undefined && this.#steps - known.step < FORGOTTEN_AFTER;
+    return young ? known.ms / one.ms : 1 + (rows - 1) * ROW_GUESSED;
+  }
+}
+
+function sizeOf(rows: number): number {
+  return ROWS.find((size) => size >= rows) ?? rows;
+}
+
+/** A step with guesses has to win by this, or noise would decide. */
+const MARGIN = 1.1;
+/** Of how much an outcome counts beside those before it. */
+const OUTCOME = 1 / 8;
+const RIGHT_AT_FIRST = { short: 0.3, long: 0.8 };
+
+/** The guesses of one stream. It learns from every guess, also from those that are not evaluated ahead. */
+export class Drafts {
+  readonly #right = { ...RIGHT_AT_FIRST };
+  /** What was guessed for the next token, and by how long a match. */
+  #next: { readonly id: number; readonly matched: number } | null = null;
+  /** The match behind the tokens that are evaluated ahead. */
+  #matched = 0;
+
+  constructor(private readonly costs: StepCosts) {}
+
+  /**
+   * The tokens to evaluate behind `last`; none where that does not pay.
+   * @param most of them.
+   */
+  after(tokens: readonly number[], last: number, most: number): readonly number[] {
+    if (this.#next !== null) this.#learn(this.#next.matched, last === this.#next.id);
+    const guess = lookUp(tokens, last, Math.max(1, Math.min(most, limits.draftRowsMax - 1)));
+    const [id] = guess?.ids ?? [];
+    this.#next = guess === null || id === undefined ? null : { id, matched: guess.matched };
+    if (guess === null || most < 1) return [];
+    const count = this.#paying(guess);
+    // The first outcome is learned with the others, when they are known.
+    if (count > 0) this.#next = null;
+    this.#matched = guess.matched;
+    return guess.ids.slice(0, count);
+  }
+
+  /** A token that was evaluated ahead was the one that came, or was not. */
+  judge(isRight: boolean): void {
+    this.#learn(this.#matched, isRight);
+  }
+
+  /** How many of the guessed tokens bring the most in a time; 0 where a step of one row does. */
+  #paying({ ids, matched }: Guess): number {
+    const right = matched < MATCH_LONG ? this.#right.short : this.#right.long;
+    let best = MARGIN;
+    let count = 0;
+    for (const rows of ROWS) {
+      const cost = this.costs.of(rows);
+      if (rows === 1 || rows > ids.length + 1 || cost === null) continue;
+      const gain = (1 - right ** rows) / (1 - right) / cost;
+      if (gain <= best) continue;
+      best = gain;
+      count = rows - 1;
+    }
+    return count;
+  }
+
+  #learn(matched: number, isRight: boolean): void {
+    const kind = matched < MATCH_LONG ? 'short' : 'long';
+    // Never certain: it would divide by zero, and never change again.
+    const outcome = isRight ? 0.99 : 0;
+    this.#right[kind] += OUTCOME * (outcome - this.#right[kind]);
+  }
+}
