@@ -15,16 +15,24 @@ import type {
   EnginePlugin,
   GenerateControl,
   GenerateTask,
+  ModelMemory,
   PrefillTask,
   SnapshotInfo,
+  VectorTask,
 } from 'preface/plugin';
+import { constrained } from './constrained.js';
+import { echoVector, vectorFacts } from './vectors.js';
 
 /** Generations do not compete here, so this many may run at the same time whatever the settings say. */
 const SLOTS = 512;
 /** Ids of the bytes tokenizer below this are bytes; the others are special. */
 const BYTE_IDS = 256;
+/** A patch of an image, which is looked at and not repeated. */
+const IMAGE_ID = 258;
 const SPACE = 0x20;
 const NEWLINE = 0x0a;
+
+const LOADED: ModelMemory = { state: 'loaded', sinceMs: Date.now(), bytes: 0 };
 
 const plugin: EnginePlugin = {
   kind: 'engine',
@@ -38,29 +46,58 @@ export default plugin;
 class EchoEngine implements Engine {
   readonly #models: readonly EngineModel[];
   readonly #folder: string;
+  /** Nothing is loaded here: it shows how a model that was unloaded comes back. */
+  readonly #memory = new Map<string, ModelMemory>();
+  #changed = () => {};
 
   constructor(options: EngineOptions) {
     this.#folder = join(options.stateDir, 'echo-snapshots');
-    this.#models = options.models.map(({ id, window }) => ({
+    this.#models = options.models.map(({ id, window, kind = 'chat', vision = false }) => ({
       id,
       window,
       fingerprint: `echo-1-${window}`,
       slots: SLOTS,
       logprobs: true,
-      vision: false,
+      vision,
+      ...(kind === 'chat' ? {} : { kind, vectors: vectorFacts }),
     }));
   }
 
   models(): readonly EngineModel[] {
-    return this.#models;
+    return this.#models.map((model) => ({
+      ...model,
+      memory: this.#memory.get(model.id) ?? LOADED,
+    }));
+  }
+
+  watch(changed: () => void): void {
+    this.#changed = changed;
+  }
+
+  async load(model: string): Promise<void> {
+    this.#note(model, 'loaded');
+  }
+
+  async unload(model: string): Promise<void> {
+    this.#note(model, 'unloaded');
+  }
+
+  #note(model: string, state: ModelMemory['state']): void {
+    if ((this.#memory.get(model) ?? LOADED).state === state) return;
+    this.#memory.set(model, { state, sinceMs: Date.now(), bytes: 0 });
+    this.#changed();
   }
 
   async *generate(task: GenerateTask, control: GenerateControl): AsyncGenerator<EngineEvent> {
+    await this.load(task.model);
     yield { type: 'started', reusedTokens: await this.#reuse(task) };
+    yield* scored(task);
     const { verb, answer } = readTurn(lastTurn(task.prompt));
     if (verb === 'wait') return await aborted(control.signal);
+    const said = verb === null ? withinConstraint(task, answer) : answer;
+    const isEndless = verb === 'repeat' || task.sampling.ignoresEnd === true;
     const choices = Array.from({ length: task.choices }, (_, choice) =>
-      say(task, answer, choice, verb === 'repeat'),
+      say(task, said, choice, isEndless),
     );
     for (const event of interleave(choices, control)) {
       // The failure comes before any choice has finished.
@@ -69,16 +106,30 @@ class EchoEngine implements Engine {
     if (verb === 'fail') throw new Error('the echo engine was asked to fail');
   }
 
+  async *vectors(task: VectorTask, control: GenerateControl): AsyncGenerator<EngineEvent> {
+    const kind = this.#models.find(({ id }) => id === task.model)?.kind ?? 'chat';
+    for (const ids of task.inputs) {
+      if (control.aborted) return;
+      yield { type: 'vectors', vectors: [echoVector(ids, kind)] };
+    }
+  }
+
   /** Nothing is evaluated here; a file with the ids replaces the state, so that it survives the process. */
-  async prefill({ prompt, snapshot }: PrefillTask, signal?: AbortSignal): Promise<SnapshotInfo> {
+  async prefill(
+    { prompt, snapshot, base, pin = false }: PrefillTask,
+    signal?: AbortSignal,
+  ): Promise<SnapshotInfo> {
     signal?.throwIfAborted();
     const kept = await this.#kept(snapshot);
-    const evaluatedTokens = kept === null ? prompt.length : 0;
+    const from = base !== undefined && (await this.#kept(base.name)) !== null ? base.tokens : 0;
+    const evaluatedTokens = kept === null ? prompt.length - from : 0;
     if (kept === null) {
       await mkdir(this.#folder, { recursive: true });
       await writeFile(join(this.#folder, snapshot), prompt);
     }
-    return { tokens: prompt.length, bytes: prompt.byteLength, evaluatedTokens };
+    const info = { tokens: prompt.length, bytes: prompt.byteLength, evaluatedTokens };
+    // The ids are all there is to keep.
+    return pin ? { ...info, pinned: true } : info;
   }
 
   async holds({ snapshot }: PrefillTask): Promise<boolean> {
@@ -110,6 +161,14 @@ class EchoEngine implements Engine {
   }
 }
 
+function withinConstraint(
+  { constraint }: GenerateTask,
+  answer: readonly number[],
+): readonly number[] {
+  if (constraint === null) return answer;
+  return [...Buffer.from(constrained(Buffer.from(answer).toString(), constraint))];
+}
+
 /** One piece of each choice in turn, as a batch over sequences gives them. */
 function* interleave(
   choices: readonly Generator<EngineEvent>[],
@@ -133,7 +192,10 @@ function* say(
   choice: number,
   forEver: boolean,
 ): Generator<EngineEvent> {
-  const { maxTokens } = task;
+  const { maxTokens, constraint, sampling } = task;
+  // JSON ends where it closes.
+  const goesOn = forEver && constraint === null;
+  const minTokens = constraint === null ? (sampling.minTokens ?? 0) : 0;
   let said = 0;
   do {
     for (let from = 0; from < answer.length && said < maxTokens; ) {
@@ -143,8 +205,14 @@ function* say(
       said += ids.length;
       from = end;
     }
-  } while (forEver && answer.length > 0 && said < maxTokens);
+  } while ((goesOn || said < minTokens) && answer.length > 0 && said < maxTokens);
   yield { type: 'finished', choice, reason: said >= maxTokens ? 'length' : 'stop' };
+}
+
+function* scored({ prompt, promptLogprobs }: GenerateTask): Generator<EngineEvent> {
+  if (promptLogprobs === undefined) return;
+  const [first, ...others] = certain([...prompt], promptLogprobs) ?? [];
+  if (first) yield { type: 'scored', logprobs: [{ ...first, top: [] }, ...others] };
 }
 
 function certain(ids: readonly number[], top: number | null) {
@@ -162,9 +230,13 @@ function lastTurn(prompt: Uint32Array): number[] {
   const turns: number[][] = [[]];
   for (let at = prompt.length - 1; at >= 0 && turns.length <= TURNS_FROM_END; at--) {
     const id = prompt[at] as number;
+    if (id === IMAGE_ID) continue;
     if (id >= BYTE_IDS) turns.push([]);
     else turns.at(-1)?.push(id);
   }
+  const [only = []] = turns;
+  // A raw prompt has no turns.
+  if (turns.length === 1) return only.reverse();
   const turn = (turns[TURNS_FROM_END - 1] ?? []).reverse();
   return turn.slice(turn.indexOf(NEWLINE) + 1);
 }

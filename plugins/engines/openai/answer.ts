@@ -7,9 +7,13 @@ import { Echo } from './echo.js';
 import { broken, reasonOf } from './failure.js';
 import { splitCount, type Usage, usageOf } from './usage.js';
 
+/** A call whose name may still grow: until its arguments begin, or something else does. */
 interface Call {
   name: string;
-  arguments: string;
+  /** Its name is told. */
+  isTold: boolean;
+  /** Arguments that are not. */
+  untold: string;
 }
 
 interface Choice {
@@ -89,8 +93,7 @@ export class AnswerReader {
       throw broken(reasonOf(data, this.secret));
     }
     this.#usage = usageOf(chunk.usage) ?? this.#usage;
-    const choices = Array.isArray(chunk.choices) ? chunk.choices : [];
-    return choices.flatMap((wire: WireChoice) => this.#readChoice(wire));
+    return objectsIn<WireChoice>(chunk.choices).flatMap((wire) => this.#readChoice(wire));
   }
 
   /** Nothing that follows is told: each choice has ended, or has all the tokens that were asked for. */
@@ -103,7 +106,7 @@ export class AnswerReader {
     if (this.#choices.some(({ reason }) => reason === null)) throw broken('a choice has no end');
     if (this.#usage !== null) yield this.#counted(this.#usage, spentTokens);
     for (const [choice, { calls, reason }] of this.#choices.entries()) {
-      for (const call of calls.values()) yield { type: 'call', choice, ...call };
+      for (const [index, call] of [...calls.values()].entries()) yield* told(choice, index, call);
       yield { type: 'finished', choice, reason: reason ?? 'stop' };
     }
   }
@@ -129,22 +132,28 @@ export class AnswerReader {
     choice.counted = usageOf(wire.usage)?.completionTokens ?? choice.counted;
     const { content, reasoning_content, reasoning, tool_calls } = wire.delta ?? {};
     if (choice.isCut) return [];
-    const calls = Array.isArray(tool_calls) ? (tool_calls as readonly WireCall[]) : [];
-    for (const call of calls) this.#readCall(choice, call);
+    const calls = objectsIn<WireCall>(tool_calls);
+    const events = calls.flatMap((call) => this.#readCall(choice, index, call));
     // What it repeats was not asked for again, and is no answer.
     const whole = choice.echo.without(typeof content === 'string' ? content : '');
     const hidden = [reasoning_content, reasoning].some((each) => typeof each === 'string' && each);
     const said = whole !== '' || hidden ? this.#said(choice, whole) : '';
+    const thought = [reasoning_content, reasoning].find((each) => typeof each === 'string' && each);
+    if (typeof thought === 'string' && !choice.isCut) {
+      const text = this.#within(choice, thought);
+      const tokens = Math.min(choice.counted ?? choice.chunks, this.tokensMax);
+      events.unshift({ type: 'reasoning', choice: index, text, tokens });
+    }
     if (said === '' && calls.length > 0) choice.chunks += 1;
     if (typeof wire.finish_reason === 'string' && !choice.isCut) {
       choice.reason = wire.finish_reason === 'length' ? 'length' : 'stop';
     }
     const text = said + (choice.reason === null || choice.isCut ? '' : choice.echo.end());
     const isDropped = choice.isCut && said === '';
-    const logprobs = isDropped ? null : (wire.logprobs?.content?.map(readLogprob) ?? null);
-    if (text === '' && !logprobs?.length) return [];
+    const logprobs = isDropped ? null : logprobsIn(wire.logprobs?.content);
+    if (text === '' && !logprobs?.length) return events;
     const tokens = Math.min(choice.counted ?? choice.chunks, this.tokensMax);
-    return [{ type: 'text', choice: index, text, tokens, logprobs }];
+    return [{ type: 'text', choice: index, text, tokens, logprobs }, ...events];
   }
 
   /** A chunk of text is a token at least: one more than was asked for is not told. */
@@ -170,19 +179,32 @@ export class AnswerReader {
     choice.reason = 'length';
   }
 
-  #readCall(choice: Choice, { index, function: part }: WireCall): void {
+  #readCall(choice: Choice, of: number, { index, function: part }: WireCall): EngineEvent[] {
     const { calls } = choice;
     const at = Number(index ?? 0);
-    const call = calls.get(at) ?? { name: '', arguments: '' };
     const [name, more] = [part?.name, part?.arguments];
-    if (typeof name === 'string') call.name += name;
-    if (typeof more === 'string') call.arguments += this.#within(choice, more);
-    calls.set(at, call);
     this.#callsLength += String(name ?? '').length + String(more ?? '').length;
+    const call = calls.get(at) ?? { name: '', isTold: false, untold: '' };
+    calls.set(at, call);
     if (calls.size > limits.upstreamCallsMax || this.#callsLength > limits.upstreamCallsLengthMax) {
       throw broken('its tool calls are longer than allowed');
     }
+    if (typeof name === 'string' && !call.isTold) call.name += name;
+    call.untold += typeof more === 'string' ? this.#within(choice, more) : '';
+    // Parts of several calls may come mixed, and a client gets one call after the other: the first is told as it comes.
+    const isFirst = calls.keys().next().value === at;
+    return isFirst && call.untold !== '' ? told(of, 0, call) : [];
   }
+}
+
+/** What is not told yet of a call, with its name where nobody knows it. */
+function told(choice: number, index: number, call: Call): EngineEvent[] {
+  if (call.isTold && call.untold === '') return [];
+  const name = call.isTold ? null : call.name;
+  const event: EngineEvent = { type: 'call', choice, index, name, arguments: call.untold };
+  call.isTold = true;
+  call.untold = '';
+  return [event];
 }
 
 function parsed(data: string): WireChunk {
@@ -195,9 +217,22 @@ function parsed(data: string): WireChunk {
   throw broken('one of its events is not a JSON object');
 }
 
+/** The entries of a list whose fields are read. @throws UpstreamError for one without fields. */
+function objectsIn<Entry extends object>(list: unknown): readonly Entry[] {
+  if (!Array.isArray(list)) return [];
+  if (list.some((entry) => typeof entry !== 'object' || entry === null)) {
+    throw broken('one of its events has another form');
+  }
+  return list as readonly Entry[];
+}
+
+/** null: it tells none. */
+function logprobsIn(content: unknown): TextLogprob[] | null {
+  return Array.isArray(content) ? objectsIn<WireChance>(content).map(readLogprob) : null;
+}
+
 function readLogprob(wire: WireChance): TextLogprob {
-  const top = Array.isArray(wire.top_logprobs) ? wire.top_logprobs : [];
-  return { ...readChance(wire), top: top.map(readChance) };
+  return { ...readChance(wire), top: objectsIn<WireChance>(wire.top_logprobs).map(readChance) };
 }
 
 function readChance({ token, logprob, bytes }: WireChance): TextChance {

@@ -13,6 +13,8 @@ export type FailureCode = 'overloaded' | 'unavailable' | 'refused';
 export class UpstreamError extends Error {
   readonly code?: FailureCode;
   readonly retryAfterMs?: number;
+  /** The field of the request that is at fault. */
+  param?: string;
 
   constructor(
     message: string,
@@ -26,6 +28,12 @@ export class UpstreamError extends Error {
     if (code !== null) this.code = code;
     if (retryAfterMs !== null) this.retryAfterMs = retryAfterMs;
   }
+}
+
+/** A field that this kind of server does not know. */
+export function unknownToServer(field: string): UpstreamError {
+  const message = `${field} is not known to the server of the model, and would change the answer`;
+  return Object.assign(new UpstreamError(message, 'refused', 'never'), { param: field });
 }
 
 export interface Refusal {
@@ -83,11 +91,14 @@ export function broken(why: string): UpstreamError {
   return new UpstreamError(`the upstream broke off its answer: ${why}`, null, 'never');
 }
 
+/** Spaces, and what a terminal obeys instead of showing it. */
+const UNPRINTED = /[\s\p{Cc}\p{Cf}]+/gu;
+
 /** The message of the usual error envelope, or the whole text; without the key. */
 export function reasonOf(text: string, secret: string | null): string {
   const message = messageIn(text) ?? text;
   const clean = secret === null ? message : message.replaceAll(secret, '…');
-  const plain = clean.replace(/\s+/g, ' ').trim();
+  const plain = clean.replace(UNPRINTED, ' ').trim();
   // A cut between the two halves of a character would leave invalid text.
   return Buffer.from(plain.slice(0, limits.upstreamReasonLengthMax)).toString();
 }

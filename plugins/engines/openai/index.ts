@@ -20,18 +20,22 @@ import {
   type GenerateTask,
   limits,
   type PrefillTask,
+  type RawRequest,
   type SnapshotInfo,
   systemClock,
+  type VectorTask,
 } from 'preface/plugin';
 import { AnswerReader } from './answer.js';
 import { firstToAnswer } from './attempts.js';
 import type { Answer } from './connection.js';
 import type { Dialect } from './dialect.js';
 import { broken, failureOf, UpstreamError } from './failure.js';
+import { chatChunk, rawBody, scoredEvents } from './raw-prompt.js';
 import { type Replica, Replicas } from './replicas.js';
 import { chatBody, prefixBody } from './request.js';
 import { serverEvents } from './server-events.js';
 import { isCached, type Usage, usageOf } from './usage.js';
+import { remoteVectors, vectorsFrom } from './vectors.js';
 
 const plugin: EnginePlugin = {
   kind: 'engine',
@@ -56,16 +60,34 @@ class OpenAiEngine implements Engine {
   readonly #models: readonly EngineModel[];
   readonly #replicas: ReadonlyMap<string, Replicas>;
 
+  /** As the settings say. */
+  readonly #vision: ReadonlyMap<string, boolean | undefined>;
+
   constructor(options: EngineOptions, clock: Clock) {
     this.#models = options.models.map(modelOf);
+    this.#vision = new Map(options.models.map(({ id, vision }) => [id, vision]));
     const log = (line: string) => void process.stderr.write(`${line}\n`);
     this.#replicas = new Map(
       options.models.map((spec) => [spec.id, new Replicas(remoteOf(spec), clock, log)]),
     );
   }
 
+  /** An upstream tells in its own time whether its model sees; one that can stands for all, which are alike. */
   models(): readonly EngineModel[] {
-    return this.#models;
+    return this.#models.map((model) => {
+      const told = this.#of(model.id).all.some(({ sees }) => sees);
+      return { ...model, vision: this.#vision.get(model.id) ?? told };
+    });
+  }
+
+  watch(changed: () => void): void {
+    for (const { all } of this.#replicas.values()) {
+      for (const replica of all) replica.onSight = changed;
+    }
+  }
+
+  reachable(): boolean {
+    return [...this.#replicas.values()].some(({ all }) => all.some(({ isAlive }) => isAlive));
   }
 
   async *generate(task: GenerateTask, control: GenerateControl): AsyncGenerator<EngineEvent> {
@@ -78,20 +100,24 @@ class OpenAiEngine implements Engine {
   }
 
   async *#generate(task: GenerateTask, control: GenerateControl): AsyncGenerator<EngineEvent> {
-    const conversation = asked(task.conversation);
-    const begun = await this.#begin(task, conversation, control.signal);
+    if (task.raw !== undefined && task.promptLogprobs !== undefined) {
+      const { raw } = task;
+      yield* scoredEvents(await this.#scored(task, raw, control.signal), task, raw);
+      return;
+    }
+    const begun = await this.#begin(task, control.signal);
     const { replica, prefix } = begun;
     let isWhole = false;
     try {
       // The check appends a turn to the prefix, which may be cached as well.
       const reusedTokens = Math.min(prefix?.cachedTokens ?? 0, task.snapshot?.tokens ?? 0);
       yield { type: 'started', reusedTokens };
-      const echo = echoOf(conversation, replica.dialect);
+      const echo = task.raw ? '' : echoOf(asked(task.conversation), replica.dialect);
       const reader = new AnswerReader(task.choices, task.maxTokens, replica.upstream.apiKey, echo);
       for await (const data of resumed(begun)) {
         isWhole = data === '[DONE]';
         if (isWhole) break;
-        for (const event of reader.read(data)) {
+        for (const event of reader.read(task.raw ? chatChunk(data) : data)) {
           if (control.signal.aborted) return;
           if (!('choice' in event && control.cancelled(event.choice))) yield event;
         }
@@ -108,20 +134,18 @@ class OpenAiEngine implements Engine {
   }
 
   /** Begins on the first replica that answers. Where there is a prefix to reuse, it is checked first. */
-  #begin(
-    task: GenerateTask,
-    conversation: ConversationRequest,
-    signal: AbortSignal,
-  ): Promise<Begun> {
-    const { owner, snapshot } = task;
+  #begin(task: GenerateTask, signal: AbortSignal): Promise<Begun> {
+    const { owner, snapshot, conversation } = task;
     const order = this.#of(task.model).order(snapshot?.name ?? null);
     return firstToAnswer(order, signal, async (replica) => {
       replica.running += 1;
       try {
         await replica.looked;
         const prefix =
-          snapshot === null ? null : await evaluate(replica, owner, prefixOf(conversation), signal);
-        const answer = await post(replica, chatBody(task, conversation, replica), signal);
+          snapshot === null
+            ? null
+            : await evaluate(replica, owner, prefixOf(asked(conversation)), signal);
+        const answer = await post(replica, wireOf(task, replica), signal);
         if (!answer.isStream) throw noStream(answer);
         const events = serverEvents(answer.bytes(answerBytesMax(task)));
         return { replica, answer, events, first: await events.next(), prefix };
@@ -130,6 +154,30 @@ class OpenAiEngine implements Engine {
         throw cause;
       }
     });
+  }
+
+  /** Log-probabilities of the prompt come with the whole answer. */
+  #scored(task: GenerateTask, raw: RawRequest, signal: AbortSignal): Promise<string> {
+    return firstToAnswer(this.#of(task.model).order(null), signal, async (replica) => {
+      replica.running += 1;
+      try {
+        await replica.looked;
+        const body = rawBody(task, raw, replica);
+        const answer = await post(replica, { path: RAW_PATH, body }, signal);
+        return await wholeText(answer, scoredBytesMax(task));
+      } finally {
+        replica.running -= 1;
+      }
+    });
+  }
+
+  async *vectors(task: VectorTask, control: GenerateControl): AsyncGenerator<EngineEvent> {
+    try {
+      yield* vectorsFrom(this.#of(task.model), task, control.signal);
+    } catch (cause) {
+      // The stream was cancelled, so its failure does not matter.
+      if (!control.signal.aborted) throw cause;
+    }
   }
 
   /** Ready when the upstream itself reports the prefix as cached: in the first call or in the second. */
@@ -170,6 +218,7 @@ class OpenAiEngine implements Engine {
 function modelOf(spec: EngineModelSpec): EngineModel {
   const servers = remoteOf(spec).upstreams.map(({ url, model }) => `${model} ${url}`);
   const hash = createHash('sha256').update(servers.join('\n')).digest('hex').slice(0, 16);
+  const { kind = 'chat' } = spec;
   return {
     id: spec.id,
     window: spec.window,
@@ -177,7 +226,7 @@ function modelOf(spec: EngineModelSpec): EngineModel {
     slots: limits.upstreamConnectionsMax,
     logprobs: true,
     vision: false,
-    conversation: true,
+    ...(kind === 'chat' ? { conversation: true } : { kind, vectors: remoteVectors }),
   };
 }
 
@@ -195,10 +244,23 @@ function prefixOf({ messages, tools, prefixMessages }: ConversationRequest): Con
   return { messages: messages.slice(0, prefixMessages), tools };
 }
 
+interface Wire {
+  readonly path: string;
+  readonly body: string;
+}
+
+const CHAT_PATH = '/chat/completions';
+const RAW_PATH = '/completions';
+
+function wireOf(task: GenerateTask, replica: Replica): Wire {
+  if (task.raw) return { path: RAW_PATH, body: rawBody(task, task.raw, replica) };
+  return { path: CHAT_PATH, body: chatBody(task, asked(task.conversation), replica) };
+}
+
 /** @throws UpstreamError for every answer without success. */
-async function post(replica: Replica, body: string, signal: AbortSignal): Promise<Answer> {
+async function post(replica: Replica, wire: Wire, signal: AbortSignal): Promise<Answer> {
   const { connection, upstream } = replica;
-  const answer = await connection.ask({ path: '/chat/completions', body, signal });
+  const answer = await connection.ask({ ...wire, signal });
   if (answer.status === 200) return answer;
   const { status, retryAfterMs } = answer;
   throw failureOf({ status, retryAfterMs, text: await answer.text() }, upstream.apiKey);
@@ -210,7 +272,8 @@ async function evaluate(
   prefix: Conversation,
   signal: AbortSignal,
 ): Promise<Usage> {
-  const answer = await post(replica, prefixBody(owner, prefix, replica), signal);
+  const body = prefixBody(owner, prefix, replica);
+  const answer = await post(replica, { path: CHAT_PATH, body }, signal);
   const text = await answer.text();
   const usage = usageOf(usageIn(text));
   if (usage === null) throw broken('a one-token answer has no usage');
@@ -250,6 +313,18 @@ function echoOf({ messages, partial }: ConversationRequest, { repeats }: Dialect
 /** Of the whole stream: what the tokens take with their chances, and room for what is no token. */
 function answerBytesMax({ maxTokens, choices }: GenerateTask): number {
   return limits.upstreamEventBytesMax + choices * maxTokens * limits.upstreamTokenBytesMax;
+}
+
+/** As above, with the prompt in each choice. */
+function scoredBytesMax(task: GenerateTask): number {
+  const { prompt, maxTokens } = task;
+  return answerBytesMax({ ...task, maxTokens: maxTokens + prompt.length });
+}
+
+async function wholeText(answer: Answer, bytesMax: number): Promise<string> {
+  const parts: Buffer[] = [];
+  for await (const part of answer.bytes(bytesMax)) parts.push(part);
+  return Buffer.concat(parts).toString();
 }
 
 function allCancelled(choices: number, control: GenerateControl): boolean {

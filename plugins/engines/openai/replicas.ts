@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { type Clock, limits, type RemoteSpec, type UpstreamSpec } from 'preface/plugin';
 import { Connection } from './connection.js';
-import { type Dialect, dialectOf, plainDialect } from './dialect.js';
+import { type Dialect, dialectOf, plainDialect, seesAt, seesBy } from './dialect.js';
 
 export class Replica {
   readonly connection: Connection;
@@ -13,8 +13,13 @@ export class Replica {
   running = 0;
   isAlive = true;
   dialect: Dialect = plainDialect;
+  /** The server says that its model looks at images. */
+  sees = false;
+  /** Told when that changes. */
+  onSight: () => void = () => {};
   /** Resolves after the first check, whatever its result. */
   readonly looked: Promise<void>;
+  readonly #beside: Connection;
   #cancelNext = () => {};
   readonly #closed = new AbortController();
 
@@ -25,6 +30,7 @@ export class Replica {
     readonly log: (line: string) => void,
   ) {
     this.connection = new Connection(upstream, remote);
+    this.#beside = new Connection({ ...upstream, url: upstream.url.replace(/\/v1$/, '') }, remote);
     this.looked = this.#look();
   }
 
@@ -35,10 +41,27 @@ export class Replica {
     this.log(`upstream ${this.upstream.url} is taken as dead: ${why}`);
   }
 
+  #see(sees: boolean): void {
+    if (sees === this.sees) return;
+    this.sees = sees;
+    this.onSight();
+  }
+
+  /** llama-server tells it beside `/v1`; other servers have no such route. */
+  async #propsSay(signal: AbortSignal): Promise<boolean> {
+    const { url } = this.upstream;
+    if (!this.dialect.tellsSightAtProps || !url.endsWith('/v1')) return false;
+    const firstByteMs = limits.upstreamLookMsMax;
+    const answer = await this.#beside.ask({ path: '/props', body: null, signal, firstByteMs });
+    const text = await answer.text();
+    return answer.status === 200 && seesAt(text);
+  }
+
   async close(): Promise<void> {
     this.#cancelNext();
     this.#closed.abort();
     this.connection.close();
+    this.#beside.close();
   }
 
   /** Any answer below status 500 shows life. The list of models also tells what kind of server it is. */
@@ -49,7 +72,10 @@ export class Replica {
       const answer = await this.connection.ask(ask);
       const text = await answer.text();
       if (answer.status >= 500) throw new Error(`it answers ${answer.status}`);
-      if (answer.status < 300) this.dialect = dialectOf(text, this.upstream.model);
+      if (answer.status < 300) {
+        this.dialect = dialectOf(text, this.upstream.model);
+        this.#see(seesBy(text, this.upstream.model) || (await this.#propsSay(signal)));
+      }
       if (!this.isAlive) this.log(`upstream ${this.upstream.url} is back`);
       this.isAlive = true;
     } catch (cause) {

@@ -6,12 +6,15 @@ import { createHash } from 'node:crypto';
 import type {
   Conversation,
   ConversationMessage,
+  ConversationPart,
   ConversationRequest,
   ConversationTool,
   GenerateTask,
+  SamplingExtras,
   UpstreamSpec,
 } from 'preface/plugin';
 import type { Dialect } from './dialect.js';
+import { unknownToServer } from './failure.js';
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -28,26 +31,53 @@ export function chatBody(
   conversation: ConversationRequest,
   target: Target,
 ): string {
-  const { stop, partial } = conversation;
+  const { partial } = conversation;
   return JSON.stringify({
-    ...shared(task.owner, conversation, target),
+    ...tools(conversation),
+    ...answerFields(task, conversation, target),
     messages: messages(conversation, target.dialect),
     ...(partial && target.dialect.partial === 'flags' ? CONTINUES : {}),
     stream: true,
     stream_options: { include_usage: true },
+    ...toolChoice(conversation),
+    ...template(conversation, target.dialect),
+    ...(task.logprobs === null ? {} : { logprobs: true, top_logprobs: task.logprobs }),
+  });
+}
+
+/** What is said of an answer, whatever it answers. */
+export function answerFields(
+  task: GenerateTask,
+  { stop, responseFormat: format }: Pick<ConversationRequest, 'stop' | 'responseFormat'>,
+  target: Target,
+): Json {
+  return {
+    ...shared(task.owner, target),
     max_tokens: task.maxTokens,
     ...sampling(task, target.dialect),
     ...(stop.length === 0 ? {} : { stop: stop.slice(0, STOPS_MAX) }),
-    ...toolChoice(conversation),
-    ...responseFormat(conversation.responseFormat),
-    ...(task.logprobs === null ? {} : { logprobs: true, top_logprobs: task.logprobs }),
-  });
+    ...responseFormat(format),
+  };
+}
+
+/** @throws UpstreamError where the server would ignore what its template is to be told. */
+function template({ templateArgs, reasoningEffort }: ConversationRequest, dialect: Dialect): Json {
+  const { reasoning_effort: _, ...args } = templateArgs ?? {};
+  const effort = reasoningEffort === undefined ? {} : { reasoning_effort: reasoningEffort };
+  // Derived from the effort where the client has not said it.
+  const isOwn = Object.keys(args).some((name) => name !== 'enable_thinking');
+  if (!dialect.takesTemplateArgs && (isOwn || reasoningEffort === undefined) && templateArgs) {
+    throw unknownToServer('chat_template_kwargs');
+  }
+  const isTold = dialect.takesTemplateArgs && Object.keys(args).length > 0;
+  return { ...effort, ...(isTold ? { chat_template_kwargs: args } : {}) };
 }
 
 /** Makes the upstream evaluate a prefix: one token is the smallest answer it can give. */
 export function prefixBody(owner: string, prefix: Conversation, target: Target): string {
   return JSON.stringify({
-    ...shared(owner, prefix, target),
+    ...shared(owner, target),
+    ...tools(prefix),
     messages: answerable(prefix.messages).map(message),
     max_tokens: 1,
     temperature: 0,
@@ -56,10 +86,13 @@ export function prefixBody(owner: string, prefix: Conversation, target: Target):
 
 const CONTINUES = { continue_final_message: true, add_generation_prompt: false };
 
-function shared(owner: string, { tools }: Conversation, { upstream, dialect }: Target): Json {
+function tools({ tools: all }: Conversation): Json {
+  return all.length === 0 ? {} : { tools: all.map(tool) };
+}
+
+function shared(owner: string, { upstream, dialect }: Target): Json {
   return {
     model: upstream.model,
-    ...(tools.length === 0 ? {} : { tools: tools.map(tool) }),
     ...(dialect.saltsCache ? { cache_salt: salt(owner, upstream) } : {}),
   };
 }
@@ -82,8 +115,33 @@ function sampling({ sampling: asked, choices }: GenerateTask, dialect: Dialect):
     ...(presencePenalty === 0 ? {} : { presence_penalty: presencePenalty }),
     ...(frequencyPenalty === 0 ? {} : { frequency_penalty: frequencyPenalty }),
     ...(seed === null ? {} : { seed }),
+    ...extras(asked, dialect),
   };
 }
+
+/** @throws UpstreamError that names what the server does not know: left out, it would change the answer. */
+function extras(asked: SamplingExtras, dialect: Dialect): Json {
+  const wire: Record<string, unknown> = {};
+  for (const key of EXTRAS) {
+    const value = asked[key];
+    if (value === undefined) continue;
+    const name = dialect.extras[key];
+    if (name === undefined) throw unknownToServer(WIRE_NAMES[key]);
+    wire[name] = key === 'logitBias' ? Object.fromEntries(asked.logitBias ?? []) : value;
+  }
+  return wire;
+}
+
+/** As clients of this service write them. */
+const WIRE_NAMES: Readonly<Record<keyof SamplingExtras, string>> = {
+  topK: 'top_k',
+  minP: 'min_p',
+  repetitionPenalty: 'repetition_penalty',
+  logitBias: 'logit_bias',
+  minTokens: 'min_tokens',
+  ignoresEnd: 'ignore_eos',
+};
+const EXTRAS = Object.keys(WIRE_NAMES) as (keyof SamplingExtras)[];
 
 function messages({ messages: all, partial }: ConversationRequest, dialect: Dialect): Json[] {
   const wire = all.map(message);
@@ -99,7 +157,8 @@ function answerable(all: readonly ConversationMessage[]): readonly ConversationM
   return [...all, { role: 'user', content: '.', name: null, toolCalls: [], toolCallId: null }];
 }
 
-function message({ role, content, name, toolCalls, toolCallId }: ConversationMessage): Json {
+function message(said: ConversationMessage): Json {
+  const { role, content, parts, name, toolCalls, toolCallId } = said;
   const calls = toolCalls.map((call) => ({
     id: call.id,
     type: 'function',
@@ -107,20 +166,26 @@ function message({ role, content, name, toolCalls, toolCallId }: ConversationMes
   }));
   return {
     role,
-    content: content === '' && calls.length > 0 ? null : content,
+    content: parts?.map(part) ?? (content === '' && calls.length > 0 ? null : content),
     ...(name === null ? {} : { name }),
     ...(calls.length === 0 ? {} : { tool_calls: calls }),
     ...(toolCallId === null ? {} : { tool_call_id: toolCallId }),
   };
 }
 
-function tool({ name, description, parameters }: ConversationTool): Json {
+function part(said: ConversationPart): Json {
+  if (said.type === 'text') return { type: 'text', text: said.text };
+  return { type: 'image_url', image_url: { url: said.url } };
+}
+
+function tool({ name, description, parameters, strict }: ConversationTool): Json {
   return {
     type: 'function',
     function: {
       name,
       ...(description === null ? {} : { description }),
       ...(parameters === null ? {} : { parameters }),
+      ...(strict === true ? { strict } : {}),
     },
   };
 }
