@@ -6,15 +6,19 @@ import type {
   Conversation,
   ConversationEvent,
   ConversationRequest,
+  RawRequest,
   RemoteSpec,
   RemoteVocabulary,
+  TextLogprob,
 } from './contract/conversation.js';
 import type { Extractor, ExtractorOptions } from './contract/extractor.js';
 import type { Plugin } from './contract/plugin.js';
+import type { ModelKind, VectorEvent, VectorFacts, VectorTask } from './contract/vectors.js';
 
 export type * from './contract/conversation.js';
 export type * from './contract/extractor.js';
 export * from './contract/plugin.js';
+export type * from './contract/vectors.js';
 
 // ---------------------------------------------------------------- tokenizer
 
@@ -39,7 +43,7 @@ export interface TokenizerInfo {
   readonly special: Readonly<Record<string, number>>;
   /** Ids that end a turn; the engine stops there and they are not shown. */
   readonly endIds: readonly number[];
-  /** Jinja chat template of the model, as published with it. */
+  /** Jinja chat template of the model, as published with it; empty where there is none. */
   readonly template: string;
   /** The texts a template may ask for as `bos_token` and `eos_token`. */
   readonly bosToken: string;
@@ -74,22 +78,39 @@ export interface EngineModelSpec {
   readonly weights: string | null;
   /** Tokens of prompt and answer together. Beyond the trained window the engine scales RoPE. */
   readonly window: number;
+  /** The window is a bound: the engine offers what the weights are trained for and the memory holds. */
+  readonly adaptsWindow?: boolean;
   /** Servers that run the model, for an engine that asks others. */
   readonly remote?: RemoteSpec;
+  /** The settings say that the model looks at images, or that it does not. Absent: the engine finds out. */
+  readonly vision?: boolean;
+  /** What the settings say that the model is. Absent: what the weights say, `chat` where they say nothing. */
+  readonly kind?: ModelKind;
 }
 
 export interface EngineOptions {
   readonly models: readonly EngineModelSpec[];
   /** A reused prefix gives the very tokens of a cold run. False trades that promise for speed. */
   readonly exact: boolean;
+  /** Tokens that a stream repeats are guessed and evaluated ahead, where it pays. Absent: true. */
+  readonly speculates?: boolean;
+  /** Numbers that keys and values are kept as. Absent: `f16`. */
+  readonly kv?: 'f16' | 'q8_0';
   /** Threads of a lone stream and of a batch, or null to measure at first start. */
   readonly threads: { readonly single: number; readonly batch: number } | null;
   /** Sequences a model may run at the same time. */
   readonly slots: number;
   /** Bytes all contexts together may take. A model that cannot fit is not offered. */
   readonly memoryBytesMax: number;
+  /**
+   * Bytes of memory that weights may take where there are several files: the least recently used make room. One file
+   * alone may be larger. Absent: no bound.
+   */
+  readonly weightsBytesMax?: number;
   /** Bytes of disk that kept prefixes may take. */
   readonly snapshotBytesMax: number;
+  /** Bytes of memory for prefixes that are to stay there, beside the contexts; one owner may take half. Absent: none. */
+  readonly pinnedBytesMax?: number;
   /** Private folder for what the engine wants to keep between starts. */
   readonly stateDir: string;
 }
@@ -104,16 +125,33 @@ export interface EngineModel {
   readonly logprobs: boolean;
   /**
    * Whether a reused prefix gives the bits of a cold run: `proved` by a comparison on this machine, `not held` where it
-   * failed, `off` where the settings prefer speed. Absent: the engine says nothing of it.
+   * failed, `not yet` while it is compared, `off` where the settings prefer speed. Absent: the engine says nothing of it.
    */
-  readonly exact?: 'proved' | 'not held' | 'off';
-  /** False for models that count images but cannot look at them. */
+  readonly exact?: ExactState;
+  /** False for models that cannot look at images. */
   readonly vision: boolean;
+  /** What of it is in memory. Absent: the engine says nothing of it. */
+  readonly memory?: ModelMemory;
   /**
    * True for an engine that hands the messages on, to a server with a template, tool calls and JSON of its own: its tasks
    * carry a `conversation`, and it answers with `text` and `call` in place of `piece`.
    */
   readonly conversation?: boolean;
+  /** Absent: `chat`. */
+  readonly kind?: ModelKind;
+  /** Of every kind but `chat`. */
+  readonly vectors?: VectorFacts;
+}
+
+export type ExactState = 'proved' | 'not held' | 'not yet' | 'off';
+
+export interface ModelMemory {
+  /** `unloaded`: the next task waits until it is loaded. */
+  readonly state: 'loaded' | 'loading' | 'unloaded';
+  /** Since when, in milliseconds since 1970. */
+  readonly sinceMs: number;
+  /** Bytes of its weights and of its context. Models may share both. */
+  readonly bytes: number;
 }
 
 /** A model of the settings that the engine does not offer. */
@@ -123,7 +161,23 @@ export interface RefusedModel {
   readonly reason: string;
 }
 
-export interface Sampling {
+/** What few clients ask for. What is absent is off. */
+export interface SamplingExtras {
+  /** The so many best tokens are sampled from. */
+  readonly topK?: number;
+  /** Tokens with less than this share of the best one's probability are left out. */
+  readonly minP?: number;
+  /** Above 0; logits of tokens of prompt and answer are divided by it where positive, multiplied where negative. */
+  readonly repetitionPenalty?: number;
+  /** Added to the logits of these ids. */
+  readonly logitBias?: readonly (readonly [id: number, bias: number])[];
+  /** Before so many tokens an end id is not chosen, unless the output follows JSON. */
+  readonly minTokens?: number;
+  /** An end id is never chosen, unless the output follows JSON. */
+  readonly ignoresEnd?: boolean;
+}
+
+export interface Sampling extends SamplingExtras {
   /** 0…1; 0 is greedy. */
   readonly temperature: number;
   readonly topP: number;
@@ -134,15 +188,47 @@ export interface Sampling {
   readonly seed: number | null;
 }
 
-/** JSON the output must follow. The output ends where the JSON closes. */
-export interface Constraint {
-  /** JSON text of a schema, checked at the edge for depth, size and keywords; null: any JSON object. */
+/** A JSON schema that a client wrote. */
+export interface SchemaRule {
+  /** JSON text of a schema, checked at the edge for its size; null: any JSON object. */
   readonly schema: string | null;
   /**
-   * null: from the first token. Otherwise the output is free until it contains this text,
-   * and what follows the text is constrained.
+   * True: a keyword that the engine cannot enforce is an error with a `code` of `unsupported_schema` and its place as
+   * `param`. False: the engine enforces what it can and leaves the rest to the model; no schema is an error.
    */
-  readonly trigger: string | null;
+  readonly strict: boolean;
+  /** Where the client wrote it: `tools[0].function.parameters`. */
+  readonly field: string;
+}
+
+/** A function that may be called. */
+export interface CallRule {
+  readonly name: string;
+  readonly input: SchemaRule;
+}
+
+/** Calls of functions. The text of one is `{"name": NAME, "arguments": INPUT}`. */
+export interface CallsRule {
+  /** At least one; a call is a call of any of them. */
+  readonly tools: readonly CallRule[];
+  /** What stands in front of a call and behind it. The last call of an output needs no `close`. */
+  readonly open: string;
+  readonly close: string;
+  /** True: the output begins inside of an opened call. */
+  readonly opened: boolean;
+  /** True: further calls may follow the first. */
+  readonly many: boolean;
+}
+
+/**
+ * JSON the output must follow: a value, calls, or one of both. With calls alone that are not opened, the output is free
+ * until it contains `open`. The output ends where its JSON closes; where further calls may follow, the model ends it.
+ */
+export interface Constraint {
+  readonly value: SchemaRule | null;
+  readonly calls: CallsRule | null;
+  /** Free text that may come first: after `open`, or at once where the prompt has opened it, until `close`. */
+  readonly thoughts?: { readonly open: string; readonly close: string; readonly opened: boolean };
 }
 
 /** A prefix whose evaluated state the engine keeps under a name, in memory and on disk. */
@@ -160,6 +246,12 @@ export interface PrefillTask {
   readonly prompt: Uint32Array;
   /** Name to keep it under, as in `SnapshotRef`. */
   readonly snapshot: string;
+  /** A prefix of it that may be kept already: where it is, only the rest is evaluated. */
+  readonly base?: SnapshotRef;
+  /** It is to stay in memory as long as it is kept; false: no longer. Absent: as it was. */
+  readonly pin?: boolean;
+  /** Nobody asked for it: where the disk is short it goes before all others; false: somebody has. Absent: as it was. */
+  readonly spare?: boolean;
   /** For a model that wants it: what the prefix was rendered from. */
   readonly conversation?: Conversation;
 }
@@ -170,12 +262,31 @@ export interface SnapshotInfo {
   readonly bytes: number;
   /** Tokens evaluated for it now: 0 when an intact snapshot was there. */
   readonly evaluatedTokens: number;
+  /** It stays in memory. Absent, and false: there is no room, or nobody asked for it. */
+  readonly pinned?: boolean;
+}
+
+/** Prefixes that were taken into memory. */
+export interface WarmCount {
+  readonly count: number;
+  readonly tokens: number;
+  readonly bytes: number;
+}
+
+export interface WarmReport {
+  /** That are to stay there. */
+  readonly pinned: WarmCount;
+  /** That were used most before the last stop. */
+  readonly loaded: WarmCount;
+  readonly ms: number;
 }
 
 export interface GenerateTask {
   readonly model: string;
   /** Prefixes are reused within one owner only. */
   readonly owner: string;
+  /** Who waits for it, where the owner is narrower: what is done in turns is done by it. Absent: the owner. */
+  readonly account?: string;
   /** Ids of the whole prompt, as counted. */
   readonly prompt: Uint32Array;
   /**
@@ -183,7 +294,7 @@ export interface GenerateTask {
    * any more, it is made on the way.
    */
   readonly snapshot: SnapshotRef | null;
-  /** Per choice. At least 1. */
+  /** Per choice. 0: the prompt is evaluated, and each choice ends with `length`. */
   readonly maxTokens: number;
   /** 1…5, evaluated as one batch after a shared prefill. */
   readonly choices: number;
@@ -192,8 +303,15 @@ export interface GenerateTask {
   readonly constraint: Constraint | null;
   /** Number of alternatives with each token's log-probability; null for none at all. */
   readonly logprobs: number | null;
+  /**
+   * Number of alternatives with the log-probability of each token of the prompt, told by `scored`; absent: none are wanted.
+   * A prefix is then reused as far as those of its tokens are known.
+   */
+  readonly promptLogprobs?: number;
   /** For a model that wants it. There is no `constraint` then. */
   readonly conversation?: ConversationRequest;
+  /** For the same models, in its place: a prompt without messages. */
+  readonly raw?: RawRequest;
 }
 
 export interface TokenLogprob {
@@ -203,11 +321,23 @@ export interface TokenLogprob {
   readonly top: readonly { readonly id: number; readonly logprob: number }[];
 }
 
+export interface DraftCounts {
+  readonly tried: number;
+  readonly taken: number;
+}
+
 export type EngineEvent =
   /** Once, first: after a reused prefix is loaded, before the rest is evaluated. */
   | { readonly type: 'started'; readonly reusedTokens: number }
+  /**
+   * Log-probabilities of the prompt, in order and before any piece. The first token of a prompt, which nothing precedes,
+   * has 0 and no alternatives.
+   */
+  | { readonly type: 'scored'; readonly logprobs: readonly (TokenLogprob | TextLogprob)[] }
   /** In place of `piece`, from an engine of conversations. */
   | ConversationEvent
+  /** The only events of a task for vectors, but for a `usage` of a server that counts for itself. */
+  | VectorEvent
   | {
       readonly type: 'piece';
       readonly choice: number;
@@ -215,6 +345,8 @@ export type EngineEvent =
       readonly ids: readonly number[];
       /** One per id when the task asked for them. */
       readonly logprobs: readonly TokenLogprob[] | null;
+      /** Tokens that were guessed and evaluated ahead since the last piece, and how many of them came. Absent: none. */
+      readonly drafts?: DraftCounts;
     }
   /** The only event of a prefill. */
   | { readonly type: 'prefilled'; readonly snapshot: SnapshotInfo }
@@ -238,6 +370,8 @@ export interface GenerateControl {
 
 export interface Engine {
   models(): readonly EngineModel[];
+  /** Called when `models` would say something else: what `exact` or `vision` was found to be, or `memory` is. */
+  watch?(changed: () => void): void;
   /** The others of the settings, each with its reason. Without it, none was refused. */
   refused?(): readonly RefusedModel[];
   /**
@@ -246,6 +380,11 @@ export interface Engine {
    *   answer, `refused` when the request is at fault; `retryAfterMs` says when to come back where that is known.
    */
   generate(task: GenerateTask, control: GenerateControl): AsyncIterable<EngineEvent>;
+  /**
+   * For models of the other kinds. Runs beside generations in bounded steps, the inputs of several tasks in turn.
+   * @throws Error as `generate`.
+   */
+  vectors?(task: VectorTask, control: GenerateControl): AsyncIterable<EngineEvent>;
   /**
    * Resolves once the next `generate` would reuse the prefix, also after a restart. An intact snapshot of the same
    * weights, settings and build is enough. Yields to running generations; `signal` ends it within one chunk.
@@ -257,13 +396,29 @@ export interface Engine {
    * where nobody can say: then a prefix that was prefilled once counts as held.
    */
   holds?(task: PrefillTask): Promise<boolean>;
+  /**
+   * Whether a task of any model would find somebody to run it, as far as is known without asking: false where all servers that
+   * the engine asks are dead. It is called every few seconds, for `/ready`. Absent: it always would.
+   */
+  reachable?(): boolean;
   /** Frees memory and disk of a snapshot, for every model. Unknown names are fine. */
   forget(snapshot: string): Promise<void>;
   /**
-   * What the first task would wait for. A start of the service waits for it; an engine that takes the place of one that
-   * died serves meanwhile.
+   * Loads what the first task of the model would wait for. Absent, with `unload`: there is nothing to load.
+   * @throws Error with a `code` of `busy` where models at work hold the memory.
    */
-  warm?(): Promise<void>;
+  load?(model: string): Promise<void>;
+  /**
+   * Gives back the memory of the model, but for what another one uses. Kept prefixes stay on disk, and the next task loads
+   * it again.
+   * @throws Error with a `code` of `busy` while the model has work.
+   */
+  unload?(model: string): Promise<void>;
+  /**
+   * What the first task would wait for. A start of the service waits for it; an engine that takes the place of one that
+   * died serves meanwhile. Bounded in time and bytes. @returns what it took into memory, for the log.
+   */
+  warm?(): Promise<WarmReport | null>;
   close(): Promise<void>;
 }
 
@@ -273,6 +428,62 @@ export interface EnginePlugin extends Plugin<'engine', EngineOptions, Engine> {
    * weights. What fails here is met again, and told, by `open`.
    */
   prepare?(): Promise<void>;
+  /** What a file of weights holds, without loading its tensors; for those who look at it before it is served. */
+  inspect?(path: string, stateDir: string): Promise<WeightsReport>;
+  devices?(): Promise<readonly EngineDevice[]>;
+  /** Writes the same weights in another type of numbers to a new file. */
+  convert?(from: string, to: string, type: ConvertedType): Promise<void>;
+  /** What weights give and cost on this machine: on a quiet one the figures are worth more. */
+  measure?(path: string, text: string): Promise<WeightsMeasure>;
+}
+
+/** What evaluates: the processor, or a GPU. */
+export interface EngineDevice {
+  readonly name: string;
+  readonly text: string;
+  readonly isProcessor: boolean;
+  readonly freeBytes: number;
+  readonly totalBytes: number;
+}
+
+/** Types that evaluate quickly on most processors. */
+export type ConvertedType = 'q8_0' | 'q4_0';
+
+export interface WeightsMeasure {
+  /** Tokens a second: of a prompt, and of one stream. */
+  readonly promptPerS: number;
+  readonly streamPerS: number;
+  /** Mean negative log-likelihood of a token of the text: the logarithm of the perplexity. */
+  readonly loss: number;
+}
+
+export interface WeightsReport {
+  readonly architecture: string;
+  /** In the file's own words. */
+  readonly description: string;
+  /** Bytes of the tensors by the type of their numbers, most first. */
+  readonly types: readonly { readonly type: string; readonly bytes: number }[];
+  /** Numbers in all tensors. */
+  readonly parameters: number;
+  /** What it remembers of earlier tokens; null where the library cannot say. */
+  readonly memory: 'dense' | 'window' | 'recurrent' | 'hybrid' | null;
+  /** Tokens that it was trained for. */
+  readonly trainedWindow: number;
+  /** Of memory: for each token of a context, and for each of its sequences. */
+  readonly bytesPerToken: number;
+  readonly bytesPerState: number;
+  /** Of memory besides: for each token of a window once, for each sequence, and for a context itself. */
+  readonly contextBytes: {
+    readonly ofWindowToken: number;
+    readonly ofSequence: number;
+    readonly ofContext: number;
+  };
+  /** Of the last comparison on this machine with this build; null: none yet. */
+  readonly exact: 'proved' | 'not held' | null;
+  /** Why it cannot be served, or null. */
+  readonly refusal: string | null;
+  /** What it makes of its input; absent where it is refused. */
+  readonly kind?: ModelKind;
 }
 
 // ---------------------------------------------------------------- extractor

@@ -5,3 +5,4 @@
 export { type Clock, systemClock } from '../clock.js';
 export { type Limits, limits } from '../limits/index.js';
 export * from './contract.js';
+export { partNames } from './part-names.js';

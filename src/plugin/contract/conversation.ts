@@ -31,9 +31,17 @@ export interface RemoteVocabulary extends RemoteSpec {
   readonly template: string | null;
 }
 
+export type ConversationPart =
+  | { readonly type: 'text'; readonly text: string }
+  /** A data URL, as the client sent it. */
+  | { readonly type: 'image'; readonly url: string };
+
 export interface ConversationMessage {
   readonly role: 'system' | 'user' | 'assistant' | 'tool';
+  /** Of parts, the texts alone. */
   readonly content: string;
+  /** Where there is an image; absent where the text is all. */
+  readonly parts?: readonly ConversationPart[];
   readonly name: string | null;
   readonly toolCalls: readonly {
     readonly id: string;
@@ -48,6 +56,8 @@ export interface ConversationTool {
   readonly name: string;
   readonly description: string | null;
   readonly parameters: Readonly<Record<string, unknown>> | null;
+  /** Absent: false. */
+  readonly strict?: boolean;
 }
 
 /** What a prompt was rendered from. */
@@ -74,8 +84,20 @@ export interface ConversationRequest extends Conversation {
         readonly schema: Readonly<Record<string, unknown>>;
         readonly strict: boolean;
       };
+  /** Variables of the server's template, beside messages and tools. */
+  readonly templateArgs?: Readonly<Record<string, unknown>>;
+  readonly reasoningEffort?: string;
   /** The reader looks for them too: an engine may leave them out. */
   readonly stop: readonly string[];
+}
+
+/** A prompt that no template renders. */
+export interface RawRequest {
+  /** null: the task's ids say all. */
+  readonly text: string | null;
+  /** The reader looks for them too: an engine may leave them out. */
+  readonly stop: readonly string[];
+  readonly responseFormat: ConversationRequest['responseFormat'];
 }
 
 export interface TextChance {
@@ -98,12 +120,22 @@ export type ConversationEvent =
       readonly tokens: number;
       readonly logprobs: readonly TextLogprob[] | null;
     }
-  /** A whole tool call. */
+  /** What the model thinks before it answers. */
+  | {
+      readonly type: 'reasoning';
+      readonly choice: number;
+      readonly text: string;
+      readonly tokens: number;
+    }
+  /** A piece of a tool call; the pieces of one call follow each other. */
   | {
       readonly type: 'call';
       readonly choice: number;
-      readonly name: string;
-      /** JSON text. */
+      /** Position of the call in the answer. */
+      readonly index: number;
+      /** With the first piece alone; then null. */
+      readonly name: string | null;
+      /** More of its JSON text. */
       readonly arguments: string;
     }
   /** Once at most, before the first `finished`: what a server that counts for itself has counted. */

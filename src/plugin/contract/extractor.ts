@@ -23,6 +23,8 @@ export interface ExtractorOptions {
   readonly bounds: ExtractionBounds;
   /** Languages that OCR reads, by the names of tesseract's data: `eng`, `chi_sim`. */
   readonly languages: readonly string[];
+  /** Whether pictures within documents that have a text of their own are read too; absent: they are. */
+  readonly pictures?: boolean;
 }
 
 export interface SourceDocument {
@@ -46,6 +48,14 @@ export interface DocumentPage {
   readonly pages: number | null;
   /** The document's own title, with the first page; absent or empty for none. */
   readonly title?: string;
+  /** What the pages are in this format, where they are something that people count. */
+  readonly unit?: 'page' | 'sheet' | 'slide' | 'chapter';
+  /** Where text of the page was recognised in pictures: how sure the recognition is of its words, 0…100. */
+  readonly recognized?: number;
+  /** How many pictures within the page gave text; absent where the page itself is a picture. */
+  readonly pictures?: number;
+  /** What of the page was not read, each as a noun with its reason: `a picture of 90000 × 90000 (too large)`. */
+  readonly skipped?: readonly string[];
 }
 
 export interface Extractor {

@@ -9,6 +9,9 @@ import type {
   EngineEvent,
   GenerateControl,
   GenerateTask,
+  RawRequest,
+  TextLogprob,
+  TokenLogprob,
 } from '../contract.js';
 import type { SuiteTest } from './suite-test.js';
 
@@ -21,6 +24,8 @@ export interface EngineSubject {
   readonly endIds: readonly number[];
   /** What the prompt was rendered from, for an engine that hands it on. */
   readonly conversation?: ConversationRequest;
+  /** A prompt without messages that has the same ids, for the same engines. */
+  readonly raw?: RawRequest;
 }
 
 export const ANSWER_TOKENS_MIN = 24;
@@ -31,6 +36,8 @@ export interface Answer {
   readonly started: number[];
   readonly ids: number[][];
   readonly reasons: (string | undefined)[];
+  /** Log-probabilities of the prompt. */
+  readonly scored: (TokenLogprob | TextLogprob)[];
   readonly events: EngineEvent[];
 }
 
@@ -52,20 +59,26 @@ export async function answer(
   task: GenerateTask,
   over: Partial<GenerateControl> = {},
 ): Promise<Answer> {
-  const read: Answer = { started: [], ids: [], reasons: [], events: [] };
+  const read: Answer = { started: [], ids: [], reasons: [], scored: [], events: [] };
   for (let i = 0; i < task.choices; i++) read.ids.push([]);
   for await (const event of engine.generate(task, control(over))) {
     if (read.events.length === 0) t.equal(event.type, 'started', 'started comes first');
     read.events.push(event);
-    if (event.type === 'prefilled' || event.type === 'held') t.fail('a generation is no prefill');
+    if (event.type === 'prefilled' || event.type === 'held' || event.type === 'vectors')
+      t.fail('a generation has events of its own alone');
     else if (event.type === 'started') read.started.push(event.reusedTokens);
     else if (event.type === 'piece' || event.type === 'text') {
       t.equal(read.reasons[event.choice], undefined, 'no piece after finished');
       read.ids[event.choice]?.push(...tokensOf(event));
+    } else if (event.type === 'reasoning') {
+      t.equal(read.reasons[event.choice], undefined, 'no thoughts after finished');
     } else if (event.type === 'usage') {
       t.equal(read.reasons.length, 0, 'usage comes before any end');
     } else if (event.type === 'call') {
       t.fail('no tools, no calls');
+    } else if (event.type === 'scored') {
+      t.equal(read.ids.flat().length, 0, 'the prompt comes before any piece');
+      read.scored.push(...event.logprobs);
     } else {
       t.equal(read.reasons[event.choice], undefined, 'finished once');
       read.reasons[event.choice] = event.reason;
@@ -117,6 +130,18 @@ export function engineSuite(t: SuiteTest, open: () => Promise<EngineSubject>): v
     t.ok(model);
     t.ok(model && model.window > subject.prompt.length);
     t.ok(model && model.slots >= 1 && model.fingerprint.length > 0);
+  });
+
+  t.test('a model that is unloaded says so, and comes back with its next task', async (t) => {
+    const { engine, model } = subject;
+    const state = () => engine.models().find(({ id }) => id === model)?.memory?.state;
+    if (engine.load === undefined || engine.unload === undefined) return;
+    await engine.load(model);
+    t.equal(state(), 'loaded');
+    await engine.unload(model);
+    t.equal(state(), 'unloaded');
+    await answer(t, engine, task(subject, { maxTokens: 1 }));
+    t.equal(state(), 'loaded');
   });
 
   t.test('maxTokens ends a choice with length, to the token', async (t) => {
@@ -238,6 +263,30 @@ export function engineSuite(t: SuiteTest, open: () => Promise<EngineSubject>): v
       ),
     );
     for (const each of together) t.same(each.ids, alone.ids);
+  });
+
+  t.test('the log-probabilities of a prompt: one for each token, the same again', async (t) => {
+    const { raw, prompt, engine } = subject;
+    const model = engine.models().find(({ id }) => id === subject.model);
+    if (!model?.logprobs || (subject.conversation && !raw)) return;
+    const { conversation: _, ...asked } = task(subject, { maxTokens: 2, promptLogprobs: 2 });
+    const of = (over: Partial<GenerateTask>) => ({ ...asked, ...(raw ? { raw } : {}), ...over });
+    const first = await answer(t, engine, of({}));
+    t.equal(first.scored.length, prompt.length);
+    t.match(first.scored[0], { logprob: 0, top: [] });
+    t.ok(first.scored.every(({ logprob, top }) => logprob <= 0 && top.length <= 2));
+    t.equal(first.ids[0]?.length, 2);
+    const again = await answer(t, engine, of({}));
+    t.same([again.scored, again.ids], [first.scored, first.ids]);
+    const none = await answer(t, engine, of({ maxTokens: 0, choices: 2, sampling: sampled(3) }));
+    t.same(none.scored, first.scored);
+    t.same(
+      [none.ids, none.reasons],
+      [
+        [[], []],
+        ['length', 'length'],
+      ],
+    );
   });
 
   t.test('logprobs come one for each id, when asked for', async (t) => {

@@ -8,3 +8,4 @@ export { type ExtractorTrial, extractorSuite, type GoodDocument } from './extrac
 export { type FilterTrial, filterSuite } from './filter.js';
 export { type SuiteTest, underNode } from './suite-test.js';
 export { type TokenizerTrial, tokenizerSuite } from './tokenizer.js';
+export { type VectorSubject, vectorSuite } from './vectors.js';
