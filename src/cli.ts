@@ -4,20 +4,25 @@
  * It must never decide anything that the service itself decides, nor show a stack unless asked to.
  */
 import { readFileSync } from 'node:fs';
-import { Command, CommanderError } from 'commander';
+import { Argument, Command, CommanderError } from 'commander';
 import { addBackup } from './cli/backup-commands.js';
 import type { Finding } from './cli/doctor.js';
-import { listedModels, pullWeights } from './cli/model-commands.js';
+import { addMigrate } from './cli/migrate-commands.js';
+import { fetchWeights, listedModels, pullWeights } from './cli/model-commands.js';
 import { addMove } from './cli/move-command.js';
-import { note, print, printRows } from './cli/print.js';
+import { letReadersLeave, note, print, printRows } from './cli/print.js';
 import { addCaches, addFiles } from './cli/resource-commands.js';
 import { command, configOf, type Flags, rightly, serveHelp, UsageError } from './cli/settings.js';
+import { wipeSecrets } from './cli/wiped-environment.js';
 import { addGrantFlags, balanceKind, readUserFlags } from './settings/accounts.js';
-import { type SettingName, settingNames } from './settings/table.js';
+import type { Config } from './settings/config.js';
+import { type SettingName, secretSettings, settingNames } from './settings/table.js';
+import type { GpuKind } from './weights/gpu-library.js';
 
 const FIRST_USER = 'default';
 
 async function run(argv: readonly string[]): Promise<void> {
+  letReadersLeave();
   try {
     await program().parseAsync(argv);
   } catch (cause) {
@@ -47,12 +52,18 @@ function program(): Command {
     )
     .addHelpText('after', serveHelp())
     .action((flags: Flags) => serve(flags));
+  command(root, 'demo', 'show what a context cache saves, on a service of its own', [])
+    .option('--url <url>', 'a running service instead; it ends in /v1')
+    .option('--key <key>', 'an API key of that service')
+    .action((flags: Flags) => showDemo(flags));
   addKeys(root.command('keys').description('API keys, also while the service runs'));
   addUsers(root.command('users').description('accounts, also while the service runs'));
   addModels(root.command('models').description('the models and their weights'));
+  addGpu(root.command('gpu').description('libraries that evaluate on a GPU'));
   addCaches(root.command('caches').description('context caches, also while the service runs'));
   addFiles(root.command('files').description('files, also while the service runs'));
   addBackup(root);
+  addMigrate(root);
   command(root, 'doctor', 'check this machine and suggest what to do', settingNames)
     .option('--json', 'print the findings as JSON')
     .option('--check-data', 'read all records and blobs, and name what is damaged')
@@ -62,24 +73,28 @@ function program(): Command {
 }
 
 function addKeys(keys: Command): void {
-  command(keys, 'create', 'make a key and print it, this once', ['dataDir'])
-    .requiredOption(
-      '--user <name>',
-      'owner of the key; all keys of a user share files, caches and tags',
+  command(keys, 'create', 'make a key and print it, this once', ['dataDir', 'store'])
+    .option('--user <name>', 'owner of the key; all keys of a user share files, caches and tags')
+    .option(
+      '--admin',
+      "the operator's: it opens the console and the admin API, and no user's route",
     )
     .action((flags: Flags) => createKey(flags));
-  command(keys, 'list', 'show the stored keys', ['dataDir'])
+  command(keys, 'list', 'show the stored keys', ['dataDir', 'store'])
     .option('--json', 'print JSON')
     .action((flags: Flags) => listKeys(flags));
-  command(keys, 'revoke', 'make a key invalid at once', ['dataDir'])
+  command(keys, 'revoke', 'make a key invalid at once', ['dataDir', 'store'])
     .argument('<id>', 'as shown by `preface keys list`: ak-…')
     .action((id: string, flags: Flags) => revokeKey(id, flags));
 }
 
 function addUsers(users: Command): void {
-  const one = (name: string, text: string, names: SettingName[] = ['dataDir', 'apiKeys']) =>
-    command(users, name, text, names).argument('<user>');
-  command(users, 'list', 'show the accounts and their limits', ['dataDir', 'apiKeys'])
+  const one = (
+    name: string,
+    text: string,
+    names: SettingName[] = ['dataDir', 'store', 'apiKeys'],
+  ) => command(users, name, text, names).argument('<user>');
+  command(users, 'list', 'show the accounts and their limits', ['dataDir', 'store', 'apiKeys'])
     .option('--json', 'print JSON')
     .action((flags: Flags) => listUsers(flags));
   one('show', 'print an account as JSON').action(showUser);
@@ -99,22 +114,51 @@ function addUsers(users: Command): void {
 }
 
 function addModels(models: Command): void {
-  const names: SettingName[] = ['modelsDir', 'engine'];
+  const names: SettingName[] = ['modelsDir', 'engine', 'weightFiles'];
   command(models, 'list', 'show the models and the state of their weights', names)
     .option('--json', 'print JSON')
     .action((flags: Flags) => listModels(flags));
+  command(models, 'add', 'bring a file of weights into the models folder', ['modelsDir', 'dataDir'])
+    .argument('<file>', 'a path, an https address or hf:owner/repo/file.gguf')
+    .option('--sha256 <hex>', 'checksum that the file must have')
+    .option('--force', 'bring it again, even where it exists')
+    .action((file: string, flags: Flags) => addModel(file, flags));
+  command(models, 'rm', 'remove a file of weights', ['modelsDir', 'engine', 'weightFiles'])
+    .argument('<name>', 'name of the file, or id of its model')
+    .option('--force', 'also while it is in use')
+    .action((name: string, flags: Flags) => removeModel(name, flags));
+  command(models, 'info', 'tell what is in a file of weights', [...names, 'dataDir'])
+    .argument('<name>', 'name of the file, its path, or id of its model')
+    .option('--measure', 'compare its speed here with that of other types of numbers')
+    .option('--json', 'print JSON')
+    .action((name: string, flags: Flags) => modelInfo(name, flags));
   command(models, 'pull', 'download the weights that are missing', names)
     .option('--force', 'download them again, even where they exist')
     .action((flags: Flags) => pullModels(flags));
+}
+
+function addGpu(gpu: Command): void {
+  const one = (name: string, text: string) =>
+    command(gpu, name, text, ['modelsDir']).addArgument(
+      new Argument('<kind>', 'its programming interface').choices(['vulkan', 'cuda']),
+    );
+  one('add', 'bring the library with npm, and show its devices').action(addGpuLibrary);
+  one('list', 'show the devices that a library finds').action(listGpuDevices);
+  one('rm', 'remove a library').action(removeGpuLibrary);
 }
 
 // -------------------------------------------------------------------- serve
 
 async function serve(flags: Flags): Promise<void> {
   const config = configOf(flags);
+  // Before anything else runs: what is started from here on runs as the same user.
+  const byFlag = secretSettings.some((name) => flags[name] !== undefined);
+  if (!wipeSecrets(byFlag ? 'preface serve' : null)) note(SHOWN);
   let close: (() => Promise<void>) | null = null;
+  let isEnding = false;
   onSignals((code) => {
     if (close === null) process.exit(code);
+    isEnding = true;
     close().then(() => process.exit(0), fail);
     // A second signal ends the process at once.
     onSignals((second) => process.exit(second));
@@ -123,18 +167,41 @@ async function serve(flags: Flags): Promise<void> {
     const { acceptLoss } = await import('./cli/accept-loss.js');
     await acceptLoss(config);
   }
-  await pullWeights(config, false);
+  await fetchWeights(config);
+  await prepareWeights(config);
   // Imported here, so that every other command runs on machines where the addons do not load.
   const { serve: start } = await import('./main.js');
   if (config.apiKeys.length === 0) {
-    const { makeFirstKey } = await import('./cli/key-commands.js');
-    await makeFirstKey(config, FIRST_USER);
+    const { makeFirstKeys } = await import('./cli/key-commands.js');
+    await makeFirstKeys(config, FIRST_USER);
   }
   const { openLog } = await import('./telemetry/log.js');
   const log = openLog({ level: config.logLevel, json: !process.stderr.isTTY });
-  const service = await start(config, log.line, log.report);
+  const standsBy = (end: (() => Promise<void>) | null) => {
+    close = end;
+  };
+  const service = await start(config, log.line, log.report, standsBy).catch((cause: unknown) => {
+    // Told to end while it stood by: the process ends when all is closed.
+    if (isEnding) return null;
+    throw cause;
+  });
+  if (service === null) return;
   close = () => service.close();
+  void service.lost.then(fail);
+  print(`console: ${new URL('/console', service.url)}`);
+  // Last: who starts the service waits for this line.
   print(`preface listening on ${service.url}`);
+}
+
+const SHOWN =
+  'preface: the keys in the environment could not be wiped: processes of the same user can read them in /proc';
+
+async function prepareWeights(config: Config): Promise<void> {
+  if (config.quantize === 'keep') return;
+  const { convertForThisMachine } = await import('./cli/conversion.js');
+  const { progressOn } = await import('./weights/progress.js');
+  const { systemClock } = await import('./clock.js');
+  await convertForThisMachine(config, progressOn(process.stderr, systemClock));
 }
 
 const signalCodes = { SIGINT: 130, SIGTERM: 143 } as const;
@@ -150,11 +217,23 @@ function fail(cause: unknown): void {
   process.exit(report(cause));
 }
 
+async function showDemo({ url, key }: Flags): Promise<void> {
+  if ((url === undefined) !== (key === undefined)) {
+    throw new UsageError('--url and --key belong together');
+  }
+  const { demo } = await import('./cli/demo.js');
+  await demo(url === undefined || key === undefined ? null : { url, key });
+}
+
 // -------------------------------------------------------- keys and accounts
 
 async function createKey(flags: Flags): Promise<void> {
-  const { createKey: create } = await import('./cli/key-commands.js');
-  await create(configOf(flags), flags.user ?? '');
+  const { createAdminKey, createKey: create } = await import('./cli/key-commands.js');
+  if ((flags.user === undefined) === (flags.admin === undefined)) {
+    throw new UsageError('either --user <name> or --admin must be given');
+  }
+  if (flags.admin) await createAdminKey(configOf(flags));
+  else await create(configOf(flags), flags.user ?? '');
 }
 
 async function listKeys(flags: Flags): Promise<void> {
@@ -192,6 +271,50 @@ async function listModels(flags: Flags): Promise<void> {
 
 async function pullModels(flags: Flags): Promise<void> {
   for (const path of await pullWeights(configOf(flags), Boolean(flags.force))) print(path);
+}
+
+async function addModel(file: string, flags: Flags): Promise<void> {
+  const sha256 = flags.sha256?.toLowerCase();
+  if (sha256 !== undefined && !/^[0-9a-f]{64}$/.test(sha256))
+    throw new UsageError(`--sha256: got ${flags.sha256}, allowed: 64 hexadecimal digits`);
+  const config = configOf({ ...flags, weights: file });
+  const { addModel: add } = await import('./cli/own-model-commands.js');
+  const { path, refusal } = await add(config, { sha256, force: Boolean(flags.force) });
+  print(path);
+  if (refusal !== null) throw new Error(`it was added, but cannot be served: ${refusal}`);
+  note(`serve it: preface serve --weights ${path}`);
+}
+
+async function removeModel(name: string, flags: Flags): Promise<void> {
+  const { removeModel: remove } = await import('./cli/own-model-commands.js');
+  note(`removed ${await remove(configOf(flags), name, Boolean(flags.force))}`);
+}
+
+async function modelInfo(name: string, flags: Flags): Promise<void> {
+  const { modelInfo: info } = await import('./cli/own-model-commands.js');
+  const facts = await info(configOf(flags), name, Boolean(flags.measure));
+  if (flags.json) return void print(JSON.stringify(facts, null, 2));
+  for (const [key, value] of Object.entries(facts)) print(`${key.padEnd(13)} ${value}`);
+}
+
+// --------------------------------------------------------------------- GPUs
+
+async function addGpuLibrary(kind: GpuKind, flags: Flags): Promise<void> {
+  const { addGpu: add } = await import('./cli/gpu-commands.js');
+  printRows(await add(configOf(flags).modelsDir, kind), flags, 'no devices');
+  note(
+    `serve with it: preface serve --gpu ${kind}; \`preface doctor\` then says what exact is worth`,
+  );
+}
+
+async function listGpuDevices(kind: GpuKind, flags: Flags): Promise<void> {
+  const { gpuDevices } = await import('./cli/gpu-commands.js');
+  printRows(await gpuDevices(configOf(flags).modelsDir, kind), flags, 'no devices');
+}
+
+async function removeGpuLibrary(kind: GpuKind, flags: Flags): Promise<void> {
+  const { removeGpu } = await import('./cli/gpu-commands.js');
+  await removeGpu(configOf(flags).modelsDir, kind);
 }
 
 // ------------------------------------------------------------------- doctor

@@ -23,6 +23,15 @@ export const systemClock: Clock = {
   },
 };
 
+/** Its timers keep the process alive: for steps that something waits for before the service listens, or without one. */
+export const wakefulClock: Clock = {
+  ...systemClock,
+  after(delayMs, task) {
+    const timer = setTimeout(task, delayMs);
+    return () => clearTimeout(timer);
+  },
+};
+
 /** The wall clock as it was when this was made, and steady from there: nothing that is measured by it can jump. */
 export function steadyClock(clock: Clock): Clock {
   const offsetMs = clock.nowMs() - clock.monotonicMs();

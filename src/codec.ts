@@ -50,9 +50,32 @@ export function encodeRecord(value: unknown): Uint8Array {
   return packr.pack([RECORD_FORM, json, crc32(json)]);
 }
 
+/** Of an array of three: its form, bytes with a length of 32 bits, a number of 32 bits. */
+const ENVELOPE = { three: 0x93, bytes: 0xc6, number: 0xce } as const;
+const [TEXT_AT, CHECKSUM_BYTES] = [7, 5];
+
+/**
+ * The same in memory that the caller makes. It takes no copy beside the text itself, which counts where a text is large.
+ * @param newMemory of so many bytes.
+ */
+export function encodeRecordInto(
+  value: unknown,
+  newMemory: (bytes: number) => ArrayBuffer,
+): Uint8Array<ArrayBuffer> {
+  const json = canonicalJson(value);
+  const end = TEXT_AT + Buffer.byteLength(json);
+  const bytes = Buffer.from(newMemory(end + CHECKSUM_BYTES), 0, end + CHECKSUM_BYTES);
+  bytes.set([ENVELOPE.three, RECORD_FORM, ENVELOPE.bytes]);
+  bytes.writeUInt32BE(end - TEXT_AT, 3);
+  bytes.write(json, TEXT_AT);
+  bytes.writeUInt8(ENVELOPE.number, end);
+  bytes.writeUInt32BE(crc32(bytes.subarray(TEXT_AT, end)), end + 1);
+  return bytes;
+}
+
 /** The caller names the type it wrote: records come from our own store only. @throws DamagedRecord */
 export function decodeRecord<Value>(bytes: Uint8Array): Value {
-  const text = checkedText(bytes);
+  const text = recordText(bytes);
   try {
     return JSON.parse(text.toString('utf8')) as Value;
   } catch (cause) {
@@ -82,10 +105,11 @@ function unpacked(bytes: Uint8Array): readonly unknown[] {
 
 /** Without reading what it says. @throws DamagedRecord */
 export function checkRecord(bytes: Uint8Array): void {
-  checkedText(bytes);
+  recordText(bytes);
 }
 
-function checkedText(bytes: Uint8Array): Buffer {
+/** The JSON of a record, in its own memory. @throws DamagedRecord */
+export function recordText(bytes: Uint8Array): Buffer {
   const [form, json, checksum] = unpacked(bytes);
   if (!(json instanceof Uint8Array)) throw new DamagedRecord();
   const text = Buffer.from(json.buffer, json.byteOffset, json.byteLength);
@@ -144,7 +168,6 @@ function objectText(object: object, depthLeft: number): string {
   }
   const fields = object as Readonly<Record<string, unknown>>;
   let text = '';
-  // biome-ignore lint/suspicious/useArraySortCompare: the default, by UTF-16 code units, is the order that is meant
   for (const key of Object.keys(fields).sort()) {
     const value = fields[key];
     if (value === undefined) continue;

@@ -47,7 +47,10 @@ const pip: Allowed = {
 };
 
 /** Some drivers' beginnings are also those of accounts with their makers: `NVIDIA_API_KEY`. */
-const SECRET = /KEY|TOKEN|SECRET|PASSW|CREDENTIAL/i;
+/** The address of the store holds a password. */
+const SECRET = /KEY|TOKEN|SECRET|PASSW|CREDENTIAL|^PREFACE_STORE$/i;
+
+export const isSecretName = (name: string) => SECRET.test(name);
 
 export const engineEnvironment = (own: Environment) => allowed(own, engine);
 export const pipEnvironment = (own: Environment) => allowed(own, pip);
@@ -55,7 +58,7 @@ export const pipEnvironment = (own: Environment) => allowed(own, pip);
 function allowed(own: Environment, { names, beginnings }: Allowed): Record<string, string> {
   const passes = (name: string) =>
     names.has(name) ||
-    (beginnings.some((beginning) => name.startsWith(beginning)) && !SECRET.test(name));
+    (beginnings.some((beginning) => name.startsWith(beginning)) && !isSecretName(name));
   const found = Object.entries(own).filter(([name, value]) => value !== undefined && passes(name));
   return Object.fromEntries(found) as Record<string, string>;
 }

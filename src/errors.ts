@@ -69,6 +69,12 @@ export const errorTable = {
   userNotFound: row(404, NOT_FOUND, 'Users {user_id} not found'),
   notFound: row(404, NOT_FOUND, 'Not found the {kind} {id}'),
   methodNotAllowed: row(405, INVALID, 'Invalid request: method {method} is not allowed for {path}'),
+  fileInUse: row(
+    409,
+    INVALID,
+    'Invalid request: the file {id} is the input of {batch}, which has not ended: cancel the batch first, or wait',
+  ),
+  modelAtWork: row(409, INVALID, 'Invalid request: {error}'),
   bodyTooLarge: row(413, INVALID, 'Invalid request: the body is larger than {bytes_max} bytes'),
   overloaded: row(
     429,

@@ -6,6 +6,7 @@
 import type { Logic } from '../actors/actor.js';
 import { Registry } from '../actors/registry.js';
 import { type Clock, steadyClock } from '../clock.js';
+import { decodeWhole } from '../codec.js';
 import type { RateLeft, RatesLeft } from '../errors.js';
 import {
   type AccountMessage,
@@ -15,7 +16,7 @@ import {
   restoredAccount,
   type TokenUsage,
 } from '../rules/account.js';
-import type { AccountPolicy } from '../rules/account-policy.js';
+import { type AccountPolicy, accountOf } from '../rules/account-policy.js';
 import { dayView, limitsTokens, type RateRecord, ratesLeft } from '../rules/account-rates.js';
 import { scan } from '../store/scan.js';
 import type { Store, StoreKey } from '../store/store.js';
@@ -40,6 +41,8 @@ export interface AccountsParts {
 }
 
 const RECORDS: StoreKey = ['account'];
+
+type Settlement = Extract<AccountMessage, { readonly type: 'settle' }>;
 
 type AccountLogic = Logic<AccountState, AccountRecord, AccountMessage, AccountState, never>;
 
@@ -66,16 +69,28 @@ export class Accounts {
    * Replies at once unless the account is being written; `await` takes both.
    * @throws ApiError `concurrencyLimit`, `overloaded`.
    */
-  admit(user: string, keyId: string, policy: AccountPolicy): Admission | Promise<Admission> {
-    const state = this.#registry.ask(user, { type: 'admit', keyId, policy });
+  admit(owner: string, keyId: string, policy: AccountPolicy): Admission | Promise<Admission> {
+    const state = this.#registry.ask(accountOf(owner), { type: 'admit', keyId, policy });
     return state instanceof Promise
       ? state.then((admitted) => this.#admission(admitted, keyId, policy))
       : this.#admission(state, keyId, policy);
   }
 
-  /** The current state of the account. */
-  async look(user: string): Promise<AccountState> {
-    return await this.#registry.ask(user, { type: 'read' });
+  /** For work that nobody waits for: it takes no place and is no request of the rates, but its tokens count. */
+  async unheld(owner: string, keyId: string, policy: AccountPolicy): Promise<Admission> {
+    return this.#admission(await this.look(owner), keyId, policy, false);
+  }
+
+  /** The current state of the owner's account. */
+  async look(owner: string): Promise<AccountState> {
+    return await this.#registry.ask(accountOf(owner), { type: 'read' });
+  }
+
+  /** As `look`; null where the record of the usage is damaged, until the next use writes it anew. */
+  async lookWhole(user: string): Promise<AccountState | null> {
+    const record = this.#store.get([...RECORDS, user]);
+    const isDamaged = record !== null && decodeWhole<AccountRecord>(record.value) === null;
+    return isDamaged ? null : await this.look(user);
   }
 
   /** What remains of the rates now. */
@@ -97,7 +112,7 @@ export class Accounts {
     return this.#registry.close();
   }
 
-  #admission(admitted: AccountState, keyId: string, policy: AccountPolicy): Admission {
+  #admission(admitted: AccountState, keyId: string, policy: AccountPolicy, held = true): Admission {
     const { user } = admitted;
     let state = admitted;
     let open = true;
@@ -118,7 +133,8 @@ export class Accounts {
       settle: (usage) => {
         if (!open) return;
         open = false;
-        this.#settle(user, usage, reserved, this.#clock.monotonicMs() - beganMs);
+        const tookMs = this.#clock.monotonicMs() - beganMs;
+        this.#settle(user, { usage, reserved, ...(held ? { tookMs } : { held: false }) });
       },
     };
   }
@@ -127,10 +143,10 @@ export class Accounts {
     return await this.#registry.ask(user, { type: 'reserve', keyId, policy, tokens });
   }
 
-  #settle(user: string, usage: TokenUsage, reserved: number, tookMs: number): void {
+  #settle(user: string, used: Omit<Settlement, 'type' | 'wallMs'>): void {
     try {
       const wallMs = this.#clock.nowMs();
-      const message = { type: 'settle', usage, reserved, tookMs, wallMs } as const;
+      const message: Settlement = { type: 'settle', ...used, wallMs };
       const settled = this.#registry.askUnbounded(user, message);
       if (settled instanceof Promise) settled.catch(this.#report);
     } catch (fault) {
@@ -142,6 +158,8 @@ export class Accounts {
 function accountLogic(): AccountLogic {
   return {
     key: (user) => [...RECORDS, user],
+    // The user did not damage it: they are not shut out for it.
+    beginsAnew: true,
     restore: restoredAccount,
     saved: ({ today, past, rates }) => ({ today, past, rates }),
     indexChanges: () => [],

@@ -8,6 +8,8 @@ import { join, relative, resolve } from 'node:path';
 import { allFiles, sourceBlob, textBlob } from '../files/records.js';
 import { limits } from '../limits/index.js';
 import type { Config } from '../settings/config.js';
+import { s3Text } from '../settings/s3-address.js';
+import type { S3Address } from '../settings/types.js';
 import { assertReadable, DATA_FORMAT } from '../store/data-format.js';
 import { copyDurably, synced, writeDurably } from '../store/durable.js';
 import { copyDatabase, RESTORING } from '../store/lmdb-open.js';
@@ -27,10 +29,14 @@ const ALLOWED_IN_EMPTY = ['lost+found'];
 export interface BackupNote {
   readonly files: number;
   readonly bytes: number;
+  /** Where the bytes of files stay; absent: in the backup. */
+  readonly bucket?: string;
 }
 
 /** @throws Error that says why no backup was made; then it leaves nothing behind. */
-export async function backUp({ dataDir }: Config, target: string): Promise<BackupNote> {
+export async function backUp(config: Config, target: string): Promise<BackupNote> {
+  assertOwnRecords(config);
+  const { dataDir, blobs } = config;
   const folder = resolve(target);
   if (!existsSync(join(dataDir, 'records.mdb'))) {
     throw new Error(`the data folder ${dataDir} holds nothing: set the one that the service uses`);
@@ -42,7 +48,8 @@ export async function backUp({ dataDir }: Config, target: string): Promise<Backu
   await claimEmpty(folder, UNFINISHED);
   try {
     await chmod(folder, PRIVATE.folder);
-    const note = await copyAll(dataDir, folder);
+    const note =
+      blobs === null ? await copyAll(dataDir, folder) : await copyRecords(dataDir, folder, blobs);
     await writeDurably(join(folder, MANIFEST), JSON.stringify({ format: DATA_FORMAT, ...note }));
     await rmdir(join(folder, UNFINISHED));
     await synced(folder);
@@ -54,7 +61,9 @@ export async function backUp({ dataDir }: Config, target: string): Promise<Backu
 }
 
 /** @throws Error that says why nothing was restored; then the data folder is as empty as it was. */
-export async function restore({ dataDir }: Config, source: string): Promise<BackupNote> {
+export async function restore(config: Config, source: string): Promise<BackupNote> {
+  assertOwnRecords(config);
+  const { dataDir } = config;
   const folder = resolve(source);
   const note = await readManifest(folder);
   await mkdir(dataDir, { recursive: true, mode: PRIVATE.folder });
@@ -76,6 +85,14 @@ export async function restore({ dataDir }: Config, source: string): Promise<Back
     await clear(dataDir, [...databases, FILES, RESTORING]);
     throw new Error(`nothing was restored: ${(cause as Error).message}`, { cause });
   }
+}
+
+/** @throws Error where the records are not in the data folder. */
+export function assertOwnRecords({ store }: Config): void {
+  if (store === null) return;
+  throw new Error(
+    'the records are in PostgreSQL: copy them with its own tools (pg_dump, or what your provider offers), and the folder files of the data folder with them',
+  );
 }
 
 // ------------------------------------------------------------------- copies
@@ -103,6 +120,17 @@ async function copyAll(dataDir: string, folder: string): Promise<BackupNote> {
   await synced(to);
   const names = await readdir(to);
   return { files: names.length, bytes: await bytesOf(folder, names) };
+}
+
+/** A bucket has its own means against loss; the records name what is in it. */
+async function copyRecords(
+  dataDir: string,
+  folder: string,
+  address: S3Address,
+): Promise<BackupNote> {
+  await mkdir(join(folder, FILES), { mode: PRIVATE.folder });
+  for (const name of databases) await takeDatabase(dataDir, folder, name);
+  return { files: 0, bytes: await bytesOf(folder, []), bucket: s3Text(address) };
 }
 
 async function takeDatabase(dataDir: string, folder: string, name: string): Promise<void> {
@@ -179,13 +207,14 @@ async function readManifest(folder: string): Promise<BackupNote> {
     const reason = codeOf(cause) === 'ENOENT' ? `it has no ${MANIFEST}` : (cause as Error).message;
     throw new Error(`${folder} is no complete backup: ${reason}`, { cause });
   }
-  const { format, files, bytes } = JSON.parse(text) as BackupNote & { readonly format: number };
+  const { format, ...note } = JSON.parse(text) as BackupNote & { readonly format: number };
+  const { files, bytes } = note;
   assertReadable(folder, Buffer.from(String(format)));
   const found = await readdir(join(folder, FILES));
   if (found.length !== files || (await bytesOf(folder, found)) !== bytes) {
     throw new Error(`${folder} is no complete backup: its files have changed since it was made`);
   }
-  return { files, bytes };
+  return note;
 }
 
 async function bytesOf(folder: string, files: readonly string[]): Promise<number> {

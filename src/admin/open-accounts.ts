@@ -1,28 +1,47 @@
 /**
- * Owns the opening of the file that the command line and the server share: keys and grants.
+ * Owns the opening of what the command line and every server share: keys and grants.
  * It must never open the records, which only one process may have.
  */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { systemClock, systemRandom } from '../clock.js';
 import type { Config } from '../settings/config.js';
 import { AccountGrants } from '../store/account-grants.js';
+import { AdminKeys } from '../store/admin-keys.js';
 import { ApiKeys } from '../store/keys.js';
 import { isFull, LmdbStore } from '../store/lmdb-store.js';
+import { PostgresShared } from '../store/postgres-shared.js';
 import { Reserve } from '../store/reserve.js';
+import type { Store } from '../store/store.js';
 
 export interface SharedFile {
   readonly keys: ApiKeys;
+  readonly adminKeys: AdminKeys;
   readonly grants: AccountGrants;
   close(): Promise<void>;
 }
 
-export function openSharedFile(config: Config): SharedFile {
-  const { dataDir: folder, apiKeys: settings, accounts } = config;
-  const store = openKeys(folder);
+/** For a service. */
+export async function openSharedFile(config: Config): Promise<SharedFile> {
+  const { dataDir: folder, store: url } = config;
+  const store = url === null ? openKeys(folder) : await openShared(url, folder, true);
+  return sharedFile(config, store);
+}
+
+function openShared(url: string, folder: string, follows: boolean): Promise<PostgresShared> {
+  return PostgresShared.open({ url, part: 'keys', folder, clock: systemClock, follows });
+}
+
+function sharedFile(config: Config, store: Store): SharedFile {
+  const { apiKeys: settings, accounts } = config;
   const { accountConcurrency: concurrency, filesPerOwner: files } = config.limits;
   const { fileBytesPerOwner: fileBytes } = config.limits;
   const base = { concurrency, files, fileBytes, ...accounts.default };
+  const parts = { store, clock: systemClock, newBytes: systemRandom };
   return {
-    keys: new ApiKeys({ store, clock: systemClock, newBytes: systemRandom, settings }),
+    keys: new ApiKeys({ ...parts, settings }),
+    adminKeys: new AdminKeys(parts),
     grants: new AccountGrants({ store, base, users: accounts.users }),
     close: () => store.close(),
   };
@@ -41,14 +60,38 @@ function openKeys(folder: string): LmdbStore {
   }
 }
 
+/** Beside a running service, or without one. */
 export async function withSharedFile<Result>(
   config: Config,
   act: (file: SharedFile) => Promise<Result> | Result,
 ): Promise<Result> {
-  const file = openSharedFile(config);
+  const { store: url, dataDir } = config;
+  if (url === null)
+    return await withStore(openKeys(dataDir), (store) => act(sharedFile(config, store)));
+  return await withTemporaryFolder(async (folder) =>
+    withStore(await openShared(url, folder, false), (store) => act(sharedFile(config, store))),
+  );
+}
+
+async function withStore<Result>(
+  store: Store,
+  act: (store: Store) => Promise<Result> | Result,
+): Promise<Result> {
   try {
-    return await act(file);
+    return await act(store);
   } finally {
-    await file.close();
+    await store.close();
+  }
+}
+
+/** Of this process alone: that of the node may be in use. */
+export async function withTemporaryFolder<Result>(
+  act: (folder: string) => Promise<Result>,
+): Promise<Result> {
+  const folder = await mkdtemp(join(tmpdir(), 'preface-'));
+  try {
+    return await act(folder);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
   }
 }

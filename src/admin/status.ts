@@ -65,13 +65,13 @@ function workers({ engines }: StatusParts): Promise<WireServiceStatus['workers']
 }
 
 function models({ catalog }: StatusParts): WireServiceStatus['models'] {
-  return catalog.models.map(({ id, family, window, engine, queue }) => ({
+  return catalog.models.map(({ id, family, window, engine, inference, queue }) => ({
     id,
     family,
     window,
     slots: engine.slots,
     waiting: queue.waiting.count,
     waiting_tokens: queue.waiting.work,
-    exact: engine.exact ?? null,
+    exact: inference.exact?.(id) ?? null,
   }));
 }

@@ -6,7 +6,7 @@ import type { Clock } from '../clock.js';
 import { ApiError, invalid } from '../errors.js';
 import { limits } from '../limits/index.js';
 import { changedGrant, type UserChange } from '../rules/account-change.js';
-import type { AccountPolicy } from '../rules/account-policy.js';
+import { type AccountPolicy, accountOf } from '../rules/account-policy.js';
 import type { Config } from '../settings/config.js';
 import { isOwner, type KeyInfo } from '../store/keys.js';
 import type { SharedFile } from './open-accounts.js';
@@ -41,7 +41,13 @@ export class UserBook {
   /** Looks at this user alone. @throws ApiError `userNotFound`. */
   async assertKnown(user: string): Promise<void> {
     if (isOwner(user) && (await this.#isKnown(user))) return;
-    throw new ApiError('userNotFound', { user_id: user.slice(0, 2 * limits.ownerLengthMax) });
+    throw unknown(user);
+  }
+
+  /** A person that a front end names is known with its account. @throws ApiError `userNotFound`. */
+  async assertOwner(owner: string): Promise<void> {
+    const account = accountOf(owner);
+    if (!isOwner(account) || !(await this.#isKnown(account))) throw unknown(owner);
   }
 
   async #isKnown(user: string): Promise<boolean> {
@@ -60,6 +66,11 @@ export class UserBook {
 
   policyOf(user: string): AccountPolicy {
     return this.parts.file.grants.of(user);
+  }
+
+  /** See `AccountGrants.isDamaged`. */
+  isGrantDamaged(user: string): boolean {
+    return this.parts.file.grants.isDamaged(user);
   }
 
   /** Durable when it resolves. @throws ApiError `userNotFound`, `invalidRequest`. */
@@ -93,4 +104,8 @@ export class UserBook {
     if (keys.find(keyId)?.user === user && (await keys.revoke(keyId))) return;
     throw new ApiError('notFound', { kind: 'key', id: keyId.slice(0, limits.ownerLengthMax) });
   }
+}
+
+function unknown(user: string): ApiError {
+  return new ApiError('userNotFound', { user_id: user.slice(0, 2 * limits.ownerLengthMax) });
 }

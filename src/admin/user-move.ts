@@ -22,7 +22,9 @@ import { copyDurably, writeDurably } from '../store/durable.js';
 import { LmdbStore } from '../store/lmdb-store.js';
 import { withSharedFile } from './open-accounts.js';
 import {
+  assertOfUser,
   blobsOf,
+  isBody,
   type PackedRecord,
   packedRecords,
   putRecord,
@@ -54,10 +56,12 @@ export interface MoveNote {
 
 /** @throws Error that says why; a bundle that is complete already is left as it is. */
 export async function pack(config: Config, user: string, target: string): Promise<MoveNote> {
+  assertMovable(config);
   const folder = resolve(target);
   await mkdir(join(folder, FILES), { recursive: true, mode: PRIVATE.folder });
   if (existsSync(join(folder, MANIFEST))) return noteOf(await readManifest(folder, user));
   await assertKnown(config, user);
+  await assertAlone(config, user);
   const state = await suspend(config, user, folder);
   const stores = openStores(config, false);
   try {
@@ -77,11 +81,13 @@ export async function pack(config: Config, user: string, target: string): Promis
   }
 }
 
-/** @throws Error while the service runs, and for ids that another user of this node has. */
+/** @throws Error while the service runs, for what is another user's, and for ids that another user of this node has. */
 export async function unpack(config: Config, user: string, source: string): Promise<MoveNote> {
+  assertMovable(config);
   const folder = resolve(source);
   const manifest = await readManifest(folder, user);
   await assertWhole(folder, manifest);
+  await assertOfUser(user, readRecords(folder));
   const stores = openStores(config, true);
   try {
     await mkdir(join(config.dataDir, FILES), { recursive: true, mode: PRIVATE.folder });
@@ -102,6 +108,7 @@ export async function unpack(config: Config, user: string, source: string): Prom
 
 /** Removes what the bundle holds. @throws Error while the service runs, and when the user has records that the bundle lacks. */
 export async function remove(config: Config, user: string, source: string): Promise<MoveNote> {
+  assertMovable(config);
   const folder = resolve(source);
   const manifest = await readManifest(folder, user);
   await assertWhole(folder, manifest);
@@ -111,8 +118,8 @@ export async function remove(config: Config, user: string, source: string): Prom
     for await (const record of readRecords(folder)) packed.add(JSON.stringify(record.key));
     const now: PackedRecord[] = [];
     for (const record of packedRecords(stores, user)) {
-      // Messages go with their cache, and are too much to hold.
-      if (record.key[0] !== 'cache-body') now.push(record);
+      // Messages go with their cache or response, and are too much to hold.
+      if (!isBody(record)) now.push(record);
     }
     const strange = now.find((record) => !packed.has(JSON.stringify(record.key)));
     if (strange !== undefined) {
@@ -142,6 +149,15 @@ async function assertKnown(config: Config, user: string): Promise<void> {
     await stores.close();
   }
   throw new Error(`there is no user ${JSON.stringify(user)}; \`preface users list\` shows them`);
+}
+
+/** @throws Error for an account whose keys name people: what these own has other owners, and would stay behind. */
+async function assertAlone(config: Config, user: string): Promise<void> {
+  const header = await withSharedFile(config, ({ grants }) => grants.of(user).userHeader);
+  if (header === null) return;
+  throw new Error(
+    `${user} names its people by ${header}, and what they own cannot be moved; \`preface users set ${user} --user-header none\` lets the account move without them`,
+  );
 }
 
 /** The state is written down before it is changed, so that a second run still knows the original one. */
@@ -191,6 +207,17 @@ function versionsOf(stores: Stores, user: string): string {
 interface OpenStores extends Stores {
   flushed(): Promise<void>;
   close(): Promise<void>;
+}
+
+/** @throws Error where all nodes have the same records. */
+function assertMovable({ store, blobs }: Config): void {
+  if (store !== null) {
+    throw new Error('nobody is moved between nodes that have their records in one PostgreSQL');
+  }
+  if (blobs === null) return;
+  throw new Error(
+    'users are moved between nodes that keep files on their own disks, and PREFACE_BLOBS names a bucket',
+  );
 }
 
 function openStores({ dataDir: folder }: Config, exclusive: boolean): OpenStores {

@@ -2,13 +2,27 @@
  * Owns which records belong to one user, and how each of them is put into a store and removed from one.
  * It must never move what belongs to one node alone: indexes are rebuilt, and prefixes are prefilled again.
  */
+import { batchIdOf, batchIndexChanges, batchKeys } from '../batches/records.js';
 import { cacheKeys, creationChanges, idOf, indexChanges } from '../caches/records.js';
 import { tagChanges, tagKeys } from '../caches/tag-records.js';
 import { decodeRecord } from '../codec.js';
 import { fileIdOf, fileIndexChanges, fileKeys, sourceBlob, textBlob } from '../files/records.js';
 import type { TagRecord } from '../protocol/tags.js';
+import {
+  conversationIndexChanges,
+  conversationKeys,
+  conversationParts,
+  keptIdOf,
+  removals,
+  responseIndexChanges,
+  responseKeys,
+  responseParts,
+} from '../responses/records.js';
+import type { BatchRecord } from '../rules/batch-state.js';
 import type { CacheRecord } from '../rules/cache-state.js';
 import type { FileRecord } from '../rules/file-state.js';
+import type { ConversationRecord, ResponseRecord } from '../rules/response-state.js';
+import { isGrant } from '../settings/accounts.js';
 import { type KeyInfo, keyChanges } from '../store/keys.js';
 import { scan } from '../store/scan.js';
 import type { Store, StoreChange, StoreKey } from '../store/store.js';
@@ -36,6 +50,8 @@ export function* packedRecords(stores: Stores, user: string): Generator<PackedRe
   }
   for (const { key, record } of scan(records, { prefix: tagKeys.owned(user) }))
     yield { key, value: record.value };
+  yield* packedResponses(records, user);
+  yield* packedBatches(records, user);
   yield* packed(records, ['account', user]);
   // All keys are looked at: those of an earlier version are in no index.
   for (const { key, record } of scan(shared, { prefix: ['key'] })) {
@@ -43,6 +59,43 @@ export function* packedRecords(stores: Stores, user: string): Generator<PackedRe
   }
   const [grant] = packed(shared, ['account', user]);
   if (grant !== undefined) yield { ...grant, key: GRANT };
+}
+
+function* packedResponses(records: Store, user: string): Generator<PackedRecord> {
+  for (const entry of scan(records, { prefix: responseKeys.owned(user) })) {
+    const id = keptIdOf(entry);
+    yield* packed(records, responseKeys.body(id));
+    yield* packed(records, responseKeys.events(id));
+    yield* packed(records, responseKeys.record(id));
+  }
+  for (const entry of scan(records, { prefix: conversationKeys.owned(user) })) {
+    const id = keptIdOf(entry);
+    for (const { key, record } of scan(records, { prefix: conversationKeys.items(id) }))
+      yield { key, value: record.value };
+    yield* packed(records, conversationKeys.record(id));
+  }
+}
+
+function* packedBatches(records: Store, user: string): Generator<PackedRecord> {
+  for (const entry of scan(records, { prefix: batchKeys.owned(user) })) {
+    const id = batchIdOf(entry);
+    for (const { key, record } of scan(records, { prefix: batchKeys.lines(id) }))
+      yield { key, value: record.value };
+    yield* packed(records, batchKeys.record(id));
+  }
+}
+
+/** What says nothing of its owner: the record that it belongs to follows it. */
+const BODIES: Readonly<Record<string, string>> = {
+  'cache-body': 'cache',
+  'response-body': 'response',
+  'response-events': 'response',
+  'conversation-items': 'conversation',
+  'batch-line': 'batch',
+};
+
+export function isBody({ key }: PackedRecord): boolean {
+  return Object.hasOwn(BODIES, String(key[0]));
 }
 
 /** Both stores have a record under `['account', user]`: in a bundle, this key stands for the one in the store of keys. */
@@ -62,6 +115,58 @@ export function* blobsOf(records: Iterable<PackedRecord>): Generator<string> {
   }
 }
 
+/**
+ * The maker of a bundle may not be this service: nobody reaches another user's records by it.
+ * @throws Error for a record that is not this user's, or of no kind that a bundle has.
+ */
+export async function assertOfUser(
+  user: string,
+  bundle: AsyncIterable<PackedRecord>,
+): Promise<void> {
+  const bodies = new Map<string, StoreKey>();
+  for await (const record of bundle) {
+    const [kind, id] = record.key;
+    if (isBody(record)) bodies.set(`${BODIES[String(kind)]} ${id}`, record.key);
+    else if (!isOf(user, record)) throw strange(record.key, user);
+    else bodies.delete(`${kind} ${id}`);
+  }
+  const [stray] = bodies.values();
+  if (stray !== undefined) throw strange(stray, user);
+}
+
+function isOf(user: string, { key, value }: PackedRecord): boolean {
+  const isAt = (place: StoreKey) => JSON.stringify(place) === JSON.stringify(key);
+  switch (key[0]) {
+    case GRANT[0]:
+      return isAt(GRANT) && isGrant(decodeRecord<unknown>(value));
+    case 'account':
+      return isAt(['account', user]);
+    case 'key':
+      return key.length === 2 && decodeRecord<KeyInfo>(value).user === user;
+    case 'tag': {
+      const { owner, tag } = decodeRecord<TagRecord>(value);
+      return owner === user && isAt(tagKeys.tag(owner, tag));
+    }
+    case 'cache':
+    case 'response':
+    case 'conversation':
+    case 'batch':
+    case 'file': {
+      const { owner, id } = decodeRecord<Owned>(value);
+      return owner === user && isAt([key[0], id]);
+    }
+    default:
+      return false;
+  }
+}
+
+type Owned = CacheRecord | FileRecord | ResponseRecord | ConversationRecord | BatchRecord;
+
+function strange(key: StoreKey, user: string): Error {
+  const shown = JSON.stringify(key).slice(0, 200);
+  return new Error(`the bundle holds ${shown}, which is not of ${user}: nothing was unpacked`);
+}
+
 /** A record that exists is left alone: an earlier run put it. @throws Error when it belongs to another user. */
 export async function putRecord(
   { records, shared }: Stores,
@@ -74,7 +179,7 @@ export async function putRecord(
     return await commit(shared, [{ type: 'put', key: ['account', user], value }]);
   }
   if (key[0] === 'key') return await putKey(shared, key, value);
-  if (key[0] === 'cache-body') return await put(records, key, value);
+  if (isBody({ key, value })) return await put(records, key, value);
   const there = records.get(key);
   if (there !== null) return assertOwned(there.value, user, key);
   await commit(records, changesOf(records, key, value, keepMs));
@@ -96,7 +201,14 @@ function changesOf(
     return [{ type: 'put', key, value }, ...changes];
   }
   if (key[0] === 'tag') return tagChanges(decodeRecord<TagRecord>(value));
-  return [{ type: 'put', key, value }];
+  return [{ type: 'put', key, value }, ...keptIndexes(key, value)];
+}
+
+function keptIndexes(key: StoreKey, value: Uint8Array): readonly StoreChange[] {
+  if (key[0] === 'response') return responseIndexChanges(null, decodeRecord<ResponseRecord>(value));
+  if (key[0] === 'batch') return batchIndexChanges(null, decodeRecord<BatchRecord>(value));
+  if (key[0] !== 'conversation') return [];
+  return conversationIndexChanges(null, decodeRecord<ConversationRecord>(value));
 }
 
 /** The prefilled prefix stayed on the other node: this node prefills it again. */
@@ -139,10 +251,16 @@ function impliedBy(key: StoreKey, value: Uint8Array, keepMs: number): readonly S
   if (key[0] === 'cache') return indexChanges(decodeRecord<CacheRecord>(value), null, keepMs);
   if (key[0] === 'file') return fileIndexChanges(decodeRecord<FileRecord>(value), null);
   if (key[0] === 'tag') {
-    return tagChanges(decodeRecord<TagRecord>(value)).map(({ key: each }) => ({
-      type: 'remove',
-      key: each,
-    }));
+    return removals(tagChanges(decodeRecord<TagRecord>(value)).map(({ key: each }) => each));
+  }
+  if (key[0] === 'batch') return batchIndexChanges(decodeRecord<BatchRecord>(value), null);
+  if (key[0] === 'response') {
+    const record = decodeRecord<ResponseRecord>(value);
+    return [...removals(responseParts(record)), ...responseIndexChanges(record, null)];
+  }
+  if (key[0] === 'conversation') {
+    const record = decodeRecord<ConversationRecord>(value);
+    return [...removals(conversationParts(record)), ...conversationIndexChanges(record, null)];
   }
   return [];
 }

@@ -3,6 +3,7 @@
  * It must load what opens the store only when a command runs: `--help` works on any machine.
  */
 import type { Command } from 'commander';
+import type { BackupNote } from '../admin/backup.js';
 import { sizeText } from '../weights/progress.js';
 import { print } from './print.js';
 import { command, configOf, type Flags } from './settings.js';
@@ -12,15 +13,19 @@ export function addBackup(root: Command): void {
     .argument('<folder>', 'new or empty folder for the backup')
     .action(async (folder: string, flags: Flags) => {
       const { backUp } = await import('../admin/backup.js');
-      const { files, bytes } = await backUp(configOf(flags), folder);
-      print(`backed up into ${folder}: ${files} blobs of files, ${sizeText(bytes)} in all`);
+      print(`backed up into ${folder}: ${noteText(await backUp(configOf(flags), folder))}`);
     });
   command(root, 'restore', 'copy a backup into an empty data folder', ['dataDir'])
     .argument('<folder>', 'folder that `preface backup` made')
     .action(async (folder: string, flags: Flags) => {
       const config = configOf(flags);
       const { restore } = await import('../admin/backup.js');
-      const { files, bytes } = await restore(config, folder);
-      print(`restored into ${config.dataDir}: ${files} blobs of files, ${sizeText(bytes)} in all`);
+      print(`restored into ${config.dataDir}: ${noteText(await restore(config, folder))}`);
     });
+}
+
+function noteText({ files, bytes, bucket }: BackupNote): string {
+  const size = `${sizeText(bytes)} in all`;
+  if (bucket === undefined) return `${files} blobs of files, ${size}`;
+  return `the records, ${size}; the bytes of files stay in ${bucket}`;
 }

@@ -6,7 +6,9 @@
  * all users and how often they were hit, which no API key shows. A removal goes through the running service, with an
  * API key of the owner. Without a service, the command claims the file as a service does, so that none starts meanwhile.
  */
+import { withTemporaryFolder } from '../admin/open-accounts.js';
 import { cacheKeys, indexChanges } from '../caches/records.js';
+import { systemClock } from '../clock.js';
 import { decodeRecord } from '../codec.js';
 import { limits } from '../limits/index.js';
 import { decodeBody } from '../parsing/stored-body.js';
@@ -15,6 +17,7 @@ import { age, type CacheRecord } from '../rules/cache-state.js';
 import type { Config } from '../settings/config.js';
 import { DataFolderInUseError } from '../store/lmdb-open.js';
 import { LmdbStore } from '../store/lmdb-store.js';
+import { PostgresStore } from '../store/postgres-store.js';
 import { scan } from '../store/scan.js';
 import type { Store } from '../store/store.js';
 import { sizeText } from '../weights/progress.js';
@@ -64,9 +67,29 @@ export async function removeCache(
   id: string,
   options: RemoveOptions,
 ): Promise<void> {
+  if (!(await removeHere(config, id, options))) await removeByService(config, id, options);
+}
+
+/** @returns false while a service has the records. */
+async function removeHere(config: Config, id: string, options: RemoveOptions): Promise<boolean> {
+  const { store: url } = config;
+  if (url === null) return await removeFrom(claimed(config), config, id, options);
+  return await withTemporaryFolder(async (folder) => {
+    const store = await PostgresStore.open({ url, folder, clock: systemClock });
+    const isFree = (await store.lead()) === null;
+    if (!isFree) await store.close();
+    return await removeFrom(isFree ? store : null, config, id, options);
+  });
+}
+
+async function removeFrom(
+  store: Store | null,
+  config: Config,
+  id: string,
+  options: RemoveOptions,
+): Promise<boolean> {
+  if (store === null) return false;
   const { cacheKeepMs } = config.limits;
-  const store = claimed(config);
-  if (store === null) return await removeByService(config, id, options);
   try {
     const record = findCache(store, id, options.nowMs, cacheKeepMs);
     await store.commit([
@@ -75,6 +98,7 @@ export async function removeCache(
       ...indexChanges(record, null, cacheKeepMs),
     ]);
     await store.flushed();
+    return true;
   } finally {
     await store.close();
   }

@@ -18,22 +18,23 @@ import type { CheckLine, CheckStep } from './check-data.js';
 /** Often enough to say where a page ended the process. */
 const TELL_EACH = 20;
 
-async function check({ folder, name, prefix }: CheckStep): Promise<void> {
+async function check({ folder, name, prefix, hasBlobs }: CheckStep): Promise<void> {
   const store = LmdbStore.openReadOnly(folder, name);
   let count = 0;
   for (const entry of scan(store, { prefix: prefix === null ? [] : [prefix] })) {
     if (count % TELL_EACH === 0) tell({ type: 'at', key: nameOf(entry.key) });
     count += 1;
-    if (prefix !== null) await checkRecord(folder, entry);
+    if (prefix !== null) await checkRecord(hasBlobs ? folder : null, entry);
   }
   await store.close();
   tell({ type: 'done', count });
 }
 
-async function checkRecord(folder: string, { key, record }: StoreEntry): Promise<void> {
+/** @param folder that has the bytes of files; null: none has. */
+async function checkRecord(folder: string | null, { key, record }: StoreEntry): Promise<void> {
   const value = decodeWhole<unknown>(record.value);
   if (value === null) tell({ type: 'damaged', what: `the record ${nameOf(key)} is damaged` });
-  else if (key[0] === 'file') await checkFile(folder, value as FileRecord);
+  else if (key[0] === 'file' && folder !== null) await checkFile(folder, value as FileRecord);
 }
 
 async function checkFile(folder: string, file: FileRecord): Promise<void> {

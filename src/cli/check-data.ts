@@ -16,6 +16,8 @@ export interface CheckStep {
   readonly name: string;
   /** Of the keys; null: all, records or not. */
   readonly prefix: string | null;
+  /** Whether the folder has the bytes of files. */
+  readonly hasBlobs: boolean;
 }
 
 /** A line that the process writes. */
@@ -31,16 +33,19 @@ export interface DataReport {
 }
 
 const steps: readonly (readonly [name: string, prefix: string | null])[] = [
-  ...['account', 'cache', 'cache-body', 'tag', 'tags', 'file'].map(
-    (prefix) => ['records', prefix] as const,
-  ),
+  ...[
+    ...['account', 'cache', 'cache-body', 'tag', 'tags', 'file'],
+    ...['response', 'response-body', 'response-events', 'conversation', 'conversation-items'],
+    ...['batch', 'batch-line'],
+  ].map((prefix) => ['records', prefix] as const),
   ['records', null],
   ['keys', 'key'],
   ['keys', 'account'],
   ['keys', null],
 ];
 
-export async function checkData(folder: string): Promise<DataReport> {
+/** @param hasBlobs false: the bytes of files are in a bucket, and are checked when they are read. */
+export async function checkData(folder: string, hasBlobs = true): Promise<DataReport> {
   const damaged: string[] = [];
   let records = 0;
   for (const [name, prefix] of steps) {
@@ -48,7 +53,7 @@ export async function checkData(folder: string): Promise<DataReport> {
       if (prefix === null) damaged.push(`${name}.mdb is not there`);
       continue;
     }
-    const { count, found } = await run({ folder, name, prefix });
+    const { count, found } = await run({ folder, name, prefix, hasBlobs });
     if (prefix !== null) records += count;
     damaged.push(...found);
   }

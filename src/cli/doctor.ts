@@ -13,13 +13,19 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { engineEnvironment } from '../environment.js';
 import { limits } from '../limits/index.js';
+import type { WeightsReport } from '../plugin/contract.js';
 import { findWalls, wallsText } from '../pool/walls.js';
 import { pluginName } from '../settings/built-in-plugins.js';
 import type { Config, ModelConfig, WeightsConfig } from '../settings/config.js';
+import { s3Text } from '../settings/s3-address.js';
 import { inspectWeights } from '../weights/checksum.js';
-import { weightsPath } from '../weights/index.js';
+import { readChoice } from '../weights/converted.js';
+import { partsOf, weightsPath } from '../weights/index.js';
 import { silentProgress, sizeText } from '../weights/progress.js';
 import { addonChecksums } from './addon-checksums.js';
+import { gpuDevices } from './gpu-commands.js';
+import { speedText } from './type-speeds.js';
+import { lookAtWeights } from './weights-look.js';
 
 export interface Finding {
   readonly check: string;
@@ -51,16 +57,18 @@ export async function examine(load: () => Config, { checkData = false } = {}): P
   } catch (cause) {
     return [...machine, bad('settings', (cause as Error).message, 'preface serve --help')];
   }
+  const reports: Reports = new Map();
   return [
     ...machine,
     ok('settings', `${config.models.length} models`),
-    ...(usesLlama(config) ? [await engineFinding(config)] : []),
-    ...(await weightsFindings(config)),
+    ...(usesLlama(config) ? await engineFindings(config) : []),
+    ...(await weightsFindings(config, reports)),
     await readersFinding(config),
     await portFinding(config),
-    ...(checkData ? await dataFindings(config) : [await dataFinding(config)]),
+    ...(await recordFindings(config, checkData)),
+    ...(await blobsFindings(config)),
     ...(await diskFindings(config)),
-    ...memoryFindings(config, process.availableMemory()),
+    ...memoryFindings(config, process.availableMemory(), reports),
   ];
 }
 
@@ -183,6 +191,23 @@ const LOAD_ENGINE = `
 const { default: engine } = await import(process.argv[1]);
 await engine.prepare();`;
 
+/** Weights are looked into by the library that will evaluate them, so that comes first. */
+async function engineFindings(config: Config): Promise<Finding[]> {
+  const { gpu, modelsDir } = config;
+  const engine = await engineFinding(config);
+  if (gpu === 'off') return [engine];
+  try {
+    const rows = await gpuDevices(modelsDir, gpu);
+    const found = rows.filter(({ kind }) => kind === 'GPU');
+    const text = found.map((row) => `${row.device} (${row.description}), ${row.free} free`);
+    const none = 'install its driver, or set PREFACE_GPU=off: the processor does all the work';
+    if (found.length === 0) return [engine, warn('gpu', `${gpu} finds no GPU`, none)];
+    return [engine, ok('gpu', text.join('; '))];
+  } catch (cause) {
+    return [engine, bad('gpu', (cause as Error).message, `preface gpu add ${gpu}`)];
+  }
+}
+
 async function engineFinding({ models }: Config): Promise<Finding> {
   const local = models.find(({ engine }) => pluginName(engine) === 'engine-llama');
   const failure = await probe(LOAD_ENGINE, local?.engine ?? '');
@@ -212,21 +237,64 @@ function usedWeights({ models, weights }: Config): WeightsConfig[] {
   return Object.entries(weights).flatMap(([name, spec]) => (names.has(name) ? [spec] : []));
 }
 
-async function weightsFindings(config: Config): Promise<Finding[]> {
+/** What was found in the files of weights, for later checks. */
+type Reports = Map<WeightsConfig, WeightsReport>;
+
+async function weightsFindings(config: Config, reports: Reports): Promise<Finding[]> {
   const findings = usedWeights(config).map(async (spec) => {
     const path = weightsPath(spec, config.modelsDir);
     const found = await inspectWeights(path, spec, silentProgress);
-    if (found.state === 'good') return ok('weights', `${path}, checked`);
+    if (found.state === 'good')
+      return (await restFinding(config, spec)) ?? (await heldFinding(config, spec, path, reports));
     if (found.state === 'damaged') {
       return bad('weights', `${path}: ${found.reason}`, 'preface models pull --force');
     }
-    return warn(
-      'weights',
-      `${path} is missing`,
-      'run `preface models pull`, or start the service, which downloads it',
-    );
+    return missing(path);
   });
   return await Promise.all(findings);
+}
+
+function missing(path: string): Finding {
+  return warn(
+    'weights',
+    `${path} is missing`,
+    'run `preface models pull`, or start the service, which downloads it',
+  );
+}
+
+/** What is wrong with the parts besides the first; null where nothing is. */
+async function restFinding({ modelsDir }: Config, spec: WeightsConfig): Promise<Finding | null> {
+  for (const part of partsOf(spec).slice(1)) {
+    const path = weightsPath(part, modelsDir);
+    const { state } = await inspectWeights(path, part, silentProgress);
+    if (state === 'missing') return missing(path);
+    if (state === 'damaged')
+      return bad('weights', `${path} is empty`, 'preface models pull --force');
+  }
+  return null;
+}
+
+/** What is there is looked into where the local engine is to serve it. */
+async function heldFinding(
+  config: Config,
+  spec: WeightsConfig,
+  path: string,
+  reports: Reports,
+): Promise<Finding> {
+  const users = config.models.filter(({ weights }) => config.weights[weights ?? ''] === spec);
+  const local = users.find(({ engine }) => pluginName(engine) === 'engine-llama');
+  if (local === undefined) return ok('weights', `${path}, checked`);
+  const { report, refusal } = await lookAtWeights(path, config, local.template);
+  if (refusal !== null) {
+    const ids = users.map(({ id }) => id).join(', ');
+    const cure = 'give other weights, or leave the model out';
+    return bad('weights', `${ids} will not be offered: ${refusal}`, cure);
+  }
+  if (report !== null) reports.set(spec, report);
+  const exact = config.exact ? (report?.exact ?? 'not yet compared') : 'off';
+  const types = report?.types.map(({ type }) => type).join(', ');
+  const speed = report?.kind === 'chat' ? `; ${speedText(readChoice(path, config.modelsDir))}` : '';
+  return ok('weights', `${path}, checked; ${types}; exact: ${exact}${speed}`);
 }
 
 // ---------------------------------------------------------- port and folders
@@ -257,6 +325,24 @@ function nearest(folder: string): string {
   return existsSync(folder) || dirname(folder) === folder ? folder : nearest(dirname(folder));
 }
 
+async function recordFindings(config: Config, checkData: boolean): Promise<Finding[]> {
+  if (config.store !== null) return [await storeFinding(config.store)];
+  return checkData ? await dataFindings(config) : [await dataFinding(config)];
+}
+
+async function storeFinding(url: string): Promise<Finding> {
+  const { PostgresConnection } = await import('../store/postgres-connection.js');
+  const connection = new PostgresConnection(url);
+  try {
+    await connection.query({ name: 'doctor', text: 'SELECT 1' });
+    return ok('store', `PostgreSQL at ${connection.database} answers`);
+  } catch (cause) {
+    return bad('store', (cause as Error).message, 'start the database, or correct PREFACE_STORE');
+  } finally {
+    await connection.close();
+  }
+}
+
 async function dataFinding({ dataDir }: Config): Promise<Finding> {
   const folder = nearest(dataDir);
   try {
@@ -284,15 +370,29 @@ const DAMAGED_SHOWN_MAX = 100;
 /** The store is opened here only where all of it could be read: a damaged page would end this process, too. */
 async function dataFindings(config: Config): Promise<Finding[]> {
   const { checkData } = await import('./check-data.js');
-  const { damaged, records } = await checkData(config.dataDir);
+  const { damaged, records } = await checkData(config.dataDir, config.blobs === null);
   if (damaged.length === 0) {
-    const whole = ok('data', `${records} records and their blobs are whole`);
+    const blobs = config.blobs === null ? ' and their blobs' : '';
+    const whole = ok('data', `${records} records${blobs} are whole`);
     return [whole, await dataFinding(config)];
   }
   const cure = 'restore the folder from a backup, or delete what is named';
   const shown = damaged.slice(0, DAMAGED_SHOWN_MAX).map((text) => bad('data', text, cure));
   const rest = damaged.length - shown.length;
   return rest === 0 ? shown : [...shown, bad('data', `${rest} more are damaged`, cure)];
+}
+
+async function blobsFindings({ blobs: address, blobsKey: key }: Config): Promise<Finding[]> {
+  if (address === null) return [];
+  const { tryBucket } = await import('./try-bucket.js');
+  const cure = 'correct PREFACE_BLOBS and its key, or start the object store';
+  const fault = await tryBucket(address, key);
+  const name = s3Text(address);
+  return [
+    fault === null
+      ? ok('blobs', `${name} takes, gives and removes objects`)
+      : bad('blobs', `${name}: ${fault}`, cure),
+  ];
 }
 
 async function diskFindings(config: Config): Promise<Finding[]> {
@@ -318,19 +418,27 @@ async function freeFinding(folder: string, wanted: number, setting: string): Pro
 
 // ------------------------------------------------------------------- memory
 
-/** Approximate, for the default weights; the engine measures the real size at its start. */
-const CONTEXT_BYTES_PER_TOKEN = 25_700;
-const CONTEXT_BYTES_FIXED = 125e6;
+/** Of the default weights, where no file could be looked into. */
+const CONTEXT_BYTES_PER_TOKEN = 33_600;
+const CONTEXT_BYTES_FIXED = 25e6;
 
-export function memoryFindings(config: Config, availableBytes: number): Finding[] {
+export function memoryFindings(
+  config: Config,
+  availableBytes: number,
+  reports: ReadonlyMap<WeightsConfig, WeightsReport> = new Map(),
+): Finding[] {
   const budget = config.memory;
   const have = `${sizeText(budget)} for contexts, ${sizeText(availableBytes)} of memory available`;
   if (!usesLlama(config)) return [];
-  const large = config.models.filter((model) => contextBytes(model) > budget);
+  const bytesOf = (model: ModelConfig) => {
+    const spec = config.weights[model.weights ?? ''];
+    return contextBytes(model, spec && reports.get(spec));
+  };
+  const large = config.models.filter((model) => bytesOf(model) > budget);
   const findings = large.map((model) =>
     warn(
       'memory',
-      `${model.id} needs about ${sizeText(contextBytes(model))} and will not be offered`,
+      `${model.id} needs about ${sizeText(bytesOf(model))} and will not be offered`,
       'raise PREFACE_MEMORY, or leave the model out in the settings file',
     ),
   );
@@ -346,6 +454,10 @@ export function memoryFindings(config: Config, availableBytes: number): Finding[
 }
 
 /** Of one chat: with little memory the engine runs fewer chats at the same time, down to one. */
-function contextBytes({ window }: ModelConfig): number {
-  return window * CONTEXT_BYTES_PER_TOKEN + CONTEXT_BYTES_FIXED;
+function contextBytes({ window }: ModelConfig, report: WeightsReport | undefined): number {
+  // Without a window of its own a model takes what there is.
+  if (window === null) return 0;
+  if (report === undefined) return window * CONTEXT_BYTES_PER_TOKEN + CONTEXT_BYTES_FIXED;
+  const { ofWindowToken, ofSequence, ofContext } = report.contextBytes;
+  return window * (report.bytesPerToken + ofWindowToken) + ofSequence + ofContext;
 }

@@ -62,10 +62,10 @@ async function extractedFile(
 ): Promise<ExtractedFile> {
   const folder = await mkdtemp(join(tmpdir(), 'preface-extract-'));
   const { line: log } = progress;
-  const { extractors, ocrLanguages: languages, dataDir } = config;
+  const { extractors, ocrLanguages: languages, ocrPictures: pictures, dataDir } = config;
   const memoryBytesMax = limits.extractionMemoryBytesMax;
   const walls = await findWalls({ modules: extractors, hidden: [dataDir], memoryBytesMax });
-  const reading = { extractors, languages, walls, processes: 1 };
+  const reading = { extractors, languages, pictures, walls, processes: 1 };
   const pool = new ExtractionPool({ ...reading, clock: systemClock, log });
   const filename = basename(path);
   const target = join(folder, 'text');

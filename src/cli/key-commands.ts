@@ -2,17 +2,31 @@
  * Owns the commands about API keys, with or without a running service.
  * It must never print a key later than when it is made.
  */
-
 import { withSharedFile } from '../admin/open-accounts.js';
 import type { Config } from '../settings/config.js';
 import type { KeyInfo } from '../store/keys.js';
 import { note, print, printRows } from './print.js';
 
-export async function makeFirstKey(config: Config, user: string): Promise<void> {
-  await withSharedFile(config, async ({ keys }) => {
+/** Whose an admin key is: no user has this name. */
+const OPERATOR = '(operator)';
+
+/** In a data folder that has no key yet: one for the first user, and one for the console if the settings have none. */
+export async function makeFirstKeys(config: Config, user: string): Promise<void> {
+  await withSharedFile(config, async ({ keys, adminKeys }) => {
     if (keys.list().length > 0) return;
     const { key } = await keys.create(user);
     print(`API key of the first user, shown only now: ${key}`);
+    if (config.adminKey !== null || adminKeys.exist) return;
+    const admin = await adminKeys.create();
+    print(`admin key of the console, shown only now: ${admin.key}`);
+  });
+}
+
+export async function createAdminKey(config: Config): Promise<void> {
+  await withSharedFile(config, async ({ adminKeys }) => {
+    const { key, keyId } = await adminKeys.create();
+    note(`admin key ${keyId}, shown only now; it opens /console and /admin/v1:`);
+    print(key);
   });
 }
 
@@ -25,8 +39,9 @@ export async function createKey(config: Config, owner: string): Promise<void> {
 }
 
 export async function listKeys(config: Config, flags: { readonly json?: unknown }): Promise<void> {
-  await withSharedFile(config, ({ keys }) => {
-    const rows = keys.list().map(keyRow);
+  await withSharedFile(config, ({ keys, adminKeys }) => {
+    const admins = adminKeys.list().map((info) => ({ ...info, user: OPERATOR }));
+    const rows = [...keys.list(), ...admins].map(keyRow);
     printRows(rows, flags, 'no stored keys; `preface keys create --user NAME` makes one');
   });
 }
@@ -36,8 +51,8 @@ function keyRow({ keyId, user, createdS, shown }: KeyInfo): Record<string, strin
 }
 
 export async function revokeKey(config: Config, id: string): Promise<void> {
-  await withSharedFile(config, async ({ keys }) => {
-    if (await keys.revoke(id)) return void print(`revoked ${id}`);
+  await withSharedFile(config, async ({ keys, adminKeys }) => {
+    if ((await keys.revoke(id)) || (await adminKeys.revoke(id))) return void print(`revoked ${id}`);
     throw new Error(`there is no stored key ${id}; \`preface keys list\` shows them`);
   });
 }

@@ -2,7 +2,8 @@
  * Owns the commands about models and their weights.
  * It must never load a model: only the engine process does.
  */
-import { basename } from 'node:path';
+import { readdir, stat } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import { systemClock } from '../clock.js';
 import type { Config, WeightsConfig } from '../settings/config.js';
 import { inspectWeights } from '../weights/checksum.js';
@@ -15,13 +16,29 @@ export async function listedModels(config: Config): Promise<Record<string, strin
   for (const [name, spec] of usedWeights(config)) {
     states.set(name, await stateOf(spec, config, progress));
   }
-  return config.models.map(({ id, family, window, engine, weights }) => ({
+  const rows = config.models.map(({ id, family, window, engine, weights }) => ({
     id,
     family,
-    window: String(window),
+    window: window === null ? 'of the weights' : String(window),
     engine: engineName(engine),
     weights: states.get(weights) ?? '',
   }));
+  return [...rows, ...(await unusedFiles(config))];
+}
+
+/** Files of the models folder that no model of the settings names: `--weights` does. */
+async function unusedFiles(config: Config): Promise<Record<string, string>[]> {
+  const names = await readdir(config.modelsDir).catch((): string[] => []);
+  const used = new Set(usedWeights(config).map(([, spec]) => weightsPath(spec, config.modelsDir)));
+  const files = names.filter(
+    (name) => name.endsWith('.gguf') && !used.has(join(config.modelsDir, name)),
+  );
+  const rows = files.sort().map(async (name) => {
+    const { size } = await stat(join(config.modelsDir, name));
+    const weights = `${name} (${sizeText(size)}) not served`;
+    return { id: '–', family: '–', window: '–', engine: '–', weights };
+  });
+  return await Promise.all(rows);
 }
 
 /** The built-in ones by their name: a plugin is one file, or the `index.js` of a folder. */
@@ -35,8 +52,31 @@ async function stateOf(spec: WeightsConfig, config: Config, progress: Progress):
   return `${spec.file}${size} ${found.state}`;
 }
 
-function usedWeights({ models, weights }: Config): [name: string, spec: WeightsConfig][] {
+export function usedWeights({ models, weights }: Config): [name: string, spec: WeightsConfig][] {
   return Object.entries(weights).filter(([name]) => models.some((model) => model.weights === name));
+}
+
+/**
+ * Before a start. A person's own file that cannot be had costs its own model alone, which the engine then names.
+ * @throws Error where one of the settings' weights, or every one, cannot be had.
+ */
+export async function fetchWeights(config: Config): Promise<void> {
+  const progress = progressOn(process.stderr, systemClock);
+  const own = new Set(config.weightFiles.map(({ id }) => id));
+  const failures: Error[] = [];
+  const used = usedWeights(config);
+  for (const [name, spec] of used) {
+    try {
+      await ensureWeights(spec, config.modelsDir, progress);
+    } catch (cause) {
+      const failure = cause instanceof Error ? cause : new Error(String(cause));
+      if (!own.has(name)) throw failure;
+      failures.push(failure);
+      progress.line(failure.message);
+    }
+  }
+  const [failure] = failures;
+  if (failure !== undefined && failures.length === used.length) throw failure;
 }
 
 /** @returns the paths of all weights. */

@@ -2,18 +2,52 @@
  * Owns read access to the records for a process that is not the service, whether or not the service runs.
  * It must never claim the records, nor write.
  */
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { withTemporaryFolder } from '../admin/open-accounts.js';
+import { systemClock } from '../clock.js';
 import type { Config } from '../settings/config.js';
+import { assertNoLoss } from '../store/data-loss.js';
 import { LmdbStore } from '../store/lmdb-store.js';
+import { PostgresShared } from '../store/postgres-shared.js';
 import type { Store } from '../store/store.js';
 
+/** A data folder that no service has used yet has no records. @throws Error if its records are lost. */
 export async function withOfflineRecords<Result>(
-  config: Config,
+  { dataDir: folder, store: url }: Config,
   act: (store: Store) => Promise<Result> | Result,
 ): Promise<Result> {
-  const store = LmdbStore.open({ folder: config.dataDir, name: 'records', exclusive: false });
+  if (url !== null) return await withPostgres(url, act);
+  assertNoLoss(folder, 'records.mdb');
+  const bytes = statSync(join(folder, 'records.mdb'), { throwIfNoEntry: false })?.size ?? 0;
+  if (bytes === 0) return await act(NOTHING);
+  const store = LmdbStore.openReadOnly(folder);
   try {
     return await act(store);
   } finally {
     await store.close();
   }
 }
+
+async function withPostgres<Result>(
+  url: string,
+  act: (store: Store) => Promise<Result> | Result,
+): Promise<Result> {
+  return await withTemporaryFolder(async (folder) => {
+    const alone = { clock: systemClock, follows: false, readOnly: true } as const;
+    const store = await PostgresShared.open({ url, part: 'records', folder, ...alone });
+    try {
+      return await act(store);
+    } finally {
+      await store.close();
+    }
+  });
+}
+
+const NOTHING: Store = {
+  get: () => null,
+  page: () => [],
+  commit: () => Promise.reject(new Error('these records are only looked at')),
+  flushed: () => Promise.resolve(),
+  close: () => Promise.resolve(),
+};

@@ -6,6 +6,13 @@
 export const print = (line: string) => process.stdout.write(`${line}\n`);
 export const note = (line: string) => process.stderr.write(`${line}\n`);
 
+/** Who reads only the first lines, as `head` does, has had enough: that is no fault of the command. */
+export function letReadersLeave(): void {
+  process.stdout.on('error', (fault: NodeJS.ErrnoException) => {
+    if (fault.code !== 'EPIPE') throw fault;
+  });
+}
+
 /** Columns for people, JSON for programs. */
 export function printRows(
   rows: readonly Record<string, string>[],

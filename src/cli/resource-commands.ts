@@ -8,20 +8,24 @@ import { print, printRows } from './print.js';
 import { command, configOf, type Flags } from './settings.js';
 
 export function addFiles(files: Command): void {
-  command(files, 'list', 'show the files: status, size, name', ['dataDir'])
+  command(files, 'list', 'show the files: status, size, name', ['dataDir', 'store'])
     .option('--user <name>', 'only those of this user')
     .option('--json', 'print JSON')
     .action(async (flags: Flags) => {
       const { listedFiles } = await import('./file-commands.js');
       printRows(await listedFiles(configOf(flags), flags.user), flags, 'no files');
     });
-  command(files, 'show', 'print the record of a file as JSON', ['dataDir'])
+  command(files, 'show', 'print the record of a file as JSON', ['dataDir', 'store'])
     .argument('<id>', 'as shown by `preface files list`')
     .action(async (id: string, flags: Flags) => {
       const { shownFile } = await import('./file-commands.js');
       print(JSON.stringify(await shownFile(configOf(flags), id), null, 2));
     });
-  command(files, 'extract', 'read a document without a service', ['extractors', 'ocrLanguages'])
+  command(files, 'extract', 'read a document without a service', [
+    'extractors',
+    'ocrLanguages',
+    'ocrPictures',
+  ])
     .argument('<path>', 'of the document')
     .option('--json', 'print the JSON that the service answers')
     .action(async (path: string, flags: Flags) => {
@@ -31,14 +35,17 @@ export function addFiles(files: Command): void {
 }
 
 export function addCaches(caches: Command): void {
-  command(caches, 'list', 'show the caches: size, hits, tokens saved, time left', ['dataDir'])
+  command(caches, 'list', 'show the caches: size, hits, tokens saved, time left', [
+    'dataDir',
+    'store',
+  ])
     .option('--user <name>', 'only those of this user')
     .option('--json', 'print JSON')
     .action((flags: Flags) => listCaches(flags));
-  command(caches, 'show', 'print a cache as JSON, with its messages', ['dataDir'])
+  command(caches, 'show', 'print a cache as JSON, with its messages', ['dataDir', 'store'])
     .argument('<id>', 'as shown by `preface caches list`')
     .action((id: string, flags: Flags) => showCache(id, flags));
-  command(caches, 'rm', 'delete a cache', ['dataDir', 'host', 'port', 'apiKeys'])
+  command(caches, 'rm', 'delete a cache', ['dataDir', 'store', 'host', 'port', 'apiKeys'])
     .argument('<id>', 'as shown by `preface caches list`')
     .option('--key <key>', 'API key of its user, needed while the service runs')
     .option('--url <url>', 'base URL of the running service, like http://127.0.0.1:8080/v1')

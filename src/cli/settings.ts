@@ -30,9 +30,18 @@ export function command(
   for (const setting of names) {
     const { help, kind } = settings[setting];
     const bounds = `${kind.allowed}; default: ${defaultOf(setting)}`;
-    made.option(`${flagOf(setting)} <value>`, `${help} (${bounds}) [${variableOf(setting)}]`);
+    const text = `${help} (${bounds}) [${variableOf(setting)}]`;
+    if (repeatable.has(setting)) made.option(`${flagOf(setting)} <value>`, text, joined);
+    else made.option(`${flagOf(setting)} <value>`, text);
   }
   return made.option('--config <file>', `${otherVariables.PREFACE_CONFIG} [PREFACE_CONFIG]`);
+}
+
+/** Lists of files: a shell completes one name a flag. */
+const repeatable: ReadonlySet<SettingName> = new Set(['weightFiles']);
+
+function joined(value: string, earlier: string | undefined): string {
+  return earlier === undefined ? value : `${earlier},${value}`;
 }
 
 export function serveHelp(): string {

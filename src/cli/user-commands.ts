@@ -20,16 +20,20 @@ const NO_RECORDS = { has: () => false, all: () => [] };
 
 type Row = Record<string, string>;
 
+/** What one user alone is shown with: a list would be too wide. */
+const KEPT = /^(?:file|response|conversation|batch)/;
+
 export async function listedUsers(config: Config): Promise<Row[]> {
   return await withBook(config, async (book) =>
     [...(await book.list())].map(([user, keys]) => {
       const { credit, ...policy } = book.policyOf(user);
-      const shown = grantNames.filter((name) => !['files', 'fileBytes'].includes(name));
+      const shown = grantNames.filter((name) => !KEPT.test(name));
       return {
         user,
         keys: String(keys),
         ...Object.fromEntries(shown.map((name) => [name, shownValue(policy[name])])),
         credit: shownValue(credit?.tokens ?? null),
+        ...(book.isGrantDamaged(user) && { state: `${policy.state} (grant damaged)` }),
       };
     }),
   );

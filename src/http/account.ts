@@ -6,6 +6,7 @@ import type { Clock } from '../clock.js';
 import { ApiError } from '../errors.js';
 import { balance, parseUsageDays, type WireDayUsage } from '../protocol/account.js';
 import { type DayUsage, dateOf, usageDays } from '../rules/account.js';
+import { accountOf } from '../rules/account-policy.js';
 import { balanceView } from '../rules/account-rates.js';
 import type { Gate } from './gate.js';
 import { type Route, route } from './router.js';
@@ -40,8 +41,8 @@ export function accountRoutes(gate: Gate, clock: Clock): Route[] {
   ];
 }
 
-function checkOneself(user: string, asked: string): void {
-  if (asked !== ONESELF && asked !== user) throw new ApiError('otherUser');
+export function checkOneself(user: string, asked: string): void {
+  if (asked !== ONESELF && asked !== accountOf(user)) throw new ApiError('otherUser');
 }
 
 export function dayJson(usage: DayUsage): WireDayUsage {

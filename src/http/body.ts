@@ -4,11 +4,14 @@
  */
 import { ApiError } from '../errors.js';
 import { limits } from '../limits/index.js';
+import { freeBytes, newMemory } from '../pool/memory.js';
 
 /** The tap of the socket: closed while nobody asked for a body that keeps coming. */
 export interface Flow {
   pause(): void;
   resume(): void;
+  /** Cuts the connection: nothing more comes, not even of the packet that is being read. */
+  close(): void;
 }
 
 /** What all requests hold together, and those of each owner: bodies, what was parsed of them, and large replies. */
@@ -61,9 +64,12 @@ const EMPTY = Buffer.alloc(0);
 
 export class Body {
   #chunks: Buffer[] = [];
-  /** Of the chunks: what this body has of the budget. */
+  /** The place of a large body, whose chunks go right there; null: they are kept one by one. */
+  #whole: Buffer | null = null;
+  /** Of the chunks, or of the whole: what this body has of the budget. */
   #heldBytes = 0;
   #bytes = 0;
+  #pushes = 0;
   #bytesMax = Number.POSITIVE_INFINITY;
   #complete: boolean;
   #paused = false;
@@ -101,6 +107,7 @@ export class Body {
       return Promise.reject(overloaded());
     }
     this.#bytesMax = bytesMax;
+    if ((this.declaredBytes ?? 0) > limits.bodyNearBytesMax) this.#gather(this.declaredBytes ?? 0);
     this.#open();
     return new Promise((resolve, reject) => {
       this.#reader = { resolve: (body) => resolve(body ?? EMPTY), reject };
@@ -121,6 +128,11 @@ export class Body {
 
   push(chunk: ArrayBuffer, last: boolean): void {
     this.#bytes += chunk.byteLength;
+    this.#pushes += 1;
+    if (this.#isCrumbs()) {
+      this.flow.close();
+      return;
+    }
     this.#complete ||= last;
     if (!this.#discarding) this.#keep(chunk);
     if (!last) return;
@@ -128,6 +140,12 @@ export class Body {
     // unanswered, and the library cuts the connection instead of running them as a second request.
     if (this.declaredBytes === null) setImmediate(this.#finish);
     else this.#finish();
+  }
+
+  /** One packet holds nearly a hundred thousand chunks of one byte, and each of them is a call that all others wait for. */
+  #isCrumbs(): boolean {
+    const { bodyChunksFree: free, bodyChunkBytesMin: bytesMin } = limits;
+    return this.#pushes > free && this.#bytes < this.#pushes * bytesMin;
   }
 
   readonly #finish = (): void => {
@@ -164,7 +182,8 @@ export class Body {
 
   #hold(chunk: ArrayBuffer): void {
     // The library empties the chunk when its callback returns, so a view would be a trap.
-    this.#chunks.push(Buffer.from(new Uint8Array(chunk)));
+    if (this.#whole === null) this.#chunks.push(Buffer.from(new Uint8Array(chunk)));
+    else this.#whole.set(new Uint8Array(chunk), this.#heldBytes);
     this.#heldBytes += chunk.byteLength;
     this.budget.take(this.#owner, chunk.byteLength);
   }
@@ -179,6 +198,8 @@ export class Body {
   /** Lets go of what is held; nobody will ask for it. */
   drop(): void {
     this.#chunks = [];
+    if (this.#whole !== null) freeBytes(this.#whole);
+    this.#whole = null;
     this.budget.give(this.#owner, this.#heldBytes);
     this.#heldBytes = 0;
   }
@@ -225,26 +246,29 @@ export class Body {
   }
 
   #take(): Buffer {
+    if (!this.#streaming && this.#heldBytes > limits.bodyNearBytesMax)
+      this.#gather(this.#heldBytes);
     const chunks = this.#chunks;
-    const bytes = this.#heldBytes;
+    const whole = this.#whole;
     const [first = EMPTY] = chunks;
+    this.#whole = null;
     this.drop();
-    if (chunks.length < 2) return first;
-    return this.#streaming || bytes <= limits.bodyNearBytesMax
-      ? Buffer.concat(chunks)
-      : concatAlone(chunks, bytes);
+    if (whole !== null) return whole;
+    return chunks.length < 2 ? first : Buffer.concat(chunks);
   }
-}
 
-/** What is large is parsed in another thread, and moves there without a copy. */
-function concatAlone(chunks: readonly Buffer[], bytes: number): Buffer {
-  const all = Buffer.from(new ArrayBuffer(bytes));
-  let at = 0;
-  for (const chunk of chunks) {
-    all.set(chunk, at);
-    at += chunk.length;
+  /** What is large is parsed in another thread, and moves there without a copy. Memory is taken as the bytes come. */
+  #gather(bytes: number): void {
+    if (this.#whole !== null) return;
+    const whole = Buffer.from(newMemory(bytes), 0, bytes);
+    let at = 0;
+    for (const chunk of this.#chunks) {
+      whole.set(chunk, at);
+      at += chunk.length;
+    }
+    this.#whole = whole;
+    this.#chunks = [];
   }
-  return all;
 }
 
 export function overloaded(): ApiError {

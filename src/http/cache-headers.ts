@@ -28,3 +28,8 @@ export function cacheHeaders({ status, missReason, hit }: CacheOutcome): Headers
 export function nearestHeader(id: string | null): Headers {
   return id === null ? {} : { [`${PREFIX}-Nearest`]: id };
 }
+
+/** What the client could do so that its prompts are reused further. */
+export function adviceHeader(advice: string | null): Headers {
+  return advice === null ? {} : { [`${PREFIX}-Advice`]: advice };
+}

@@ -2,9 +2,11 @@
  * Owns the routes of context caches: `/v1/caching` and `/v1/caching/{id}`.
  * It must never decide anything about a cache: it parses, asks, and writes down the answer.
  */
+import { setImmediate } from 'node:timers/promises';
 import type { Caches, FoundCache } from '../caches/caches.js';
-import { ownBytes } from '../parsing/packing.js';
 import type { Parser } from '../parsing/parser.js';
+import { type OwnBytes, ownBytes } from '../pool/memory.js';
+import { cacheDiffJson } from '../protocol/cache-diff.js';
 import { cacheDeleted, cacheHeadJson, cacheJson, cacheListJson } from '../protocol/caching.js';
 import { parsePageQuery } from '../protocol/page-query.js';
 import type { Exchange } from './exchange.js';
@@ -39,6 +41,15 @@ export function cacheRoutes(gate: Gate, parts: CacheParts): Route[] {
       }),
     ),
     route(
+      'GET',
+      '/v1/caching/:id/diff/:other',
+      gate.guardFree(caching, async (exchange, { user }, { id, other }) => {
+        // Both are copied for a thread.
+        const hold = (bytes: number) => holdFar(parts, exchange, 2 * bytes);
+        exchange.replyJson(200, cacheDiffJson(await caches.diff(user, id, other, hold)));
+      }),
+    ),
+    route(
       'PUT',
       '/v1/caching/:id',
       gate.guardFree(caching, async (exchange, { user }, { id }) => {
@@ -57,7 +68,10 @@ export function cacheRoutes(gate: Gate, parts: CacheParts): Route[] {
   ];
 }
 
-/** Small caches are written down here, large ones in a thread of their own, and these count until they are sent. */
+/**
+ * Small caches are written down here, large ones in a thread of their own, and these count until they are sent. What was
+ * just stored is on the disk by now, and moves to the thread.
+ */
 export async function replyCache(
   { parser }: CacheParts,
   exchange: Exchange,
@@ -70,19 +84,47 @@ export async function replyCache(
   exchange.hold(record.bytes);
   const caches = [{ head: cacheHeadJson(record), stored: ownBytes(stored()) }];
   const { answer } = await parser.run(record.owner, 'show', { caches, isList: false });
-  exchange.reply(200, answer);
+  replyLarge(exchange, answer);
+}
+
+/** It counts by itself until it is sent. */
+function replyLarge(exchange: Exchange, json: OwnBytes): void {
+  exchange.hold(0);
+  exchange.reply(200, json);
+}
+
+/** Counts what a thread will need, before any of it is read. @throws ApiError where there is no room. */
+function holdFar({ parser }: CacheParts, exchange: Exchange, bytes: number): void {
+  if (parser.isFar(bytes)) exchange.holdMore(bytes);
 }
 
 async function create(parts: CacheParts, exchange: Exchange, { user }: Caller): Promise<void> {
-  const creation = await parts.parser.create(user, await exchange.body());
-  exchange.hold(creation.talk.heldBytes + creation.stored.byteLength);
-  await replyCache(parts, exchange, await parts.caches.create(user, creation));
+  const find = async (name: string) => {
+    const base = await parts.caches.base(user, name);
+    // Its conversation, the prompt of that, and what is stored: what is begun has room to end.
+    holdFar(parts, exchange, 3 * base.bytes);
+    return base;
+  };
+  const creation = await parts.parser.create(user, await exchange.body(), find);
+  const { talk, stored } = creation;
+  let found: FoundCache;
+  try {
+    exchange.hold(talk.heldBytes + stored.byteLength);
+    found = await parts.caches.create(user, creation);
+  } finally {
+    talk.free();
+  }
+  await replyCache(parts, exchange, found);
 }
 
 async function list(parts: CacheParts, exchange: Exchange, { user }: Caller): Promise<void> {
   const { caches, parser } = parts;
-  const found = await caches.list(user, parsePageQuery(exchange.query));
-  const bytes = found.reduce((sum, { record }) => sum + record.bytes, 0);
+  let bytes = 0;
+  const found = await caches.list(user, parsePageQuery(exchange.query), (page) => {
+    bytes = page;
+    // What is read, and what a thread writes down of it.
+    if (parser.isFar(bytes)) exchange.hold(2 * bytes);
+  });
   if (!parser.isFar(bytes)) {
     exchange.reply(
       200,
@@ -90,10 +132,13 @@ async function list(parts: CacheParts, exchange: Exchange, { user }: Caller): Pr
     );
     return;
   }
-  exchange.hold(bytes);
-  const page = found.map(({ record, stored }) => {
-    return { head: cacheHeadJson(record), stored: ownBytes(stored()) };
-  });
+  const page: { head: string; stored: OwnBytes }[] = [];
+  // Each is let go of once it is in memory that can be moved.
+  for (let next = found.shift(); next !== undefined; next = found.shift()) {
+    const { record, stored } = next;
+    page.push({ head: cacheHeadJson(record), stored: ownBytes(stored()) });
+    if (parser.isFar(record.bytes)) await setImmediate();
+  }
   const { answer } = await parser.run(user, 'show', { caches: page, isList: true });
-  exchange.reply(200, answer);
+  replyLarge(exchange, answer);
 }

@@ -1,22 +1,23 @@
 /**
- * Owns the answer of a chat as a stream of chunks, and slows its generation down to its reader.
+ * Owns the answer of a chat as a stream of events, and slows its generation down to its reader.
  * It must never open the stream before the engine has started: until then a failure is a plain error answer.
  */
 import type { GenerationListener } from '../chat/generation.js';
-import type { PreparedChat } from '../chat/service.js';
+import type { ReadyChat } from '../chat/ready-chat.js';
 import type { Clock } from '../clock.js';
 import type { ApiError } from '../errors.js';
-import { ChunkWriter } from '../protocol/chunk-writer.js';
-import type { FinishReason, Usage } from '../protocol/completion.js';
+import type { Usage } from '../protocol/completion.js';
+import type { AnswerStream, ChoiceEnd } from '../protocol/wire-form.js';
 import type { AnswerDelta } from '../rules/answer.js';
+import { deltaEvents } from './chat-events.js';
 import type { Exchange, Headers } from './exchange.js';
 import { EventStream } from './sse.js';
 
 export interface ChatStreamOptions {
   readonly exchange: Exchange;
-  readonly chat: PreparedChat;
+  readonly chat: ReadyChat;
   readonly clock: Clock;
-  /** Silence after which an empty chunk is sent. */
+  /** Silence after which an event is sent that changes nothing. */
   readonly keepAliveMs: number;
   /** Asked for once the generation has started. */
   readonly headers: () => Headers;
@@ -25,10 +26,8 @@ export interface ChatStreamOptions {
 }
 
 export class ChatStream implements GenerationListener {
-  readonly #writer: ChunkWriter;
+  readonly #writer: AnswerStream;
   readonly #unfinished: Set<number>;
-  /** Tool calls of each choice so far. */
-  readonly #calls = new Map<number, number>();
   readonly #settle: { resolve(succeeded: boolean): void; reject(error: ApiError): void };
   #events: EventStream | null = null;
   #fluent = true;
@@ -36,8 +35,8 @@ export class ChatStream implements GenerationListener {
   readonly whole: Promise<boolean>;
 
   constructor(readonly options: ChatStreamOptions) {
-    this.#writer = new ChunkWriter(options.chat.head);
-    this.#unfinished = new Set(Array(options.chat.request.choices).keys());
+    this.#writer = options.chat.answer.stream();
+    this.#unfinished = new Set(Array(options.chat.choices).keys());
     const settle = { resolve(_succeeded: boolean) {}, reject(_error: ApiError) {} };
     this.whole = new Promise((resolve, reject) => Object.assign(settle, { resolve, reject }));
     this.#settle = settle;
@@ -49,31 +48,22 @@ export class ChatStream implements GenerationListener {
     this.#events = new EventStream(exchange, {
       clock,
       keepAlive,
+      failed: (error) => this.#writer.failed(error),
       keepAliveMs,
       headers: this.options.headers(),
     });
-    for (const choice of this.#unfinished) this.#send(this.#writer.role(choice));
+    this.#send(this.#writer.begin(this.#unfinished, this.options.usage(null)));
     this.#events.flush();
   }
 
   delta(choice: number, delta: AnswerDelta): void {
     this.options.exchange.noteContent();
-    if (delta.type === 'tool-call') {
-      const id = this.options.chat.newCallId();
-      const { name, arguments: text } = delta.call;
-      const index = this.#calls.get(choice) ?? 0;
-      this.#calls.set(choice, index + 1);
-      this.#send(this.#writer.toolCall(choice, { index, id, name, arguments: '' }));
-      this.#send(this.#writer.toolCall(choice, { index, arguments: text }));
-      return;
-    }
-    const logprobs = delta.logprobs?.map((token) => this.options.chat.describeToken(token)) ?? null;
-    this.#send(this.#writer.content(choice, delta.text, logprobs));
+    this.#send(deltaEvents(this.#writer, this.options.chat, choice, delta));
   }
 
-  finished(choice: number, reason: FinishReason): void {
+  finished(choice: number, end: ChoiceEnd): void {
     this.#unfinished.delete(choice);
-    this.#send(this.#writer.finish(choice, reason, this.options.usage(choice)));
+    this.#send(this.#writer.finish(choice, end, this.options.usage(choice)));
   }
 
   batchEnd(): Promise<void> | null {
@@ -90,15 +80,21 @@ export class ChatStream implements GenerationListener {
     if (error !== null) {
       this.options.exchange.note.errorType = error.type;
       this.#events?.fail(error);
-    } else if (this.options.chat.request.includeUsage && !this.options.exchange.gone) {
-      this.#send(this.#writer.usage(this.options.usage(null)));
+    } else if (!this.options.exchange.gone) {
+      this.#send(this.#writer.total(this.options.usage(null)));
     }
     this.#settle.resolve(error === null);
   }
 
   /** The good end, where there was no other. */
   close(): void {
-    this.#events?.done();
+    this.#events?.end(this.#writer.end());
+  }
+
+  /** The bad end of an answer that was whole. */
+  fail(error: ApiError): void {
+    this.options.exchange.note.errorType = error.type;
+    this.#events?.fail(error);
   }
 
   #keepAlive(): string {
@@ -106,7 +102,7 @@ export class ChatStream implements GenerationListener {
     return this.#writer.quiet(choice);
   }
 
-  #send(chunk: string): void {
-    this.#fluent = (this.#events?.send(chunk) ?? true) && this.#fluent;
+  #send(events: string): void {
+    this.#fluent = (this.#events?.send(events) ?? true) && this.#fluent;
   }
 }

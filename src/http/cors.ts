@@ -1,6 +1,6 @@
 /**
  * Owns what a browser of another origin is told; without configured origins it is told nothing.
- * It must never allow credentials other than the Authorization header the page sets itself.
+ * It must never allow credentials other than the key that the page sets itself in a header.
  */
 import type { Exchange, Headers } from './exchange.js';
 
@@ -8,6 +8,7 @@ const EXPOSED = [
   'x-request-id',
   'retry-after',
   'retry-after-ms',
+  'request-id',
   'server-timing',
   'svc-context-cache-id',
   'svc-context-cache-token-saved',
@@ -16,6 +17,7 @@ const EXPOSED = [
   'svc-context-cache-status',
   'svc-context-cache-miss-reason',
   'svc-context-cache-nearest',
+  'svc-tools-left-out',
 ].join(', ');
 const HEADER_LIST = /^[a-z0-9-]+(?: *, *[a-z0-9-]+)*$/i;
 const PREFLIGHT_AGE_S = 600;
@@ -45,7 +47,7 @@ export class Cors {
       'access-control-allow-methods': allow,
       'access-control-allow-headers': HEADER_LIST.test(asked)
         ? asked
-        : 'authorization, content-type',
+        : 'authorization, x-api-key, content-type',
       'access-control-max-age': String(PREFLIGHT_AGE_S),
     };
   }

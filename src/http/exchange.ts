@@ -2,15 +2,18 @@
  * Owns one request and its response, and hides the HTTP library from everything behind it.
  * It must never touch the library's response after its end or abort, nor its request after the first call returned.
  */
-import type { HttpResponse } from 'uWebSockets.js';
 import type { Clock } from '../clock.js';
 import { ApiError, fromErrorValue, toErrorValue } from '../errors.js';
+import { loopTurns } from '../fairness/loop-turns.js';
 import { limits } from '../limits/index.js';
+import { freeBytes } from '../pool/memory.js';
+import type { ErrorForm } from '../protocol/wire-form.js';
 import type { RequestNote, RequestReport, RouteName } from '../telemetry/report.js';
 import { Body, type BodyBudget, ClientGoneError, overloaded } from './body.js';
 import { errorReply, type Headers, headText } from './head.js';
-import type { RequestHead } from './request.js';
-import { type ByteSink, ResponseSink, utf8 } from './sink.js';
+import { headerOf, type RequestHead } from './request.js';
+import { type ByteSink, ResponseSink, type StreamWire, utf8 } from './sink.js';
+import type { TurnMemory } from './turn-memory.js';
 
 export { ClientGoneError } from './body.js';
 export type { Headers } from './head.js';
@@ -21,10 +24,30 @@ type State = 'open' | 'streaming' | 'done';
 /** What a client gets that left before it had a status: nobody sees it but the log. */
 const CLIENT_LEFT_STATUS = 499;
 
+/** Where an answer goes: the HTTP library's response, or a message of a WebSocket. */
+export interface Wire extends StreamWire {
+  /** All of the body is here: nothing of it is still to be sent. */
+  readonly isWhole?: boolean;
+  onAborted(handler: () => void): unknown;
+  onData(handler: (chunk: ArrayBuffer, isLast: boolean) => void): unknown;
+  pause(): void;
+  resume(): void;
+  end(body?: Uint8Array, closes?: boolean): unknown;
+  endWithoutBody(): unknown;
+  tryEnd(piece: Uint8Array, bytes: number): [boolean, boolean];
+  getWriteOffset(): number;
+  onWritable(handler: (offset: number) => boolean): unknown;
+  getRemoteAddress(): ArrayBuffer;
+  /** Cuts the connection. */
+  close(): unknown;
+}
+
 /** What the server lends to its exchanges. */
 export interface Edge {
   readonly clock: Clock;
   readonly bodies: BodyBudget;
+  /** Whether reports name the trace that a client says the request belongs to. */
+  readonly traced: boolean;
   /** True once the server drains: connections end with their current answer. */
   readonly closing: boolean;
   finished(exchange: Exchange): void;
@@ -33,10 +56,10 @@ export interface Edge {
 }
 
 export class Exchange {
-  readonly #res: HttpResponse;
+  readonly #res: Wire;
   readonly #edge: Edge;
   readonly #head: RequestHead;
-  readonly #edgeHeaders: string;
+  #edgeHeaders: string;
   readonly #body: Body | null;
   readonly #beganMs: number;
   readonly note: RequestNote = {
@@ -45,10 +68,14 @@ export class Exchange {
     firstContentMs: null,
     errorType: null,
   };
-  /** Set by the server when it has found one. */
-  route: RouteName | null = null;
+  #route: RouteName | null = null;
+  #errors: ErrorForm | undefined;
   /** Set by the server when the handler is done. */
   handled = false;
+  /** What its connection remembers of the requests before; null where each connection is forgotten. */
+  memory: TurnMemory | null = null;
+  /** Told when the request is over: its client has the answer or has left, and the handler is done. */
+  onOver: (() => void) | null = null;
   #status = CLIENT_LEFT_STATUS;
   #state: State = 'open';
   #gone = false;
@@ -59,8 +86,10 @@ export class Exchange {
   onStop: ((error: ApiError) => void) | null = null;
   #sink: ResponseSink | null = null;
   #holdsBytes = 0;
+  /** A large reply that is on its way. */
+  #sending: Uint8Array | null = null;
 
-  constructor(res: HttpResponse, head: RequestHead, edge: Edge, edgeHeaders: string) {
+  constructor(res: Wire, head: RequestHead, edge: Edge, edgeHeaders: string) {
     this.#res = res;
     this.#head = head;
     this.#edge = edge;
@@ -79,6 +108,18 @@ export class Exchange {
     this.#res.onAborted(() => this.#abort());
     const body = this.#body;
     if (body) this.#res.onData((chunk, last) => body.push(chunk, last));
+  }
+
+  get route(): RouteName | null {
+    return this.#route;
+  }
+
+  /** The server calls it when it has found the route. @param errors where they have a form of their own. */
+  routed(route: RouteName, errors?: ErrorForm): void {
+    this.#route = route;
+    this.#errors = errors;
+    const name = errors?.requestIdHeader ?? null;
+    if (name !== null) this.#edgeHeaders += `\r\n${name}: ${this.requestId}`;
   }
 
   get method(): string {
@@ -102,11 +143,14 @@ export class Exchange {
     return new Uint8Array(this.#res.getRemoteAddress());
   }
 
+  /** Name and value alternate; names are lower case. */
+  get headers(): readonly string[] {
+    return this.#head.headers;
+  }
+
   /** The first header of that (lower case) name. */
   header(name: string): string | undefined {
-    const { headers } = this.#head;
-    for (let i = 0; i < headers.length; i += 2) if (headers[i] === name) return headers[i + 1];
-    return undefined;
+    return headerOf(this.#head.headers, name);
   }
 
   /** The client left before it had its whole answer. */
@@ -151,7 +195,15 @@ export class Exchange {
   report(): RequestReport {
     const durationMs = this.#edge.clock.monotonicMs() - this.#beganMs;
     const { requestId, route, note } = this;
-    return { type: 'request', requestId, route, status: this.#status, durationMs, note };
+    const base = {
+      type: 'request',
+      requestId,
+      route,
+      status: this.#status,
+      durationMs,
+      note,
+    } as const;
+    return this.#edge.traced ? { ...base, traceparent: this.header('traceparent') } : base;
   }
 
   /** Rejects with the 413 of the catalogue, or with `ClientGoneError`. */
@@ -160,6 +212,9 @@ export class Exchange {
     if (this.#body === null) return Buffer.alloc(0);
     const bytes = await this.#body.read(bytesMax, this.note.account);
     this.#holdAnyhow(bytes.length);
+    // What is done with it keeps the event loop busy: many that are complete at once take turns.
+    await loopTurns.take(this.note.account ?? '');
+    if (this.#gone) throw new ClientGoneError('the client left');
     return bytes;
   }
 
@@ -173,6 +228,11 @@ export class Exchange {
     this.#holdAnyhow(bytes);
   }
 
+  /** Adds to that. @throws ApiError the same. */
+  holdMore(bytes: number): void {
+    this.hold(this.#holdsBytes + bytes);
+  }
+
   #holdAnyhow(bytes: number): void {
     this.#edge.bodies.take(this.note.account, bytes - this.#holdsBytes);
     this.#holdsBytes = bytes;
@@ -181,12 +241,33 @@ export class Exchange {
   /** The server calls it when the request is over: the client has left or has its answer, and the handler is done. */
   release(): void {
     this.#holdAnyhow(0);
+    this.onOver?.();
   }
 
   /** The body piece by piece, null after the last one. Rejects with `ClientGoneError`; nobody counts for the caller. */
   nextOfBody(): Promise<Buffer | null> {
     if (this.#gone) return Promise.reject(new ClientGoneError('the client left'));
     return this.#body?.next() ?? Promise.resolve(null);
+  }
+
+  /**
+   * For a request that is refused whatever it sends: a client, or a balancer before it, that still sends a small body may
+   * take a connection that ends meanwhile for a request that is lost.
+   * @returns when the body has come, the client is gone or the time is over; null: nothing to wait for. It never rejects.
+   */
+  untilSent(): Promise<void> | null {
+    const body = this.#body;
+    if (body === null || body.complete || body.remainingBytes > limits.bodyDiscardBytesMax)
+      return null;
+    return new Promise((resolve) => {
+      const cancel = this.#edge.clock.after(limits.lingerMsMax, resolve);
+      const done = () => {
+        cancel();
+        resolve();
+      };
+      this.onGone(done);
+      body.discard(done);
+    });
   }
 
   /** Content-Length; null for a chunked body, whose end nobody knows. */
@@ -201,13 +282,15 @@ export class Exchange {
     if (this.#gone) return;
     this.#status = status;
     const unread = this.#body?.remainingBytes ?? 0;
-    if (unread > limits.bodyDiscardBytesMax) {
+    if (unread > limits.bodyDiscardBytesMax && !this.#res.isWhole) {
       this.#replyAndLinger(head, body);
       return;
     }
     if (unread > 0) this.#body?.discard();
     if (body.length > limits.replyWholeBytesMax && this.method !== 'HEAD') {
-      this.#endInPieces(head, typeof body === 'string' ? Buffer.from(body) : body);
+      // The library would write it behind the pieces. Who reads it opens another connection.
+      const whole = this.#closes ? `${head}\r\nconnection: close` : head;
+      this.#endInPieces(whole, typeof body === 'string' ? Buffer.from(body) : body);
     } else this.#end(head, status === 204 ? null : body);
   }
 
@@ -218,7 +301,7 @@ export class Exchange {
   /** Any thrown value becomes an answer; what is no error of the catalogue becomes a 500 without a stack. */
   replyError(cause: unknown, extraHeaders?: Headers): void {
     const error = cause instanceof ApiError ? cause : fromErrorValue(toErrorValue(cause));
-    const { status, headers, body } = errorReply(error);
+    const { status, headers, body } = errorReply(error, this.requestId, this.#errors);
     this.note.errorType = error.type;
     this.reply(status, body, { ...headers, ...extraHeaders });
   }
@@ -236,6 +319,13 @@ export class Exchange {
       cut: () => this.destroy(),
     });
     return this.#sink;
+  }
+
+  /** The connection is another one from here on: this request has its answer. */
+  upgraded(): void {
+    this.#answer();
+    this.#status = 101;
+    this.#finish();
   }
 
   /** Cuts the connection: the only honest end of a stream that broke. */
@@ -259,16 +349,20 @@ export class Exchange {
     if (this.#state !== 'open') throw new Error(`${this.method} ${this.path} was answered twice`);
   }
 
+  /** What stands behind a chunked body may be a trailer that the library takes for a request: it is never read. */
+  get #closes(): boolean {
+    return this.#edge.closing || this.#head.bodyBytes === null;
+  }
+
   /** `null`: an answer that has no body and no length. */
   #end(head: string, body: string | Uint8Array | null): void {
     const res = this.#res;
-    // What stands behind a chunked body may be a trailer that the library takes for a request: it is never read.
-    const close = this.#edge.closing || this.#head.bodyBytes === null;
+    const closes = this.#closes;
     this.#finish();
     this.#cork(() => {
       if (body !== null && this.method !== 'HEAD') {
         res.writeStatus(head);
-        res.end(utf8(body), close);
+        res.end(utf8(body), closes);
         return;
       }
       // The library takes a length without bytes for an answer that is not over, so the length is written here.
@@ -281,20 +375,14 @@ export class Exchange {
   /** As fast as the client reads: a large reply counts until all of it is in the hands of the kernel. */
   #endInPieces(head: string, body: Uint8Array): void {
     const res = this.#res;
-    const close = this.#edge.closing || this.#head.bodyBytes === null;
     this.#state = 'streaming';
+    this.#sending = body;
     this.#holdAnyhow(this.#holdsBytes + body.byteLength);
     const begins = res.getWriteOffset();
     let at = 0;
     const send = (): void => {
       for (let fits = true; fits && this.#live(); ) {
         const piece = body.slice(at, at + limits.replyPieceBytes);
-        if (close) {
-          at += piece.byteLength;
-          fits = res.write(piece);
-          if (at === body.byteLength) this.#endWith(() => res.end(undefined, true));
-          continue;
-        }
         // What the kernel does not take is not kept by the library: it is sent again.
         const [ok, done] = res.tryEnd(piece, body.byteLength);
         fits = ok;
@@ -303,7 +391,7 @@ export class Exchange {
       }
     };
     res.onWritable((offset) => {
-      if (!close) at = offset - begins;
+      at = offset - begins;
       if (this.#live()) this.#cork(send);
       return true;
     });
@@ -311,11 +399,6 @@ export class Exchange {
       res.writeStatus(head);
       send();
     });
-  }
-
-  #endWith(end: () => void): void {
-    this.#finish();
-    end();
   }
 
   /**
@@ -366,6 +449,7 @@ export class Exchange {
   #finish(): void {
     this.#state = 'done';
     this.#body?.drop();
+    if (this.#sending !== null) freeBytes(this.#sending);
     this.#edge.finished(this);
   }
 }

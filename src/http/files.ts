@@ -4,14 +4,15 @@
  */
 import type { FileHandle } from 'node:fs/promises';
 import { ApiError } from '../errors.js';
+import { loopTurns } from '../fairness/loop-turns.js';
 import type { Files } from '../files/files.js';
 import { fileTooLarge, type Upload } from '../files/uploads.js';
 import { limits } from '../limits/index.js';
+import { type ContentForm, contentForm, parseContentFormat } from '../protocol/content-forms.js';
 import {
   checkFilename,
   checkFilePart,
   checkPurpose,
-  contentFrame,
   type FileShown,
   file,
   fileDeleted,
@@ -19,7 +20,7 @@ import {
   fileMissing,
   parseFileQuery,
 } from '../protocol/files.js';
-import type { FileRecord } from '../rules/file-state.js';
+import { type FileRecord, fileDetails } from '../rules/file-state.js';
 import { ClientGoneError, type Exchange } from './exchange.js';
 import type { Caller, Entrance, Gate } from './gate.js';
 import { type FormTaker, type NextPiece, readForm } from './multipart.js';
@@ -78,9 +79,10 @@ export function fileRoutes(gate: Gate, files: Files): Route[] {
   ];
 }
 
-function shown({ id, bytes, createdS, filename, progress }: FileRecord): FileShown {
-  const failure = progress.status === 'error' ? progress.reason : null;
-  return { id, bytes, createdS, filename, failure };
+function shown(record: FileRecord): FileShown {
+  const { id, bytes, createdS, filename, purpose = 'file-extract', progress } = record;
+  const status = progress.status === 'error' ? 'error' : 'ok';
+  return { id, bytes, createdS, filename, purpose, status, details: fileDetails(record) };
 }
 
 // ------------------------------------------------------------------- upload
@@ -90,20 +92,22 @@ async function upload(files: Files, exchange: Exchange, { user }: Caller): Promi
   const begun = await files.begin(user, bytesMin);
   try {
     const form = new UploadForm(begun);
-    await readForm(exchange.header('content-type'), counted(exchange), form);
-    exchange.replyJson(200, file(shown(await begun.keep(form.filename()))));
+    await readForm(exchange.header('content-type'), counted(exchange, user), form);
+    exchange.replyJson(200, file(shown(await form.kept())));
   } finally {
     await begun.end();
   }
 }
 
 /** The length of a chunked body is known only at its end. */
-function counted(exchange: Exchange): NextPiece {
+function counted(exchange: Exchange, user: string): NextPiece {
   let bytes = 0;
   return async () => {
     const piece = await exchange.nextOfBody();
     bytes += piece?.length ?? 0;
     if (bytes > UPLOAD_BYTES_MAX) throw fileTooLarge();
+    // A piece may be made to look like the form's boundary everywhere, which makes it slow to read.
+    await loopTurns.take(user);
     return piece;
   };
 }
@@ -112,7 +116,7 @@ function counted(exchange: Exchange): NextPiece {
 class UploadForm implements FormTaker {
   #files = 0;
   #filename = '';
-  #purpose: string | null = null;
+  #purpose: ReturnType<typeof checkPurpose> | null = null;
   #fileIsField = false;
 
   constructor(readonly upload: Upload) {}
@@ -120,8 +124,7 @@ class UploadForm implements FormTaker {
   field(name: string | undefined, value: string): void {
     if (name === 'file') this.#fileIsField = true;
     if (name !== 'purpose') return;
-    checkPurpose(value);
-    this.#purpose = value;
+    this.#purpose = checkPurpose(value);
   }
 
   file(name: string | undefined, filename: string): (piece: Buffer) => Promise<void> {
@@ -131,47 +134,85 @@ class UploadForm implements FormTaker {
     return (piece) => this.upload.write(piece);
   }
 
-  /** Checks that the form is complete. @throws ApiError for a missing part. */
-  filename(): string {
-    checkPurpose(this.#purpose);
+  /** Once the form is complete. @throws ApiError for a missing part. */
+  async kept(): Promise<FileRecord> {
+    const purpose = checkPurpose(this.#purpose);
     if (this.#files === 0) throw fileMissing(this.#fileIsField);
-    return this.#filename;
+    return await this.upload.keep(this.#filename, purpose === 'batch' ? purpose : undefined);
   }
 }
 
 // ------------------------------------------------------------------ content
 
 async function content(files: Files, exchange: Exchange, user: string, id: string): Promise<void> {
+  const format = parseContentFormat(exchange.query);
   const record = await files.extracted(user, id, leaving(exchange));
   const { progress, filename } = record;
+  if (progress.status === 'kept') {
+    await sendWhole(files, exchange, record);
+    return;
+  }
   if (progress.status === 'error') {
     throw new ApiError('extractionFailed', { error: progress.reason });
   }
   if (progress.status !== 'ok') throw new Error(`the file is ${progress.status}`);
   const { fileType, title } = progress.document;
-  const frame = contentFrame({ fileType, filename, title });
-  const text = await files.openText(record);
+  const form = contentForm(format, { fileType, filename, title, details: fileDetails(record) });
+  const { contentReadBytes, contentChangedBytes } = limits;
+  const bytesMax = format === 'text' ? contentReadBytes : contentChangedBytes;
+  const pieceBytes = Math.min(held(exchange, progress.document.bytes), bytesMax);
+  const text = await files.openText(record, progress.document);
   try {
-    await send(exchange, frame, text);
+    await send(exchange, form, text, pieceBytes);
   } finally {
     await text.close();
   }
 }
 
+/** Bytes as they were uploaded. */
+const bare: ContentForm = {
+  head: '',
+  tail: '',
+  change: (bytes) => bytes ?? Buffer.alloc(0),
+};
+
+async function sendWhole(files: Files, exchange: Exchange, record: FileRecord): Promise<void> {
+  const pieceBytes = held(exchange, record.bytes);
+  const bytes = await files.openSource(record);
+  try {
+    await send(exchange, bare, bytes, pieceBytes);
+  } finally {
+    await bytes.close();
+  }
+}
+
+/**
+ * Counts what is read of so many bytes at once, and what the library keeps of that for a slow reader.
+ * @returns the bytes of a read. @throws ApiError `overloaded`.
+ */
+function held(exchange: Exchange, bytes: number): number {
+  const pieceBytes = Math.min(bytes, limits.contentReadBytes);
+  exchange.hold(2 * pieceBytes);
+  return pieceBytes;
+}
+
 /** Throws a failure on the way: the connection is then cut, since the status has left already. */
 async function send(
   exchange: Exchange,
-  { head, tail }: ReturnType<typeof contentFrame>,
+  { head, tail, change }: ContentForm,
   text: FileHandle,
+  pieceBytes: number,
 ): Promise<void> {
   const sink = exchange.openStream(200, contentHeaders);
   sink.write(head);
-  const buffer = Buffer.allocUnsafe(limits.contentReadBytes);
-  while (!exchange.gone && exchange.method !== 'HEAD') {
-    const { bytesRead } = await text.read(buffer, 0, buffer.length, null);
+  const buffer = Buffer.allocUnsafe(pieceBytes);
+  for (let at = 0; !exchange.gone && exchange.method !== 'HEAD'; ) {
+    const { bytesRead } = await text.read(buffer, 0, buffer.length, at);
     if (bytesRead === 0) break;
-    if (!sink.write(buffer.subarray(0, bytesRead))) await sink.drained();
+    at += bytesRead;
+    if (!sink.write(change(buffer.subarray(0, bytesRead)))) await sink.drained();
   }
+  if (!exchange.gone && exchange.method !== 'HEAD') sink.write(change(null).toString('utf8'));
   sink.write(tail);
   sink.end();
 }

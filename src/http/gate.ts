@@ -4,19 +4,23 @@
  */
 import type { Accounts, Admission } from '../accounts/accounts.js';
 import { ApiError, type ErrorName } from '../errors.js';
+import { loopTurns } from '../fairness/loop-turns.js';
 import { limits } from '../limits/index.js';
 import type { TokenUsage } from '../rules/account.js';
-import { type AccountPolicy, type Api, checkEntry } from '../rules/account-policy.js';
-import { bearerKey } from './auth.js';
+import { type AccountPolicy, type Api, checkEntry, ownerOf } from '../rules/account-policy.js';
+import { requestKey } from './auth.js';
 import type { Exchange } from './exchange.js';
-import type { Handler } from './router.js';
+import type { Asker, Handler } from './router.js';
 
 interface KeyHolder {
   readonly user: string;
   readonly keyId: string;
 }
 
-export interface Caller extends KeyHolder {
+export interface Caller {
+  /** Who owns what the request makes: the account, or a person of it. */
+  readonly user: string;
+  readonly keyId: string;
   /** The account's policy at the time of the request. */
   readonly policy: AccountPolicy;
 }
@@ -27,6 +31,8 @@ export interface Admitted extends Caller {
 }
 
 export interface Keys {
+  /** False once it is revoked. */
+  isLive(keyId: string): boolean;
   lookup(bearer: string): KeyHolder | null;
 }
 
@@ -45,9 +51,11 @@ export interface Entrance {
   /** The API that must be open to the account; null: none. */
   readonly api: Api | null;
   /** A body that declares more is refused before it takes a place. Default: `limits.bodyBytesMax`. */
-  readonly bodyBytesMax?: number;
+  readonly bodyBytesMax?: number | (() => number);
   /** The error of that refusal. Default: `bodyTooLarge`. */
   readonly tooLarge?: ErrorName;
+  /** A header of its own in which the key may come, beside Authorization. */
+  readonly keyHeader?: string | undefined;
 }
 
 const NOTHING: TokenUsage = { promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
@@ -63,23 +71,25 @@ export class Gate {
    * For a request that takes no place among the running ones.
    * @throws ApiError 401, 403.
    */
-  identify(exchange: Exchange, api: Api | null): Caller {
-    const holder = this.keys.lookup(bearerKey(exchange.header('authorization')));
+  identify(exchange: Asker, { api, keyHeader }: Entrance): Caller {
+    const ownHeader = keyHeader === undefined ? undefined : exchange.header(keyHeader);
+    const holder = this.keys.lookup(requestKey(exchange.header('authorization'), ownHeader));
     if (holder === null) throw new ApiError('wrongKey');
     const { user, keyId } = holder;
     exchange.note.account = user;
     const policy = this.policies.of(user);
     checkEntry(policy, holder, api);
-    return { user, keyId, policy };
+    const { userHeader } = policy;
+    const person = userHeader === null ? undefined : exchange.header(userHeader.toLowerCase());
+    return { user: ownerOf(user, person), keyId, policy };
   }
 
   /** Wraps a handler: admits its request, then settles what it used. */
-  guard<Params>(
-    { api, bodyBytesMax = limits.bodyBytesMax, tooLarge = 'bodyTooLarge' }: Entrance,
-    handler: Guarded<Params>,
-  ): Handler<Params> {
+  guard<Params>(entrance: Entrance, handler: Guarded<Params>): Handler<Params> {
+    const { tooLarge = 'bodyTooLarge' } = entrance;
     return async (exchange, params) => {
-      const caller = this.identify(exchange, api);
+      const caller = this.identify(exchange, entrance);
+      const bodyBytesMax = bytesMaxOf(entrance);
       // A body that declares too many bytes must not take a place among the running requests.
       if ((exchange.declaredBytes ?? 0) > bodyBytesMax) {
         throw new ApiError(tooLarge, { bytes_max: bodyBytesMax });
@@ -87,6 +97,8 @@ export class Gate {
       const admission = await this.accounts.admit(caller.user, caller.keyId, caller.policy);
       let used = NOTHING;
       try {
+        // One with a body has its turn when the body is there.
+        if (exchange.declaredBytes === 0) await loopTurns.take(caller.user);
         used = (await handler(exchange, { ...caller, admission }, params)) ?? NOTHING;
       } finally {
         admission.settle(used);
@@ -104,4 +116,8 @@ export class Gate {
       return null;
     });
   }
+}
+
+function bytesMaxOf({ bodyBytesMax = limits.bodyBytesMax }: Entrance): number {
+  return typeof bodyBytesMax === 'number' ? bodyBytesMax : bodyBytesMax();
 }

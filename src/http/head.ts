@@ -3,7 +3,9 @@
  * It must never let a value through that could end its own line.
  */
 import { STATUS_CODES } from 'node:http';
-import { type ApiError, errorEnvelope } from '../errors.js';
+import type { ApiError } from '../errors.js';
+import type { ErrorForm } from '../protocol/wire-form.js';
+import { wireForms } from '../protocol/wire-forms.js';
 import { rateHeaders } from './rate-headers.js';
 
 export type Headers = Readonly<Record<string, string>>;
@@ -53,7 +55,12 @@ export interface ErrorReply {
   readonly body: string;
 }
 
-export function errorReply(error: ApiError): ErrorReply {
+/** @param form of a route that answers in another form than the rest of the API. */
+export function errorReply(
+  error: ApiError,
+  requestId: string,
+  form: ErrorForm = wireForms.chat.errors,
+): ErrorReply {
   const { retryAfterMs, rates } = error.extra;
   const headers: Record<string, string> = rates === undefined ? {} : { ...rateHeaders(rates) };
   if (retryAfterMs !== undefined && (error.status === 429 || error.status === 503)) {
@@ -61,5 +68,5 @@ export function errorReply(error: ApiError): ErrorReply {
     headers['retry-after-ms'] = String(Math.ceil(retryAfterMs));
   }
   if (error.final) headers['x-should-retry'] = 'false';
-  return { status: error.status, headers, body: JSON.stringify(errorEnvelope(error)) };
+  return { status: error.status, headers, body: JSON.stringify(form.body(error, requestId)) };
 }

@@ -10,26 +10,46 @@ import { type Route, route } from './router.js';
 export interface EngineHealth {
   readonly answering: number;
   readonly all: number;
+  /** See `EngineModel.exact`: what holds for every model; null where no engine says anything of it. */
+  readonly exact: string | null;
 }
 
 export function openRoutes(openApi: object, engines: () => EngineHealth): Route[] {
-  const health = JSON.stringify({ status: 'ok' });
   const ready = (exchange: Exchange) => {
-    const { answering, all } = engines();
+    const { answering, all, exact } = engines();
     if (answering === 0) throw new ApiError('unavailable', { error: NONE }, { retryAfterMs: 1000 });
-    exchange.reply(200, JSON.stringify({ status: 'ok', engines: { answering, all } }));
+    const known = exact === null ? {} : { exact };
+    exchange.reply(200, JSON.stringify({ status: 'ok', engines: { answering, all }, ...known }));
   };
   const document = JSON.stringify(openApi);
   return [
     route('GET', '/health', (exchange) => {
       if (isDeep(exchange.query)) ready(exchange);
-      else exchange.reply(200, health);
+      else exchange.reply(200, HEALTH);
     }),
     route('GET', '/ready', ready),
     route('GET', '/openapi.json', (exchange) => exchange.reply(200, document)),
   ];
 }
 
+/** Of a node that stands by. @param isReady whether it can forward requests, or take over. */
+export function standByRoutes(isReady: () => boolean): Route[] {
+  const ready = (exchange: Exchange) => {
+    if (!isReady()) throw new ApiError('unavailable', { error: STARTS }, { retryAfterMs: 1000 });
+    exchange.reply(200, STANDS_BY);
+  };
+  return [
+    route('GET', '/health', (exchange) => {
+      if (isDeep(exchange.query)) ready(exchange);
+      else exchange.reply(200, HEALTH);
+    }),
+    route('GET', '/ready', ready),
+  ];
+}
+
+const HEALTH = JSON.stringify({ status: 'ok' });
 const NONE = 'no engine answers';
+const STANDS_BY = JSON.stringify({ status: 'ok', stands_by: true });
+const STARTS = 'this node starts';
 
 const isDeep = (query: string) => new URLSearchParams(query).get('deep') === '1';

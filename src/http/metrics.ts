@@ -12,19 +12,15 @@ export interface Figures {
   text(): Promise<string>;
 }
 
-/** Any of these keys opens the figures. */
-export interface FigureKeys {
-  /** Null: a connection of this machine needs no key. */
-  readonly metrics: string | null;
-  readonly admin: string | null;
-}
-
-export function metricsRoutes(figures: Figures, { metrics, admin }: FigureKeys): Route[] {
-  const operator = new OperatorKey(...[metrics, admin].filter((key) => key !== null));
+/**
+ * @param key opens the figures, as the operator's do; null: a connection of this machine needs none.
+ */
+export function metricsRoutes(figures: Figures, key: string | null, admin: OperatorKey): Route[] {
+  const either = new OperatorKey([key], admin);
   const wantsKey = (exchange: Exchange) =>
-    metrics !== null || (admin !== null && exchange.header('authorization') !== undefined);
+    key !== null || (admin.exist && exchange.header('authorization') !== undefined);
   const handle = async (exchange: Exchange) => {
-    if (wantsKey(exchange)) operator.check(exchange);
+    if (wantsKey(exchange)) either.check(exchange);
     else if (!isLocal(exchange)) throw new ApiError('notFound', { kind: 'route', id: '/metrics' });
     const text = await figures.text();
     if (!exchange.gone) exchange.reply(200, text, { 'content-type': figures.contentType });

@@ -12,21 +12,18 @@ const OWNED_BY = 'preface';
 
 /** @param createdS when this service began to offer its models. */
 export function modelRoutes(gate: Gate, catalog: Catalog, createdS: number): Route[] {
-  const records: ModelRecord[] = catalog.list().map(({ id, window, vision }) => ({
-    id,
-    createdS,
-    ownedBy: OWNED_BY,
-    windowTokens: window,
-    vision,
-  }));
-  // The models of a running service do not change, so their bodies are made once.
-  const list = JSON.stringify(modelList(records));
-  const bodies = new Map(records.map((record) => [record.id, JSON.stringify(model(record))]));
+  let made = bodiesOf(catalog, createdS);
+  // All but two fields stay as they are while the service runs, so the bodies are made again only when one of them changes.
+  const bodies = () => {
+    if (made.changing !== changingText(catalog)) made = bodiesOf(catalog, createdS);
+    return made;
+  };
   return [
     route(
       'GET',
       '/v1/models',
       gate.guardFree({ api: null }, async (exchange, { policy }) => {
+        const { records, list } = bodies();
         const open = records.filter(({ id }) => catalog.isOpen(policy, id));
         exchange.reply(200, policy.models === null ? list : JSON.stringify(modelList(open)));
       }),
@@ -35,7 +32,7 @@ export function modelRoutes(gate: Gate, catalog: Catalog, createdS: number): Rou
       'GET',
       '/v1/models/:id',
       gate.guardFree({ api: null }, async (exchange, { policy }, { id }) => {
-        const body = catalog.isOpen(policy, id) ? bodies.get(id) : undefined;
+        const body = catalog.isOpen(policy, id) ? bodies().alone.get(id) : undefined;
         if (body === undefined) {
           throw new ApiError('modelNotFound', {}, { param: 'model', code: id });
         }
@@ -44,3 +41,28 @@ export function modelRoutes(gate: Gate, catalog: Catalog, createdS: number): Rou
     ),
   ];
 }
+
+interface Bodies {
+  readonly changing: string;
+  readonly records: readonly ModelRecord[];
+  readonly list: string;
+  readonly alone: ReadonlyMap<string, string>;
+}
+
+function bodiesOf(catalog: Catalog, createdS: number): Bodies {
+  const records = catalog.list().map(({ window, ...listed }) => ({
+    ...listed,
+    createdS,
+    ownedBy: OWNED_BY,
+    windowTokens: window,
+  }));
+  return {
+    changing: changingText(catalog),
+    records,
+    list: JSON.stringify(modelList(records)),
+    alone: new Map(records.map((record) => [record.id, JSON.stringify(model(record))])),
+  };
+}
+
+const changingText = (catalog: Catalog) =>
+  catalog.models.map(({ id, inference }) => [inference.exact?.(id), inference.sees?.(id)]).join();

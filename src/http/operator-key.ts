@@ -7,19 +7,39 @@ import { ApiError } from '../errors.js';
 import { bearerKey } from './auth.js';
 import type { Exchange } from './exchange.js';
 
-export class OperatorKey {
+/** Keys that come and go while the service runs. */
+export interface StoredKeys {
+  /** Whether there is any. */
+  readonly exist: boolean;
+  opens(bearer: string): boolean;
+}
+
+const NONE: StoredKeys = { exist: false, opens: () => false };
+
+export class OperatorKey implements StoredKeys {
   readonly #digests: readonly Buffer[];
+  readonly #stored: StoredKeys;
 
   /** Any of these keys opens. */
-  constructor(...keys: readonly string[]) {
-    this.#digests = keys.map(digest);
+  constructor(keys: readonly (string | null)[], stored: StoredKeys = NONE) {
+    this.#digests = keys.filter((key) => key !== null).map(digest);
+    this.#stored = stored;
+  }
+
+  /** False: there is nothing to open. */
+  get exist(): boolean {
+    return this.#digests.length > 0 || this.#stored.exist;
+  }
+
+  opens(bearer: string): boolean {
+    const given = digest(bearer);
+    const right = this.#digests.filter((each) => timingSafeEqual(given, each));
+    return right.length > 0 || this.#stored.opens(bearer);
   }
 
   /** @throws ApiError 401. */
   check(exchange: Exchange): void {
-    const given = digest(bearerKey(exchange.header('authorization')));
-    const right = this.#digests.filter((each) => timingSafeEqual(given, each));
-    if (right.length === 0) throw new ApiError('wrongKey');
+    if (!this.opens(bearerKey(exchange.header('authorization')))) throw new ApiError('wrongKey');
   }
 }
 

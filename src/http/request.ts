@@ -29,6 +29,12 @@ export interface RequestSource {
   getQuery(): string;
 }
 
+/** The first header of that (lower case) name. @param headers name and value alternate. */
+export function headerOf(headers: readonly string[], name: string): string | undefined {
+  for (let i = 0; i < headers.length; i += 2) if (headers[i] === name) return headers[i + 1];
+  return undefined;
+}
+
 let collected: string[] = [];
 const collect = (name: string, value: string): void => {
   collected.push(name, value);
@@ -57,6 +63,9 @@ export function copyRequest(source: RequestSource, newRequestId: () => string): 
       case 'authorization':
         framing.authorizations += 1;
         break;
+      case 'x-api-key':
+        framing.apiKeys += 1;
+        break;
       case 'host':
         framing.hosts += 1;
         break;
@@ -84,6 +93,7 @@ export function copyRequest(source: RequestSource, newRequestId: () => string): 
 class Framing {
   bodyBytes: number | null = 0;
   authorizations = 0;
+  apiKeys = 0;
   hosts = 0;
   #lengths = 0;
   #codings = 0;
@@ -107,6 +117,7 @@ class Framing {
       return invalid('the length of the body is given more than once');
     }
     if (this.authorizations > 1) return invalid('Authorization is given more than once');
+    if (this.apiKeys > 1) return invalid('x-api-key is given more than once');
     if (this.hosts > 1) return invalid('Host is given more than once');
     // The library has a bound of its own, but it only holds for heads that come in more than one packet.
     if (headerBytes > limits.headerBytesMax) {

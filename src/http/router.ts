@@ -3,6 +3,7 @@
  * It must never look at anything but method and path.
  */
 import { ApiError, invalid } from '../errors.js';
+import type { ErrorForm } from '../protocol/wire-form.js';
 import type { Exchange } from './exchange.js';
 
 /** `/v1/models/:id` → `{ id: string }`. */
@@ -19,16 +20,31 @@ export interface Route {
   /** Segments that start with a colon match any one segment: `/v1/models/:id`. */
   readonly path: string;
   handler(exchange: Exchange, params: Readonly<Record<string, string>>): void | Promise<void>;
+  /** Where errors have another form than in the rest of the API. */
+  readonly errors?: ErrorForm;
+  /** Its requests may also come over a WebSocket at its path. Throws for a client that may not open one. */
+  readonly socket?: SocketCheck;
 }
+
+/** Who asks to come in, or has come in over a WebSocket and is looked at again. */
+export interface Asker {
+  header(name: string): string | undefined;
+  readonly note: { account: string | null };
+}
+
+/** Throws for a client that may not open a WebSocket, or keep it. It names the account in the note. */
+export type SocketCheck = (asker: Asker) => void;
 
 /** Writes one row of the table; the handler's parameters are typed by the path. */
 export function route<Path extends string>(
   method: string,
   path: Path,
   handler: Handler<PathParams<Path>>,
+  errors?: ErrorForm,
 ): Route {
   // The matcher fills exactly the names of the path, which the type of a table row cannot say.
-  return { method, path, handler: handler as Route['handler'] };
+  const row = { method, path, handler: handler as Route['handler'] };
+  return errors === undefined ? row : { ...row, errors };
 }
 
 export interface Match {

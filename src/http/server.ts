@@ -12,11 +12,12 @@ import { limits } from '../limits/index.js';
 import { type Report, routeText, type TakeReport } from '../telemetry/report.js';
 import { BodyBudget } from './body.js';
 import { Cors } from './cors.js';
-import { type Edge, Exchange } from './exchange.js';
+import { type Edge, Exchange, type Wire } from './exchange.js';
 import { errorReply, headText } from './head.js';
 import { copyRequest, type RequestHead } from './request.js';
 import { type Route, Router } from './router.js';
 import { utf8 } from './sink.js';
+import { type SocketEdge, Sockets } from './sockets.js';
 
 // The library reads its bound on headers once, when its addon is loaded: so it is set first, and loaded here.
 process.env.UWS_HTTP_MAX_HEADERS_SIZE = String(limits.headerBytesMax);
@@ -28,6 +29,8 @@ const EXCLUSIVE_PORT = 1;
 /** Keeps all ids of one process at one length. */
 const REQUEST_COUNT_START = 1_000_000_000;
 
+export type Instead = (head: RequestHead) => ((exchange: Exchange) => Promise<void>) | null;
+
 export interface ServerOptions {
   readonly clock: Clock;
   readonly newBytes?: NewBytes;
@@ -36,6 +39,10 @@ export interface ServerOptions {
   readonly bodyBytesHeldMax?: number;
   /** Called for each request when it is over, and for each failure of ours. */
   readonly report: TakeReport;
+  /** Asked before a request is routed: what answers it in place of the route; null lets it pass. */
+  readonly instead?: Instead | undefined;
+  /** Whether reports name traces; absent: they do not. */
+  readonly traced?: boolean;
 }
 
 export interface ListenOptions {
@@ -47,6 +54,8 @@ export interface ListenOptions {
 
 /** A server that does not listen yet: some routes tell what it does, so it is there before them. */
 export interface PreparedServer {
+  /** What requests hold; work that no request waits for takes of the same. */
+  readonly memory: Pick<BodyBudget, 'ownerBytesMax' | 'hasRoom' | 'take'>;
   readonly activeCount: number;
   readonly bodyBytesHeld: number;
   /** Once. */
@@ -58,11 +67,12 @@ export interface Server {
   readonly activeCount: number;
   /** Bytes of bodies that are not whole or not read yet. */
   readonly bodyBytesHeld: number;
-  /**
-   * Answers new requests with 503, waits for those under way up to `drainMs`, then tells the rest that the service
-   * ends. At last the port is free.
-   */
-  close(drainMs?: number): Promise<void>;
+  /** Takes these routes in place of those it listened with. */
+  serve(routes: readonly Route[]): Server;
+  /** Answers new requests with 503, waits for those under way up to `drainMs`, then tells the rest that the service ends. */
+  drain(drainMs: number): Promise<void>;
+  /** Drains. At last the port is free. @param seenMs how long after the begin of the draining that is at the earliest. */
+  close(drainMs?: number, seenMs?: number): Promise<void>;
 }
 
 export async function startServer(options: ServerOptions & ListenOptions): Promise<Server> {
@@ -72,6 +82,7 @@ export async function startServer(options: ServerOptions & ListenOptions): Promi
 export function prepareServer(options: ServerOptions): PreparedServer {
   const front = new Front(options);
   return {
+    memory: front.bodies,
     get activeCount() {
       return front.activeCount;
     },
@@ -83,11 +94,24 @@ export function prepareServer(options: ServerOptions): PreparedServer {
 }
 
 async function listenWith(front: Front, { host, port, routes }: ListenOptions): Promise<Server> {
-  front.serve(routes);
   const app = uws.App();
+  const serve = (served: readonly Route[]) => {
+    front.serve(served);
+    for (const { path, socket } of served) {
+      if (socket) app.ws(path, front.sockets.behavior(socket));
+    }
+  };
+  serve(routes);
   app.any('/*', (res, req) => front.take(res, req));
   const socket = await listen(app, host, port);
-  return {
+  let closing: Promise<void> | null = null;
+  const close = async (drainMs: number, seenMs: number) => {
+    await front.drained(drainMs);
+    await front.drainedFor(seenMs);
+    uws.us_listen_socket_close(socket);
+    app.close();
+  };
+  const server: Server = {
     port: uws.us_socket_local_port(socket),
     get activeCount() {
       return front.activeCount;
@@ -95,24 +119,32 @@ async function listenWith(front: Front, { host, port, routes }: ListenOptions): 
     get bodyBytesHeld() {
       return front.bodies.heldBytes;
     },
-    async close(drainMs = limits.drainMsMax) {
-      await front.drained(drainMs);
-      uws.us_listen_socket_close(socket);
-      app.close();
+    serve(next) {
+      serve(next);
+      return server;
+    },
+    drain: (drainMs) => front.drained(drainMs),
+    close(drainMs = limits.drainMsMax, seenMs = 0) {
+      closing ??= close(drainMs, seenMs);
+      return closing;
     },
   };
+  return server;
 }
 
 /** Takes each request from the library to its handler. */
-class Front implements Edge {
+class Front implements Edge, SocketEdge {
   readonly clock: Clock;
   readonly bodies: BodyBudget;
+  readonly sockets = new Sockets(this);
   #router = new Router([]);
   readonly #cors: Cors;
   readonly #report: TakeReport;
-  readonly #newRequestId: () => string;
+  readonly #instead: Instead;
+  readonly traced: boolean;
+  readonly newRequestId: () => string;
   readonly #active = new Set<Exchange>();
-  closing = false;
+  #closingMs: number | null = null;
   #onIdle: (() => void) | null = null;
 
   constructor(options: ServerOptions) {
@@ -120,7 +152,9 @@ class Front implements Edge {
     this.bodies = new BodyBudget(options.bodyBytesHeldMax);
     this.#cors = new Cors(options.corsOrigins ?? []);
     this.#report = options.report;
-    this.#newRequestId = requestIds(options.newBytes ?? systemRandom);
+    this.#instead = options.instead ?? (() => null);
+    this.traced = options.traced ?? false;
+    this.newRequestId = requestIds(options.newBytes ?? systemRandom);
   }
 
   serve(routes: readonly Route[]): void {
@@ -131,18 +165,54 @@ class Front implements Edge {
     return this.#active.size;
   }
 
+  get closing(): boolean {
+    return this.#closingMs !== null;
+  }
+
   take(res: Uws.HttpResponse, req: Uws.HttpRequest): void {
-    const head = copyRequest(req, this.#newRequestId);
+    this.#admit(res, req, (exchange, head) => this.#run(exchange, head));
+  }
+
+  answer(res: Uws.HttpResponse, req: Uws.HttpRequest, open: (exchange: Exchange) => void): void {
+    this.#admit(res, req, (exchange, head) => {
+      exchange.routed(head);
+      open(exchange);
+      this.#check(exchange);
+    });
+  }
+
+  begin(wire: Wire, head: RequestHead, prepare: (exchange: Exchange) => void): void {
+    this.#begin(wire, head, (exchange) => this.#run(exchange, head), prepare);
+  }
+
+  #admit(
+    res: Uws.HttpResponse,
+    req: Uws.HttpRequest,
+    run: (exchange: Exchange, head: RequestHead) => void,
+  ): void {
+    const head = copyRequest(req, this.newRequestId);
     if (head.refusal) {
       refuse(res, head, head.refusal);
       this.#told(refusedReport(head, head.refusal));
       return;
     }
-    const exchange = new Exchange(res, head, this, this.#cors.headers(head.origin));
+    this.#begin(res, head, (exchange) => run(exchange, head));
+  }
+
+  /** @param prepare comes before any refusal. */
+  #begin(
+    wire: Wire,
+    head: RequestHead,
+    run: (exchange: Exchange) => void,
+    prepare?: (exchange: Exchange) => void,
+  ): void {
+    const exchange = new Exchange(wire, head, this, this.#cors.headers(head.origin));
+    prepare?.(exchange);
     this.#active.add(exchange);
     try {
-      if (this.closing) throw stopping();
-      this.#run(exchange, head);
+      const instead = this.closing ? isStopping : this.#instead(head);
+      if (instead === null) run(exchange);
+      else this.#await(refusedWhenSent(instead(exchange), exchange), exchange);
     } catch (error) {
       this.#fail(error, exchange);
     }
@@ -152,16 +222,17 @@ class Front implements Edge {
   #run(exchange: Exchange, head: RequestHead): void {
     if (head.method === 'OPTIONS' && this.#preflight(exchange, head)) return;
     const { route, params } = this.#router.match(head.method, head.path);
-    exchange.route = route;
+    exchange.routed(route, route.errors);
     const running = route.handler(exchange, params);
-    if (running) {
-      running.then(
-        () => this.#check(exchange),
-        (error: unknown) => this.#fail(error, exchange),
-      );
-    } else {
-      this.#check(exchange);
-    }
+    if (running) this.#await(running, exchange);
+    else this.#check(exchange);
+  }
+
+  #await(running: Promise<void>, exchange: Exchange): void {
+    running.then(
+      () => this.#check(exchange),
+      (error: unknown) => this.#fail(error, exchange),
+    );
   }
 
   #preflight(exchange: Exchange, head: RequestHead): boolean {
@@ -228,7 +299,8 @@ class Front implements Edge {
   }
 
   async drained(drainMs: number): Promise<void> {
-    this.closing = true;
+    this.#closingMs ??= this.clock.monotonicMs();
+    this.sockets.drain();
     if (!(await this.#idle(drainMs))) {
       for (const exchange of this.#active) exchange.stop(stopping());
       // Lets the handlers settle what was used so far.
@@ -236,6 +308,12 @@ class Front implements Edge {
     }
     // The last answers are in the library's hands; let this turn send them.
     await new Promise(setImmediate);
+  }
+
+  /** Resolves when new requests were refused for so long. */
+  async drainedFor(seenMs: number): Promise<void> {
+    const leftMs = (this.#closingMs ?? 0) + seenMs - this.clock.monotonicMs();
+    if (leftMs > 0) await new Promise<void>((resolve) => this.clock.after(leftMs, resolve));
   }
 
   /** False: requests were still running at the end of that time. */
@@ -251,6 +329,18 @@ class Front implements Edge {
   }
 }
 
+const isStopping = () => Promise.reject(stopping());
+
+/** What stands for a route fails only when the body is there. */
+async function refusedWhenSent(answered: Promise<void>, exchange: Exchange): Promise<void> {
+  try {
+    await answered;
+  } catch (cause) {
+    if (!exchange.answered) await exchange.untilSent();
+    throw cause;
+  }
+}
+
 function stopping(): ApiError {
   const retryAfterMs = limits.drainRetryMs;
   return new ApiError('unavailable', { error: 'the service is stopping' }, { retryAfterMs });
@@ -258,7 +348,7 @@ function stopping(): ApiError {
 
 /** Answers and cuts the connection before the library reads on in bytes whose meaning is in doubt. */
 function refuse(res: Uws.HttpResponse, head: RequestHead, error: ApiError): void {
-  const { status, headers, body } = errorReply(error);
+  const { status, headers, body } = errorReply(error, head.requestId);
   const text = body.padEnd(CORK_BYTES, ' ');
   const lines = headText(status, head.requestId, '', { ...headers, connection: 'close' });
   res.onAborted(() => {});

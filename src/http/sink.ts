@@ -23,9 +23,9 @@ export function utf8(text: string | Uint8Array): Uint8Array {
 const NOTHING = new Uint8Array(0);
 
 /** The part of the HTTP library's response that a stream needs. */
-interface Wire {
+export interface StreamWire {
   cork(task: () => void): unknown;
-  writeStatus(text: string): unknown;
+  writeStatus(text: string | Uint8Array): unknown;
   write(bytes: Uint8Array): boolean;
   end(): unknown;
   onWritable(handler: () => boolean): unknown;
@@ -39,7 +39,7 @@ export class ResponseSink implements ByteSink {
   #drained: { promise: Promise<void>; resolve(): void } | null = null;
 
   constructor(
-    readonly res: Wire,
+    readonly res: StreamWire,
     head: string,
     live: boolean,
     readonly exchange: { finish(): void; cut(): void },

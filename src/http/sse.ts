@@ -1,19 +1,21 @@
 /**
- * Owns the shape of server-sent events on the wire, their batching, and the sign of life of a silent stream.
- * It must never write a comment, an `event:` line or an empty event: widely copied clients crash on them.
+ * Owns the batching of server-sent events, their end, and the sign of life of a silent stream.
+ * It must never know the shape of an event: a wire form hands it over as it goes out.
  */
 import type { Clock } from '../clock.js';
-import { type ApiError, errorEnvelope } from '../errors.js';
+import type { ApiError } from '../errors.js';
 import { limits } from '../limits/index.js';
 import type { ByteSink, Exchange, Headers } from './exchange.js';
 
 /** The part of an exchange that a stream of events needs. */
-export type StreamOpener = Pick<Exchange, 'openStream' | 'onGone' | 'onStop'>;
+export type StreamOpener = Pick<Exchange, 'openStream' | 'onGone' | 'onStop' | 'destroy'>;
 
 export interface EventStreamOptions {
   readonly clock: Clock;
-  /** JSON of a chunk that changes nothing, sent after a silence. */
+  /** An event that changes nothing, sent after a silence. */
   readonly keepAlive: () => string;
+  /** The last event of an answer that failed. */
+  readonly failed: (error: ApiError) => string;
   /** The silence; `limits.keepAliveMs` if absent. */
   readonly keepAliveMs?: number;
   readonly headers?: Headers;
@@ -28,20 +30,26 @@ const STREAM_HEADERS = {
 
 export class EventStream {
   readonly #sink: ByteSink;
+  readonly #cut: () => void;
   readonly #clock: Clock;
   readonly #keepAlive: () => string;
+  readonly #failed: (error: ApiError) => string;
   readonly #keepAliveMs: number;
   #pending = '';
   #queued = false;
   #fluent = true;
   #ended = false;
   #lastMs: number;
+  /** How long it may still wait for its reader. */
+  #patienceMs: number = limits.streamPausedMsMax;
   #cancelTimer: () => void;
 
   constructor(exchange: StreamOpener, options: EventStreamOptions) {
     this.#sink = exchange.openStream(200, { ...STREAM_HEADERS, ...options.headers });
+    this.#cut = () => exchange.destroy();
     this.#clock = options.clock;
     this.#keepAlive = options.keepAlive;
+    this.#failed = options.failed;
     this.#keepAliveMs = options.keepAliveMs ?? limits.keepAliveMs;
     this.#lastMs = this.#clock.monotonicMs();
     this.#cancelTimer = this.#clock.after(this.#keepAliveMs, this.#beat);
@@ -49,29 +57,34 @@ export class EventStream {
     exchange.onStop = (error) => this.fail(error);
   }
 
-  /** Queues one event; all events of one turn of the loop leave in one write. False: wait for `drained`. */
-  send(json: string): boolean {
+  /** Queues events; all events of one turn of the loop leave in one write. False: wait for `drained`. */
+  send(events: string): boolean {
     if (this.#ended) return true;
-    this.#pending += `data: ${json}\n\n`;
+    this.#pending += events;
     if (this.#pending.length >= limits.streamBacklogBytesMax) this.flush();
     else this.#queue();
     return this.#fluent;
   }
 
+  /** A reader that takes a little now and then is cut as well, when it has paused for too long in all. */
   async drained(): Promise<void> {
     this.flush();
+    const beganMs = this.#clock.monotonicMs();
+    const cancel = this.#clock.after(this.#patienceMs, () => this.#cut());
     await this.#sink.drained();
+    cancel();
+    this.#patienceMs = Math.max(0, this.#patienceMs - (this.#clock.monotonicMs() - beganMs));
     this.#fluent = true;
   }
 
   /** The good end. */
-  done(): void {
-    this.#end('data: [DONE]\n\n');
+  end(lastEvent: string): void {
+    this.#end(lastEvent);
   }
 
-  /** The bad end: the error is the last event, and no `[DONE]` follows. */
+  /** The bad end. */
   fail(error: ApiError): void {
-    this.#end(`data: ${JSON.stringify(errorEnvelope(error))}\n\n`);
+    this.#end(this.#failed(error));
   }
 
   /** Writes what is queued at once; the first event of an answer should not wait. */

@@ -2,11 +2,12 @@
  * Owns every bound of the service, each number once; `relations.ts` asserts at load that they fit each other.
  * No other file but its parts may hold a bound on a queue, a body, a list or a wait.
  *
- * Topics, in this order: HTTP, lists, chat, context caches, token counting, files, extraction, queue of chats, engine
+ * Topics, in this order: HTTP, lists, chat, vectors, responses, context caches, token counting, files, extraction, queue of chats, engine
  * processes, local engine, upstreams, content review, actors, accounts, keys, admin, weights, store, telemetry.
  */
 
 import { extractionLimits } from './extraction.js';
+import { imageLimits } from './images.js';
 import { reviewLimits } from './review.js';
 import { upstreamLimits } from './upstream.js';
 import { weightsLimits } from './weights.js';
@@ -17,6 +18,7 @@ const MIB = 1024 * KIB;
 export const limits = {
   // -------------------------------------------------------------------- HTTP
   bodyBytesMax: 8 * MIB,
+  ...imageLimits,
   headerBytesMax: 16 * KIB,
   headerCountMax: 64,
   jsonDepthMax: 64,
@@ -26,13 +28,20 @@ export const limits = {
   streamBacklogBytesMax: 16 * KIB,
   /** A stream with more unsent bytes than this loses its connection. */
   streamBacklogBytesHardMax: MIB,
+  /** A stream is cut that has waited for its reader so long in all: it keeps a place in the engine from others. */
+  streamPausedMsMax: 120_000,
+  /** A body in more chunks than the first has so many bytes in each on average, or its connection is cut. */
+  bodyChunksFree: 1_000,
+  bodyChunkBytesMin: 16,
   /** Body bytes received before the handler reads the body; then the socket is paused. */
   bodyAheadBytesMax: 64 * KIB,
   /** Bodies, what was parsed of them, and large replies: of all requests together, and of one account. */
   bodyBytesHeldMax: 256 * MIB,
-  bodyBytesHeldOwnerMax: 64 * MIB,
+  bodyBytesHeldOwnerMax: 48 * MIB,
   /** A larger body is parsed, checked and rendered in a thread of its own. */
   bodyNearBytesMax: 64 * KIB,
+  /** Work of requests that one turn of the event loop begins; the rest waits for the next turns, owners in rotation. */
+  loopTurnMs: 10,
   /** Threads for large bodies, each made when it is needed and gone after this time without work. */
   parseThreads: 2,
   parseIdleMs: 30_000,
@@ -40,6 +49,8 @@ export const limits = {
   /** Such a thread is ended that takes this long for one body, or has more on its JavaScript heap. */
   parseStuckMsMax: 20_000,
   parseHeapBytesMax: 128 * MIB,
+  /** A thread collects its garbage after work on so many bytes. */
+  threadGarbageBytesMin: MIB,
   /** A larger reply is handed to the socket piece by piece, and counts until its client has it. */
   replyWholeBytesMax: 64 * KIB,
   replyPieceBytes: 256 * KIB,
@@ -57,12 +68,28 @@ export const limits = {
   drainRetryMs: 2_000,
   /** A stream that is silent this long gets a chunk with an empty delta, before proxies close it at 60 s. */
   keepAliveMs: 15_000,
+  /** WebSockets that are open, and those of one account. The library holds what has come of a message where nobody counts it. */
+  socketsMax: 128,
+  socketsPerAccountMax: 16,
+  /** Of one message: more than the largest window holds as text. */
+  socketMessageBytesMax: 2 * MIB,
+  /** Messages of one WebSocket that wait for the answer to the one before. */
+  socketWaitingMax: 4,
+  /** A WebSocket is closed at this age, and after this time without a message. */
+  socketAgeMsMax: 60 * 60_000,
+  socketIdleMsMax: 10 * 60_000,
+  /** How often it is looked whether the key of a WebSocket is still let in. */
+  socketKeyCheckMs: 5_000,
+  /** Seconds in which its other end must answer a ping. */
+  socketSilentS: 60,
 
   // ------------------------------------------------------------------- lists
   pageLengthMax: 100,
   pageLengthDefault: 20,
   /** Messages and tools of one page of caches. A page ends early, but holds at least one cache. */
   pageBytesMax: 16 * MIB,
+  /** After so many bytes of a page that is read, other requests have their turn. */
+  pageStepBytes: MIB,
 
   // -------------------------------------------------------------------- chat
   messagesMax: 4096,
@@ -74,16 +101,88 @@ export const limits = {
   /** Below this a temperature counts as "very close to 0": the answer is deterministic and `n` must be 1. */
   temperatureGreedyMax: 0.01,
   penaltyMax: 2,
+  logitBiasMax: 100,
+  logitBiasCountMax: 1_024,
+  repetitionPenaltyMax: 2,
   toolsMax: 128,
   /** UTF-16 units of all tools of a request, as JSON. */
-  toolsLengthMax: 256 * KIB,
+  toolsLengthMax: 512 * KIB,
   toolNameLengthMax: 64,
+  /** Of a schema that is to be enforced as a whole. */
   schemaDepthMax: 32,
   /** UTF-16 units of one JSON schema of a tool or a response format. */
-  schemaLengthMax: 64 * KIB,
+  schemaLengthMax: 384 * KIB,
   logprobsTopMax: 20,
   cacheSaltLengthMax: 128,
+  /** UTF-16 units of the variables of a template, as JSON. */
+  templateArgsLengthMax: 4 * KIB,
   maxTokensDefault: 1024,
+  /** The same for a response, which thinks within it. */
+  outputTokensDefault: 4096,
+  /** Prompts of one completion request. */
+  rawPromptsMax: 128,
+  rawMaxTokensDefault: 16,
+  rawLogprobsTopMax: 5,
+  /** No vocabulary is larger. */
+  tokenIdMax: 2 ** 24,
+
+  // ----------------------------------------------------------------- batches
+  batchLinesMax: 10_000,
+  batchBytesMax: 32 * MIB,
+  batchIdLengthMax: 256,
+  /** Faults of an input that are shown. */
+  batchFaultsMax: 100,
+  batchWindowS: 24 * 60 * 60,
+  /** Of one owner: those that have not ended, and all that are kept. */
+  batchesOpenPerOwnerMax: 8,
+  batchesPerOwnerMax: 1_000,
+  /** Results that lie beside the batches of one owner until their files are written. */
+  batchResultBytesPerOwnerMax: 1024 * MIB,
+  /** How often it is looked whether the key of a running batch is still one. */
+  batchKeyCheckMs: 5_000,
+  /** Lines of a batch that run beside each other, where places are idle. */
+  batchLinesParallel: 4,
+  /** Before a line is tried again that the rates or a full service refused. */
+  batchRetryMs: 1_000,
+  batchRetryMsMax: 30_000,
+  /** A line that the service itself fails is tried so often. */
+  batchAttemptsMax: 3,
+
+  // ----------------------------------------------------------------- vectors
+  /** Texts of one request for embeddings, or documents of one ranking. */
+  vectorInputsMax: 2_048,
+  /** Tokens of all inputs of one request. */
+  vectorTokensMax: 512 * KIB,
+  /** Rows of a batch of a context for vectors, at least; one step has as many as a prefill's, and one input at least. */
+  vectorRowsUsual: 512,
+  /** Inputs of one step, and requests whose inputs take turns in it. */
+  vectorSequences: 32,
+  vectorTasksMax: 32,
+  /** Vectors that a request may run ahead of its reader. */
+  vectorsAheadMax: 64,
+  /** Tokens of one input that must be evaluated in one piece, on a model whose every token sees all others. */
+  vectorInputTokensMax: 8_192,
+
+  // ------------------------------------------------ responses, conversations
+  /** UTF-16 units of JSON: the items of a longer input are answered and not kept. */
+  responseInputLengthMax: 4 * MIB,
+  /** Generated tokens of the summary that a compaction makes. */
+  compactionTokensMax: 2_048,
+  /** A response is kept this long. */
+  responseKeepS: 30 * 24 * 3_600,
+  responseSweepMs: 60 * 60_000,
+  /** Kept responses of one owner, and their bytes. The oldest make room for new ones. */
+  responsesPerOwnerMax: 10_000,
+  responseBytesPerOwnerMax: 512 * MIB,
+  conversationsPerOwnerMax: 10_000,
+  conversationBytesPerOwnerMax: 256 * MIB,
+  conversationBytesMax: 4 * MIB,
+  /** Responses and additions of one conversation. */
+  conversationPartsMax: 200,
+  /** Items that one addition may have. */
+  conversationAddMax: 20,
+  /** UTF-16 units of an id that an error shows. */
+  shownIdLengthMax: 48,
 
   // ---------------------------------------------------------- context caches
   cacheTtlSMax: 3600,
@@ -103,6 +202,16 @@ export const limits = {
   /** Tags that one creation may name. */
   cacheTagsMax: 32,
   tagNameLengthMax: 128,
+  /** Prefixes that one request may mark to be kept, and how long each kind is kept after its last use. */
+  breakpointsMax: 4,
+  breakpointTtlSShort: 5 * 60,
+  breakpointTtlSLong: 3_600,
+  /** How long the prompt of a response is kept after its last use, by the names its clients give. */
+  promptCacheTtlS: { '30m': 30 * 60, '12h': 12 * 3_600, '24h': 24 * 3_600 },
+  /** Shorter prefixes of a request that are looked up, from the last mark backwards. */
+  breakpointLookBackMax: 256,
+  /** Tokens at the end of a prefix that ends inside a message which may change with the text behind them. */
+  openPrefixTailTokens: 16,
   cacheSweepMs: 1_000,
   /** Freeing a snapshot is retried after this long. */
   cacheForgetRetryMs: 60_000,
@@ -124,6 +233,31 @@ export const limits = {
   /** Letters that the id of a cache or a file consists of: clients know ids of this length. */
   itemIdLength: 20,
 
+  /** Prefixes that nobody named: kept so long after their last use, and renewed when so much of it is over. */
+  promotedTtlS: 7 * 24 * 3_600,
+  promotedRenewS: 3_600,
+  promotedMax: 256,
+  /** One is kept where a use spares so much time beside its load from the disk, at so many bytes a millisecond. */
+  promoteSavedMsMin: 200,
+  promoteLoadBytesPerMs: 500_000,
+  /** A conversation that goes on after so long may have left the engine's memory. */
+  promoteReturnMs: 5 * 60_000,
+  /** Prefixes of all owners that are remembered to tell when one comes again. */
+  promoteSeenMax: 20_000,
+  /** Prompts that part at one place: so many leading tokens of one are looked at, of so many prompts of an owner. */
+  adviceIdsMax: 8_192,
+  adviceHeadsMax: 4,
+  /** Of all owners. */
+  adviceOwnersMax: 1_000,
+  adviceBytesMax: 16 * MIB,
+  /** Tokens in which two prompts may differ, and tokens in a row that tell that they are alike again. */
+  adviceGapMax: 64,
+  adviceRunMin: 16,
+  advicePlacesMax: 8,
+  /** Fewer tokens behind a place are not worth a word, nor are fewer requests that part there. */
+  adviceTokensMin: 256,
+  adviceRequestsMin: 2,
+
   // ---------------------------------------------------------- token counting
   /** A longer piece of text (UTF-16 units) goes to the encoder that is not quadratic. */
   pieceLengthMax: 256,
@@ -141,6 +275,8 @@ export const limits = {
   encodeHeapBytesMax: 1024 * MIB,
   /** UTF-16 units of all long texts that wait or run; a text beyond is `overloaded`. */
   encodeLongLengthMax: 64 * MIB,
+  /** The next long text of an owner waits while those that are being encoded have so many UTF-16 units. */
+  encodeOwnerLengthMax: 2 * MIB,
   /** Texts of different requests that are encoded in one task. Longer texts (UTF-16 units) get a task of their own. */
   encodeTaskTextsMax: 256,
   encodeTaskLengthMax: 16 * KIB,
@@ -169,12 +305,25 @@ export const limits = {
   uploadRetryMs: 1_000,
   /** Bytes collected for one write to the disk. */
   uploadWriteBytes: 256 * KIB,
+  /** Blobs in an object store: bytes of a part of an upload, of which 5 MiB are the least that S3 takes. */
+  objectPartBytes: 5 * MIB,
+  /** Bytes of all uploads to it that are in memory; an upload that finds no room is `overloaded`. */
+  blobUploadBytesMax: 640 * MIB,
+  /** Bytes on the disk of all blobs that are being read; one that finds no room is `overloaded`. */
+  blobCopiedBytesMax: 2 * 1024 * MIB,
+  /** Attempts of a request to it, and the pause before the second one. */
+  objectStoreAttemptsMax: 3,
+  objectStoreRetryMs: 100,
+  /** Silence that ends a request to it. */
+  objectStoreSilenceMs: 20_000,
   /** Files that are compared with one that may have the same bytes. */
   contentComparedMax: 16,
   /** How long a request for a text waits for its extraction: less than the ten minutes of both SDKs. */
   contentWaitMsMax: 9 * 60_000,
   /** Bytes of an extracted text that are read and sent at once. */
   contentReadBytes: 256 * KIB,
+  /** The same where its form changes on the way, which makes it longer, and bytes of a line that is changed. */
+  contentChangedBytes: 16 * KIB,
 
   // -------------------------------------------------------------- extraction
   ...extractionLimits,
@@ -221,6 +370,14 @@ export const limits = {
   prefillChunkTokens: 64,
   /** The same while nobody streams: fewer, larger chunks cost less for each token. */
   prefillRowsMax: 256,
+  /** The same where each token of the prompt gets its log-probability: each row takes room for the whole vocabulary. */
+  scoredRowsMax: 32,
+  /** Rows of logits that are seen through a view which is kept from batch to batch. */
+  logitViewsMax: 512,
+  /** Rows of a step of one stream: its token, and tokens guessed behind it. */
+  draftRowsMax: 16,
+  /** The same under a grammar, which looks at one row after the other beside the other streams. */
+  draftRowsGrammarMax: 4,
   /** Quiet after which an answer is evaluated again, so that a next turn can go on from its end. */
   engineQuietMs: 150,
   /** Tokens of it at once: who comes meanwhile waits for them. */
@@ -233,14 +390,32 @@ export const limits = {
   checkpointTailTokens: 4,
   /** Share of the time that a prefill may take while others stream. */
   prefillShareMax: 0.3,
+  /** Tokens left of a prompt that is nearly there: such prompts and streams have equal shares of the time. */
+  shortPromptTokens: 128,
+  /** Share of such prompts at most, however many they are. */
+  shortPromptShareMax: 0.75,
   /** Bytes of a snapshot that are hashed at once. */
   snapshotHashBytes: MIB,
   /** Pieces that are hashed at the same time; the addon evaluates on the same four threads. */
   snapshotHashParallel: 2,
   /** Snapshots whose headers are read at the same time at the start. */
   snapshotOpenFilesMax: 16,
+  /** How often the uses of snapshots are written down. */
+  snapshotNotesMs: 2_000,
+  /** Time for what is taken into memory before the service is ready. */
+  warmMsMax: 10_000,
+  /** Bytes of it for prefixes that were used most; pinned ones have a bound of their own. */
+  warmBytesMax: 2 * 1024 * MIB,
   /** A shorter common prefix is not worth copying from another sequence. */
   prefixCopyTokensMin: 32,
+  /** Weights of up to this size are compared for exactness before the service begins, larger ones beside it. */
+  proveAtStartBytesMax: 512 * MIB,
+  /** How long a batch of that comparison waits for chats to pause; then it goes in between. */
+  provePauseMsMax: 250,
+  /** Largest window that a model may have. */
+  windowTokensMax: 16 * 2 ** 20,
+  /** A model whose memory holds less than this many tokens is not offered. */
+  windowTokensMin: 512,
   /** Windows above this get one sequence. */
   sharedWindowTokensMax: 16_384,
   grammarRulesMax: 16_384,
@@ -280,6 +455,10 @@ export const limits = {
   /** Largest values that an account's limits of requests and of tokens may be set to. */
   accountCountMax: 1_000_000,
   accountTokensMax: 10 ** 14,
+  /** Each response that is made finds room, once older ones have gone. */
+  accountResponseBytesMin: 16 * MIB,
+  /** Of kept responses, of conversations, and of results of batches. */
+  accountKeptBytesMax: 1024 * 1024 * MIB,
   /** Models that an account's list of open models may name. */
   accountModelsMax: 1_000,
   /** Tokens of all live caches of one account. */
@@ -305,6 +484,7 @@ export const limits = {
   keysMax: 100_000,
 
   // ------------------------------------------------------------------- admin
+  adminKeysMax: 100,
   adminBodyBytesMax: 256 * KIB,
   adminKeyLengthMin: 16,
   /** Newest tags of a user that are searched for those of the user's caches. */
@@ -331,6 +511,35 @@ export const limits = {
   storeChangesMax: 256,
   /** Retry-after when the disk does not take a write. */
   storeRetryMs: 5_000,
+  /** How long a process has the records in PostgreSQL after it last said so, and how much earlier it stops by itself. */
+  leaseMs: 3_000,
+  leaseMarginMs: 500,
+  leaseRenewMs: 750,
+  /** Between two attempts to take a lease, or to reach a database. */
+  leasePollMs: 250,
+  /** Retry-after while no node serves: a client that tries twice more comes when another has taken over. */
+  takeOverRetryMs: 2_000,
+  /** How long a node that ends goes on refusing requests, until its balancer sends them elsewhere. */
+  drainSeenMs: 1_500,
+  /** Rest of a connection to the node that serves. The library closes one that rests for 8 s. */
+  forwardIdleMs: 4_000,
+  /** How long a node may take to connect to another one. */
+  forwardConnectMs: 2_000,
+  /** Between two looks for what other processes wrote: keys and grants. */
+  sharedPollMs: 250,
+  postgresConnectMs: 2_000,
+  /** A database that takes longer for one statement counts as gone. */
+  postgresAnswerMs: 10_000,
+  /** How long a change of keys or grants waits for its outcome after the connection was lost. */
+  postgresDoubtMs: 30_000,
+  /** Attempts of a transaction that met another one. */
+  postgresConflictsMax: 5,
+  /** Values of one statement; one commit may be larger. */
+  postgresGroupBytes: 4 * MIB,
+  /** Rows of a page at first and at most, and the bytes above which the next page has fewer. */
+  postgresPageMin: 64,
+  postgresPageMax: 4_096,
+  postgresPageBytes: 4 * MIB,
   /** Nesting of a value that is hashed or stored: that of a body, and the record around it. */
   recordDepthMax: 128,
 
@@ -339,6 +548,16 @@ export const limits = {
   figuresAgeMs: 10_000,
   /** Log lines that wait for their reader; more are dropped and counted. */
   logBufferBytesMax: 4 * MIB,
+  /** Requests whose spans wait for the collector; those of more are dropped. */
+  tracesWaitingMax: 4_096,
+  /** Requests whose spans are sent at once, how long the first one waits for others, and how long sending may take. */
+  tracesBatchMax: 512,
+  tracesDelayMs: 2_000,
+  tracesMsMax: 5_000,
+  /** Requests and log lines that the service remembers for its console, and UTF-16 units of a line. */
+  recentRequestsMax: 500,
+  recentLinesMax: 500,
+  recentLineLengthMax: 2 * KIB,
 } as const;
 
 export const modelWindows = { '8k': 8_192, '32k': 32_768, '128k': 131_072 } as const;

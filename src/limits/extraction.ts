@@ -30,6 +30,8 @@ export const extractionLimits = {
   extractionRetryMsMax: 30_000,
   /** Attempts to read a document; after this many crashes of the reader it is refused. */
   extractionAttemptsMax: 5,
+  /** A document that is read for this long no longer keeps another from beginning on the core left to chats. */
+  extractionLongMs: 3_000,
   /** An idle reading process ends after this long. */
   extractionIdleMs: 60_000,
   /** A reading process that has not opened its plugins after this long counts as broken. */

@@ -30,11 +30,9 @@ export function assertRelations(limits: Limits, windows: typeof modelWindows): v
     'a request for a text must outlast the extraction',
   );
   assert(limits.uploadsRunningOwnerMax < limits.uploadsRunningMax);
+  assertObjectStore(limits);
   assert(limits.filenameBytesMax < limits.uploadFormBytesMax);
-  assert(
-    limits.contentReadBytes < limits.streamBacklogBytesHardMax,
-    'one write must not cost a slow reader its connection',
-  );
+  assertContentRelations(limits);
   assert(
     3 * limits.extractionPieceLength < limits.frameBytesMax,
     'a piece of text must fit into a frame, whatever its letters',
@@ -47,9 +45,9 @@ export function assertRelations(limits: Limits, windows: typeof modelWindows): v
   assertReview(limits);
   assert(limits.streamBacklogBytesMax < limits.streamBacklogBytesHardMax);
   assert(limits.bodyAheadBytesMax < limits.bodyBytesMax);
+  assertSockets(limits);
   assertMemory(limits);
   assert(limits.pieceLengthMax < limits.encodeChunkLengthMax);
-  assert(limits.maxTokensDefault < windows['8k']);
   assert(limits.weightsLockBeatMs * 4 < limits.weightsLockStaleMs);
   assert(limits.hostPingsLateMax < limits.hostPingsMax);
   assert(limits.hostRestartDelayMs <= limits.hostRestartDelayMsMax);
@@ -66,21 +64,73 @@ export function assertRelations(limits: Limits, windows: typeof modelWindows): v
   );
   assert(limits.queueRetryMsMin < limits.queueRetryMsMax);
   assertCacheRelations(limits);
+  assertResponseRelations(limits, windows);
+}
+
+function assertObjectStore(limits: Limits): void {
+  assert(
+    limits.uploadsRunningOwnerMax * limits.objectPartBytes < limits.blobUploadBytesMax,
+    'one owner must not take all the memory of uploads to an object store',
+  );
+  assert(
+    4 * limits.extractionTextBytesMax <= limits.blobCopiedBytesMax,
+    'the largest blobs must be readable beside each other',
+  );
+}
+
+function assertSockets(limits: Limits): void {
+  assert(limits.socketMessageBytesMax < limits.bodyBytesMax);
+  assert(limits.socketsPerAccountMax < limits.socketsMax, 'others must have room');
+  assert(
+    limits.socketsMax * limits.socketMessageBytesMax <= limits.bodyBytesHeldMax,
+    'messages that are not whole take no more than bodies',
+  );
+}
+
+function assertContentRelations(limits: Limits): void {
+  assert(
+    16 * limits.contentChangedBytes <= limits.contentReadBytes,
+    'a form of a text has up to 13 bytes for one of the text',
+  );
+  assert(
+    limits.contentReadBytes < limits.streamBacklogBytesHardMax,
+    'one write must not cost a slow reader its connection',
+  );
+}
+
+function assertResponseRelations(limits: Limits, windows: typeof modelWindows): void {
+  assert(limits.maxTokensDefault < windows['8k']);
+  assert(limits.outputTokensDefault < windows['8k']);
+  assert(limits.responseInputLengthMax < limits.bodyBytesMax);
+  assert(limits.bodyBytesMax < limits.responseBytesPerOwnerMax, 'one response must have room');
+  assert(limits.conversationBytesMax <= limits.bodyBytesMax, 'a conversation can be gone on from');
+  assert(limits.conversationBytesMax < limits.conversationBytesPerOwnerMax);
+  assert(
+    limits.conversationPartsMax + 8 <= limits.storeChangesMax,
+    'a conversation must go in one transaction',
+  );
 }
 
 /** What one account and all of them may make the main process hold. */
 function assertMemory(limits: Limits): void {
-  // A text of two bytes a character: the body, its packed form, its canonical form, and its prompt.
+  // A text of two bytes a character: its packed form, its canonical form, and its prompt. The body is gone by then.
   assert(
-    limits.bodyBytesMax * 7 <= limits.bodyBytesHeldOwnerMax,
+    limits.bodyBytesMax * 6 <= limits.bodyBytesHeldOwnerMax,
     'the largest body must have room',
   );
+  assert(
+    limits.imageBodyBytesMax + limits.imageBodyTextBytesMax * 6 <= limits.bodyBytesHeldOwnerMax,
+    'images are held once, and what is around them as any text',
+  );
+  assert(limits.imageBodyTextBytesMax < limits.bodyBytesMax);
+  assert(limits.bodyBytesMax < limits.imageBodyBytesMax);
+  assert(limits.imagePieceBytes <= limits.frameBytesUsual);
   assert(limits.bodyBytesHeldOwnerMax * 4 <= limits.bodyBytesHeldMax, 'others must have room');
   const threads = limits.parseThreads * limits.parseHeapBytesMax;
   assert(limits.bodyBytesHeldMax + threads <= 512 * 2 ** 20, 'all accounts together');
   assert(limits.bodyAheadBytesMax <= limits.bodyNearBytesMax);
   assert(limits.bodyNearBytesMax < limits.bodyBytesMax);
-  assert(limits.pageBytesMax + limits.bodyBytesMax < limits.bodyBytesHeldOwnerMax);
+  assert(2 * limits.pageBytesMax + limits.bodyBytesMax < limits.bodyBytesHeldOwnerMax);
 }
 
 function assertCacheRelations(limits: Limits): void {
@@ -92,6 +142,10 @@ function assertCacheRelations(limits: Limits): void {
   assert(limits.prefillsWaitingOwnerMax < limits.prefillsWaitingMax);
   assert(limits.prefillRetryMs <= limits.prefillRetryMsMax);
   assert(limits.prefillChunkTokens <= limits.prefillRowsMax);
+  assert(limits.draftRowsMax <= limits.scoredRowsMax, 'a context has room for the logits');
+  assert(limits.draftRowsGrammarMax <= limits.draftRowsMax);
+  assert(limits.prefillShareMax <= limits.shortPromptShareMax);
+  assert(limits.shortPromptShareMax < 1, 'streams go on beside any number of prompts');
   assert(
     limits.checkpointTailTokens >= 2,
     'a token that is evaluated alone differs in the last bits',
@@ -101,10 +155,16 @@ function assertCacheRelations(limits: Limits): void {
   assert(limits.bodyBytesMax < limits.cacheBytesPerOwnerMax);
   assert(limits.cacheBytesPerOwnerMax < limits.recordsBytesMax);
   assert(limits.recordsBytesMax < limits.storeMapBytes);
-  assert(limits.prefillsWaitingMax < limits.actorsActiveMax, 'a waiting prefill holds its actor');
-  // A cache changes at most these at once: record, body, owner, due time, state, snapshot, and each metadata entry twice.
   assert(
-    8 + 2 * limits.cacheMetadataMax + 3 * limits.cacheTagsMax < limits.storeChangesMax,
+    3 * limits.leaseRenewMs + limits.leaseMarginMs < limits.leaseMs,
+    'a lease must outlast a renewal that fails',
+  );
+  assert(4 * limits.sharedPollMs <= 1_000, 'a revoked key must end within a second');
+  assert(limits.postgresPageMin <= limits.postgresPageMax);
+  assert(limits.prefillsWaitingMax < limits.actorsActiveMax, 'a waiting prefill holds its actor');
+  // A cache changes at most these at once: record, body, owner, due time, state, snapshot, pin, and each metadata entry twice.
+  assert(
+    10 + 2 * limits.cacheMetadataMax + 3 * limits.cacheTagsMax < limits.storeChangesMax,
     'a creation with all its tags must fit into one commit',
   );
 }

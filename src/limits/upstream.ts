@@ -43,6 +43,8 @@ export const upstreamLimits = {
   upstreamSpecialsMax: 256,
   /** Of an answer that is no stream: an error, a list of models, the ids of a text. */
   upstreamBodyBytesMax: 16 * MIB,
+  /** Inputs of one request for vectors: each answer stays below the bound of a body. */
+  upstreamVectorInputsMax: 64,
   /** UTF-16 units of an upstream's error message. */
   upstreamReasonLengthMax: 500,
 } as const;

@@ -38,8 +38,11 @@ export async function openCaches(
     tokensMax: (owner) => policyOf(owner).cachedTokens,
     tagsMax: (owner) => policyOf(owner).tags,
     ...(review === null ? {} : { review: cacheReview(review) }),
+    promotedBytesMax: config.promote ? config.promotedDisk : 0,
     keepMs: limits.cacheKeepMs,
     quotaMax: { count: limits.cachesPerOwner, bytes: limits.cacheBytesPerOwner },
+    differ: (owner, one, other) => parser.differ(owner, one, other),
+    sharedTokens: (owner, family, stored) => prefiller.sharedTokens(owner, family, stored),
     countTokens: (owner, family, talk) => prefiller.count(owner, family, talk),
   });
   opened.add(caches, (part) => part.close());

@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path';
 import { AdmissionQueue } from '../chat/admission-queue.js';
-import { Catalog, type ServedModel } from '../chat/catalog.js';
+import { Catalog, type ServedModel, type VectorModel } from '../chat/catalog.js';
 import { PromptLibrary } from '../chat/prompt-library.js';
 import { limits } from '../limits/index.js';
 import { Parser } from '../parsing/parser.js';
@@ -15,43 +15,68 @@ import { Host } from '../pool/host.js';
 import type { HostStart, TokenizeResult, TokenizerRef, TokenizeTask } from '../pool/messages.js';
 import { Pool } from '../pool/pool.js';
 import { TokenCounter } from '../pool/token-counter.js';
+import { pluginName } from '../settings/built-in-plugins.js';
 import type { Config, ModelConfig } from '../settings/config.js';
 import { countOnlyModels } from '../settings/count-only.js';
+import { thisMachine } from '../settings/machine.js';
 import { pluginFinder } from '../settings/plugins.js';
 import { freeBytes, residentBytes, seldom, sizeBytes } from '../telemetry/figures.js';
 import type { EngineGauges } from '../telemetry/metrics.js';
+import { servedPath } from '../weights/converted.js';
+import { libraryEnvironment } from '../weights/gpu-library.js';
 import { weightsPath } from '../weights/index.js';
 import type { Context } from './context.js';
 
 /** One host process for each engine plugin, with all the models it serves. */
-export function openEngines({ config, clock, log, metrics, opened }: Context): Map<string, Host> {
-  const onEnded = (reason: string) =>
-    metrics.take({ type: 'worker-ended', worker: 'inference', reason });
+export function openEngines({ config, clock, log, report, opened }: Context): Map<string, Host> {
+  const onEnded = (reason: string) => report({ type: 'worker-ended', worker: 'inference', reason });
   const modules = new Set(config.models.map(({ engine }) => engine));
   return new Map(
     [...modules].map((module) => {
       const start = hostStart(config, module);
       const streamsMax = limits.engineStreamsMax;
-      const host = new Host({ start, streamsMax, clock, log, onEnded });
+      const isLocal = pluginName(module) === 'engine-llama';
+      const env = isLocal ? libraryEnvironment(config) : {};
+      const host = new Host({ start, env, streamsMax, clock, log, onEnded });
       return [module, opened.add(host, (part) => part.close())];
     }),
   );
 }
 
 function hostStart(config: Config, module: string): HostStart {
-  const { exact, threads, slots, memory, snapshotDisk } = config;
+  const { exact, speculation, kv, threads, slots, memory, pinnedMemory, snapshotDisk } = config;
+  const { memoryBytes } = thisMachine(process.env);
+  const weightsBytesMax = Math.max(0, memoryBytes - memory - pinnedMemory);
   const models = config.models
     .filter(({ engine }) => engine === module)
     .map((model) => ({
       id: model.id,
-      weights: weightsOf(config, model),
-      window: model.window,
+      weights: servedWeights(config, model),
+      window: model.window ?? limits.windowTokensMax,
+      adaptsWindow: model.window === null,
       ...(model.remote === null ? {} : { remote: model.remote }),
+      ...(model.kind === null ? {} : { kind: model.kind }),
+      ...(model.vision === null ? {} : { vision: model.vision }),
     }));
   const stateDir = join(config.dataDir, 'engine');
-  const bounds = { slots, memoryBytesMax: memory, snapshotBytesMax: snapshotDisk };
-  const options = { models, exact, threads, ...bounds, stateDir };
+  const disk = { snapshotBytesMax: snapshotDisk };
+  const bounds = {
+    slots,
+    memoryBytesMax: memory,
+    pinnedBytesMax: pinnedMemory,
+    weightsBytesMax,
+    ...disk,
+  };
+  const speculates = speculation === 'auto';
+  const options = { models, exact, speculates, kv, threads, ...bounds, stateDir };
   return { engine: { module, options } };
+}
+
+/** The engine gets the weights as they are converted for this machine; the vocabulary is the same in both. */
+function servedWeights(config: Config, model: ModelConfig): string | null {
+  const path = weightsOf(config, model);
+  const isLocal = pluginName(model.engine) === 'engine-llama';
+  return path === null || !isLocal ? path : servedPath(path, config.quantize, config.modelsDir);
 }
 
 function weightsOf(config: Config, { weights }: ModelConfig): string | null {
@@ -59,7 +84,7 @@ function weightsOf(config: Config, { weights }: ModelConfig): string | null {
   return spec === undefined ? null : weightsPath(spec, config.modelsDir);
 }
 
-export function openCounter({ config, log, metrics, opened }: Context): TokenCounter {
+export function openCounter({ config, report, opened }: Context): TokenCounter {
   const pool = new Pool<TokenizeTask, TokenizeResult>({
     worker: new URL('../../workers/tokenize.js', import.meta.url),
     threads: config.tokenizeThreads,
@@ -68,16 +93,14 @@ export function openCounter({ config, log, metrics, opened }: Context): TokenCou
     sleepsBetweenTasks: true,
     stuckMsMax: limits.encodeStuckMsMax,
     heapBytesMax: limits.encodeHeapBytesMax,
-    onThreadError: (error) => {
-      metrics.take({ type: 'worker-ended', worker: 'tokenize', reason: error.message });
-      log(`tokenization thread: ${error.message}`);
-    },
+    onThreadError: ({ message }) =>
+      report({ type: 'worker-ended', worker: 'tokenize', reason: message }),
   });
   return new TokenCounter(new FairEncoding(opened.add(pool, (part) => part.close())));
 }
 
 /** Threads for large bodies: none until the first comes. */
-export function openParser({ log, metrics, opened }: Context): Parser {
+export function openParser({ report, opened }: Context): Parser {
   const pool = new Pool<ParseTask, ParseResult>({
     worker: new URL('../../workers/parse.js', import.meta.url),
     threads: limits.parseThreads,
@@ -87,10 +110,8 @@ export function openParser({ log, metrics, opened }: Context): Parser {
     sleepsBetweenTasks: true,
     stuckMsMax: limits.parseStuckMsMax,
     heapBytesMax: limits.parseHeapBytesMax,
-    onThreadError: (error) => {
-      metrics.take({ type: 'worker-ended', worker: 'parse', reason: error.message });
-      log(`parsing thread: ${error.message}`);
-    },
+    onThreadError: ({ message }) =>
+      report({ type: 'worker-ended', worker: 'parse', reason: message }),
   });
   return new Parser(opened.add(pool, (part) => part.close()));
 }
@@ -119,25 +140,48 @@ function vocabularyOf(config: Config, model: ModelConfig): Omit<TokenizerRef, 'm
   return { path, remote: { ...remote, template } };
 }
 
-/** Leaves out models that their engine does not offer; the log names each with the reason. */
+/** Leaves out models that their engine does not offer or whose prompts cannot be made; the log names each with the reason. */
 export async function openCatalog(
   { config, log }: Context,
   engines: ReadonlyMap<string, Host>,
   prompts: PromptLibrary,
 ): Promise<Catalog> {
-  const served = config.models.map(async (model): Promise<ServedModel | null> => {
-    const { id, family, window } = model;
+  const unmade: Unmade[] = [];
+  const served = config.models.map(async (model): Promise<ServedModel | VectorModel | null> => {
+    const { id, family } = model;
     const inference = engines.get(model.engine);
     const offered: readonly EngineModel[] = (await inference?.ready) ?? [];
     const engine = offered.find((each) => each.id === id);
     if (inference === undefined || engine === undefined) return null;
-    const queue = openQueue(config, inference, engine);
-    return { id, family, window, engine, inference, queue, prompts: await prompts.of(model) };
+    try {
+      const queue = openQueue(config, inference, engine);
+      const base = { id, window: engine.window, engine, inference, queue };
+      const { kind = 'chat', vectors } = engine;
+      if (kind === 'chat' || vectors === undefined)
+        return { ...base, family, prompts: await prompts.of(model) };
+      const vocabulary = vectors.takesTexts ? null : await prompts.vocabularyOf(model);
+      return { ...base, kind, facts: vectors, vocabulary };
+    } catch (cause) {
+      unmade.push({ id, cause: cause instanceof Error ? cause : new Error(String(cause)) });
+      return null;
+    }
   });
-  const models = (await Promise.all(served)).filter((model) => model !== null);
-  const refused = [...engines.values()].flatMap((engine) => engine.refused);
+  const made = (await Promise.all(served)).filter((model) => model !== null);
+  const models = made.filter((model) => 'prompts' in model);
+  const vectors = made.filter((model) => 'facts' in model);
+  const [first] = unmade;
+  if (made.length === 0 && first !== undefined) throw first.cause;
+  const refused = [
+    ...[...engines.values()].flatMap((engine) => engine.refused),
+    ...unmade.map(({ id, cause }) => ({ id, reason: cause.message })),
+  ];
   for (const { id, reason } of refused) log(`the model ${id} is not offered: ${reason}`);
-  return new Catalog(models, refused);
+  return new Catalog(models, refused, vectors);
+}
+
+interface Unmade {
+  readonly id: string;
+  readonly cause: Error;
 }
 
 function openQueue(config: Config, host: Host, { slots }: EngineModel): AdmissionQueue {
@@ -154,7 +198,7 @@ export function gauges(
 ): EngineGauges {
   return {
     models: () =>
-      catalog.models.map(({ id, engine, queue }) => ({
+      [...catalog.models, ...catalog.vectors].map(({ id, engine, queue }) => ({
         model: id,
         slots: engine.slots,
         waiting: queue.waiting,

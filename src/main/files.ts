@@ -2,24 +2,36 @@
  * Owns the opening of the files and of the processes that read documents.
  * It must never serve a request before the extractions of the last run are taken up.
  */
+import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
+import { wakefulClock } from '../clock.js';
+import { storeIdOf } from '../files/blob-owner.js';
 import { Files } from '../files/files.js';
 import type { Gate } from '../http/gate.js';
 import { limits } from '../limits/index.js';
 import { ExtractionPool } from '../pool/extraction.js';
 import { findWalls, wallsText } from '../pool/walls.js';
-import { Blobs } from '../store/blobs.js';
+import { s3Text } from '../settings/s3-address.js';
+import type { Blobs, TakeRoom } from '../store/blobs.js';
+import { DiskRoom } from '../store/disk-room.js';
+import { LocalBlobs } from '../store/local-blobs.js';
+import { Reserve } from '../store/reserve.js';
+import { S3 } from '../store/s3.js';
+import { S3Blobs } from '../store/s3-blobs.js';
 import type { Store } from '../store/store.js';
 import { type Context, faultLog } from './context.js';
 
 /** Says in the log what the system holds readers back with. */
 export async function openExtraction(context: Context): Promise<ExtractionPool> {
   const { config, clock, log, report, opened } = context;
-  const { extractors, ocrLanguages: languages, extractProcesses: processes, dataDir } = config;
+  const { extractors, ocrLanguages: languages, ocrPictures: pictures, dataDir } = config;
+  const { extractProcesses: processes } = config;
   const memoryBytesMax = limits.extractionMemoryBytesMax;
   const walls = await findWalls({ modules: extractors, hidden: [dataDir], memoryBytesMax });
   log(wallsText(walls));
-  const readers = { extractors, languages, processes, walls };
+  // One core is left to chats, unless documents that take long would keep all others waiting for it.
+  const quickMax = Math.max(1, Math.min(processes, availableParallelism() - 1));
+  const readers = { extractors, languages, pictures, processes, quickMax, walls };
   const extraction = new ExtractionPool({ ...readers, clock, log, report });
   return opened.add(extraction, (part) => part.close());
 }
@@ -34,14 +46,14 @@ export async function openFiles(
   context: Context,
   { records, gate, extraction }: FileParts,
 ): Promise<Files> {
-  const { config, clock, newBytes, opened } = context;
+  const { clock, newBytes, opened } = context;
   const max = (owner: string) => {
     const { files: count, fileBytes: bytes } = gate.policies.of(owner);
     return { count, bytes };
   };
   const files = new Files({
     store: records,
-    blobs: await Blobs.open(join(config.dataDir, 'files')),
+    blobs: await openBlobs(context, records),
     extraction,
     clock,
     newBytes,
@@ -52,3 +64,27 @@ export async function openFiles(
   await files.start();
   return files;
 }
+
+async function openBlobs(context: Context, records: Store): Promise<Blobs> {
+  const { config, newBytes, log } = context;
+  const { dataDir, blobs: address, blobsKey: key } = config;
+  const room = new DiskRoom(dataDir, Reserve.of(dataDir));
+  const withRoom: TakeRoom = (bytes, write) => room.write(bytes, write);
+  const folder = join(dataDir, 'files');
+  const known = await storeIdOf(records, { make: address === null ? null : newBytes });
+  if (address === null) {
+    if (known !== null) log(ELSEWHERE);
+    return await LocalBlobs.open(folder, withRoom);
+  }
+  if (key === null) throw new Error(NO_KEY);
+  if (known === null) throw new Error('the records could not be marked as those of the bucket');
+  const s3 = new S3({ address, key, clock: wakefulClock });
+  const blobs = await S3Blobs.open({ s3, folder, withRoom, storeId: known });
+  log(`files: their bytes are kept in ${s3Text(address)}`);
+  return blobs;
+}
+
+const ELSEWHERE =
+  'files: earlier runs kept their bytes in a bucket, and PREFACE_BLOBS is not set: those files cannot be read';
+const NO_KEY =
+  'setting PREFACE_BLOBS_KEY: got nothing, and PREFACE_BLOBS names a bucket: set it, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY';

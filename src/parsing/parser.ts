@@ -2,8 +2,11 @@
  * Owns the parse of every JSON body: small ones here and now, large ones in a thread of their own.
  * It must never do on the main thread what costs more than a small body does.
  */
-import { fromErrorValue } from '../errors.js';
+import { fromErrorValue, invalid } from '../errors.js';
 import { limits } from '../limits/index.js';
+import type { LargeImages } from '../pool/large-images.js';
+import { memoryIn, type OwnBytes, ownBytes } from '../pool/memory.js';
+import { type BatchEndpoint, type ReadLine, readBatchLine } from '../protocol/batches.js';
 import type { CacheOptions } from '../protocol/cache-options.js';
 import {
   beginsWithCache,
@@ -12,38 +15,44 @@ import {
   parseCachedChat,
 } from '../protocol/cached-chat.js';
 import {
+  baseOf,
   type CacheCreation,
   type CacheFacts,
   type CacheUpdate,
   factsOf,
   parseCacheCreate,
+  parseCacheDerive,
   parseCacheUpdate,
   readCacheContent,
 } from '../protocol/caching.js';
-import {
-  type ChatRequest,
-  type ChatSettings,
-  parseChatRequest,
-  settingsOf,
-} from '../protocol/chat.js';
-import { parseEstimateRequest } from '../protocol/estimate.js';
+import { type ChatRequest, type ChatSettings, settingsOf } from '../protocol/chat.js';
+import { type EmbeddingSettings, parseEmbeddingRequest } from '../protocol/embeddings.js';
+import type { GoesOnFrom, StoredEarlier } from '../protocol/goes-on.js';
 import { parseJson, parseJsonCounted } from '../protocol/json.js';
-import type { JsonObject } from '../protocol/schema.js';
+import { parseRerankRequest, type RerankSettings } from '../protocol/rerank.js';
 import { parseTagBind, type TagBind } from '../protocol/tags.js';
+import { type WireFormName, wireForm } from '../protocol/wire-forms.js';
+import { type ConversationDiff, conversationDiff } from '../rules/conversation-diff.js';
 import { canonicalPrefix, type PrefixHash, prefixChain } from '../rules/prefix.js';
-import { memoryIn, ownBytes } from './packing.js';
-import { decodeBody, encodeBody } from './stored-body.js';
+import { movedVolatile } from '../rules/volatile-lines.js';
+import { earlierOf } from './earlier.js';
+import { KeptWork, moved } from './kept.js';
+import { packed } from './packing.js';
+import { decodeBody, encodeBody, type StoredBody, wireContent } from './stored-body.js';
 import { FarTalk, NearTalk, type Talk } from './talk.js';
+import { type TalkSource, talkSource, talkSources, wholeMessages } from './talk-source.js';
 import type {
-  OwnBytes,
+  BaseFacts,
+  MadeCache,
   ParseAnswer,
+  ParseAsk,
   ParseKind,
   ParseResult,
   ParseTask,
-  ParseWork,
   Threads,
 } from './tasks.js';
 import { OwnerTurns } from './turns.js';
+import { FarInputs, NearInputs, type VectorInputs } from './vector-texts.js';
 
 /** The threads; one task, one result. */
 export interface ParsePool {
@@ -51,8 +60,24 @@ export interface ParsePool {
 }
 
 export type OpenedChat =
-  | { readonly type: 'plain'; readonly settings: ChatSettings; readonly talk: Talk }
-  | CachedChat;
+  | {
+      readonly type: 'plain';
+      readonly settings: ChatSettings;
+      readonly talk: Talk;
+      /** Further prompts of the same request; their memory counts with the first. */
+      readonly others: readonly Talk[];
+    }
+  | CachedChat
+  | GoingOnChat;
+
+/** Goes on from what is kept: it is read whole once that is found. */
+export interface GoingOnChat {
+  readonly type: 'goesOn';
+  readonly from: GoesOnFrom;
+  /** @throws ApiError */
+  join(earlier: StoredEarlier): Promise<{ readonly settings: ChatSettings; readonly talk: Talk }>;
+  readonly heldBytes: number;
+}
 
 /** Begins with a cache: the rest is read once the cache is known. */
 export interface CachedChat {
@@ -60,11 +85,17 @@ export interface CachedChat {
   readonly model: string;
   /** @throws ApiError for options that are wrong. */
   options(): CacheOptions;
-  /** @param stored null where there is no such cache. @throws ApiError */
+  /** @param stored null where there is no such cache. @throws ApiError, also what reading it throws. */
   join(
-    stored: Uint8Array | null,
+    stored: StoredBody | null,
   ): Promise<{ readonly settings: ChatSettings; readonly talk: Talk }>;
   readonly heldBytes: number;
+}
+
+/** A request for vectors. */
+export interface OpenedVectors<Settings> {
+  readonly settings: Settings;
+  readonly inputs: VectorInputs;
 }
 
 /** A cache to be: its facts, its conversation, and the bytes that are stored of it. */
@@ -75,8 +106,15 @@ export interface NewCache extends CacheFacts {
   hashFor(owner: string): PrefixHash;
 }
 
+/** The cache that a new one goes on from. */
+export interface StoredBase extends BaseFacts, StoredBody {}
+
+/** @param name an id or a tag. @throws ApiError where there is no such cache. */
+export type FindBase = (name: string) => Promise<StoredBase>;
+
 export class Parser implements Threads {
   readonly #turns = new OwnerTurns(limits.parseThreads);
+  readonly kept = new KeptWork(this);
 
   constructor(
     readonly pool: ParsePool,
@@ -91,27 +129,46 @@ export class Parser implements Threads {
   async run<Kind extends ParseKind>(
     owner: string,
     kind: Kind,
-    ask: ParseWork[Kind]['ask'],
+    ask: ParseAsk<Kind> | (() => ParseAsk<Kind>),
   ): Promise<ParseAnswer<Kind>> {
-    // The pair of kind and question is one of the union, which TypeScript cannot see of a type parameter.
-    const task = { kind, ask } as unknown as ParseTask;
-    const moved = [
-      ...memoryIn('talk' in ask ? ask.talk : null),
-      ...memoryIn('body' in ask ? ask.body : null),
-    ];
-    const result = await this.#turns.run(owner, () => this.pool.run(task, moved));
+    const result = await this.#turns.run(owner, () => {
+      const asked = typeof ask === 'function' ? ask() : ask;
+      // The pair of kind and question is one of the union, which TypeScript cannot see of a type parameter.
+      const task = { kind, ask: asked } as unknown as ParseTask;
+      return this.pool.run(task, [...memoryIn(asked)]);
+    });
     if (result.type === 'error') throw fromErrorValue(result.error);
     return result as ParseAnswer<Kind>;
   }
 
-  /** @param compares whether the chat may be compared with a cache. */
-  async chat(owner: string, body: Buffer, compares: boolean): Promise<OpenedChat> {
-    if (!this.isFar(body.length)) return this.#nearChat(owner, body);
-    const { answer: parsed } = await this.run(owner, 'chat', { body: ownBytes(body), compares });
+  /**
+   * @param compares whether the chat may be compared with a cache.
+   * @param movesVolatile whether lines that change with every request go to its end.
+   */
+  async chat(
+    owner: string,
+    form: WireFormName,
+    body: Buffer,
+    compares: boolean,
+    movesVolatile = false,
+  ): Promise<OpenedChat> {
+    if (!this.isFar(body.length)) return this.#nearChat(owner, form, body, movesVolatile);
+    const ask = { form, body: ownBytes(body), compares, movesVolatile };
+    const { answer: parsed } = await this.run(owner, 'chat', ask);
     if (parsed.type === 'plain') {
-      return { ...parsed, talk: new FarTalk(this, owner, parsed.talk) };
+      const others = parsed.others.map((each) => new FarTalk(this, owner, each));
+      return { ...parsed, talk: new FarTalk(this, owner, parsed.talk), others };
     }
-    const { model, options, body: again } = parsed;
+    if (parsed.type === 'goesOn') {
+      const { from, body: again, images } = parsed;
+      return {
+        type: 'goesOn',
+        from,
+        join: (earlier) => this.#wentOn(owner, { form, body: again, images, from }, earlier),
+        heldBytes: heldBy(again, images),
+      };
+    }
+    const { model, options, body: again, images } = parsed;
     return {
       type: 'cached',
       model,
@@ -119,19 +176,38 @@ export class Parser implements Threads {
         if ('fault' in options) throw fromErrorValue(options.fault);
         return options;
       },
-      join: (stored) => this.#joined(owner, again, stored ?? NOTHING_STORED),
-      heldBytes: again.byteLength,
+      join: (stored) => this.#joined(owner, again, stored ?? NOTHING_STORED, images),
+      heldBytes: heldBy(again, images),
     };
   }
 
-  #nearChat(owner: string, body: Buffer): OpenedChat {
+  #nearChat(owner: string, form: WireFormName, body: Buffer, movesVolatile: boolean): OpenedChat {
     const { value, heldBytes } = parseJsonCounted(body);
-    if (!beginsWithCache(value)) {
-      const request = parseChatRequest(value);
+    const { parse, cacheMessage: namesCache, goesOnFrom } = wireForm(form);
+    const from = goesOnFrom?.(value) ?? null;
+    if (from !== null) {
+      return {
+        type: 'goesOn',
+        from,
+        join: async (earlier) => {
+          const { bytes } = earlier;
+          if (this.isFar(bytes)) {
+            const ask = { form, body: ownBytes(body), images: null, from };
+            return await this.#wentOn(owner, ask, earlier);
+          }
+          const request = parse(value, earlierOf(earlier.read(), from));
+          const talk = this.#near(owner, request, heldBytes + 2 * bytes);
+          return { settings: settingsOf(request), talk };
+        },
+        heldBytes,
+      };
+    }
+    if (!namesCache || !beginsWithCache(value)) {
+      const request = movesVolatile ? movedVolatile(parse(value)) : parse(value);
       return {
         type: 'plain',
         settings: settingsOf(request),
-        talk: this.#near(owner, request, heldBytes),
+        ...this.#nearTalks(owner, request, heldBytes),
       };
     }
     const { model } = checkBesideCache(value);
@@ -140,24 +216,55 @@ export class Parser implements Threads {
       model,
       options: () => cacheMessage(value),
       join: async (stored) => {
-        if (stored !== null && this.isFar(stored.byteLength)) {
-          return await this.#joined(owner, ownBytes(body), stored);
-        }
-        const request = parseCachedChat(value, wireContent(stored));
-        const talk = this.#near(owner, request, heldBytes + 2 * (stored?.byteLength ?? 0));
+        const { bytes, read } = stored ?? NOTHING_STORED;
+        if (this.isFar(bytes)) return await this.#joined(owner, ownBytes(body), { bytes, read });
+        const request = parseCachedChat(value, wireContent(read()));
+        const talk = this.#near(owner, request, heldBytes + 2 * bytes);
         return { settings: settingsOf(request), talk };
       },
       heldBytes,
     };
   }
 
-  #near(owner: string, request: ChatRequest, heldBytes: number): NearTalk {
-    const { messages, tools, partial } = request;
-    return new NearTalk(this, owner, { messages, tools, partial }, request, heldBytes);
+  /** A conversation that was changed here: nothing is compared with it. */
+  changed(owner: string, source: TalkSource, images: LargeImages | null): Talk {
+    const content = packed(source);
+    return this.isFar(content.byteLength) || images !== null
+      ? new FarTalk(this, owner, { content, canonical: null, images })
+      : new NearTalk(this, owner, source, null, 2 * content.byteLength);
   }
 
-  async #joined(owner: string, body: OwnBytes, stored: Uint8Array) {
-    const { answer } = await this.run(owner, 'join', { body, stored: ownBytes(stored) });
+  #near(owner: string, request: ChatRequest, heldBytes: number): NearTalk {
+    return new NearTalk(this, owner, talkSource(request), request, heldBytes);
+  }
+
+  #nearTalks(owner: string, request: ChatRequest, heldBytes: number) {
+    const [first, ...rest] = talkSources(request);
+    const near = (source: TalkSource, held: number) =>
+      new NearTalk(this, owner, source, request, held);
+    return { talk: near(first, heldBytes), others: rest.map((source) => near(source, 0)) };
+  }
+
+  async #wentOn(
+    owner: string,
+    asked: Omit<ParseAsk<'goOn'>, 'before' | 'referenced'>,
+    earlier: StoredEarlier,
+  ) {
+    const { answer } = await this.run(owner, 'goOn', () => {
+      const { before, referenced } = earlier.read();
+      return { ...asked, before: moved(before), referenced: moved(referenced) };
+    });
+    return { settings: answer.settings, talk: new FarTalk(this, owner, answer.talk) };
+  }
+
+  async #joined(
+    owner: string,
+    body: OwnBytes,
+    { read }: StoredBody,
+    images: LargeImages | null = null,
+  ) {
+    const ask = () => ({ body, images, stored: ownBytes(read()) });
+    const { answer } = await this.run(owner, 'join', ask);
     const { settings, talk } = answer;
     return { settings, talk: new FarTalk(this, owner, talk) };
   }
@@ -165,27 +272,60 @@ export class Parser implements Threads {
   /** @throws ApiError that names the field, what came and what is allowed. */
   async estimate(
     owner: string,
+    form: WireFormName,
     body: Buffer,
   ): Promise<{ readonly model: string; readonly talk: Talk }> {
     if (this.isFar(body.length)) {
-      const { answer } = await this.run(owner, 'estimate', { body: ownBytes(body) });
+      const { answer } = await this.run(owner, 'estimate', { form, body: ownBytes(body) });
       const { model, talk } = answer;
       return { model, talk: new FarTalk(this, owner, talk) };
     }
     const { value, heldBytes } = parseJsonCounted(body);
-    const { model, ...source } = parseEstimateRequest(value);
+    const { model, ...source } = wireForm(form).parseCount(value);
     return { model, talk: new NearTalk(this, owner, source, null, heldBytes) };
   }
 
-  /** @throws ApiError as above. */
-  async create(owner: string, body: Buffer): Promise<NewCache> {
-    if (!this.isFar(body.length)) {
-      const { value, heldBytes } = parseJsonCounted(body);
-      return nearCache(this, owner, parseCacheCreate(value), heldBytes);
+  /** @param find finds the cache that the body says to go on from. @throws ApiError as above, and what `find` throws. */
+  async create(owner: string, body: Buffer, find: FindBase): Promise<NewCache> {
+    if (!this.isFar(body.length)) return await this.#nearCreation(owner, body, find);
+    const { answer } = await this.run(owner, 'create', { body: ownBytes(body), owner });
+    if (answer.type === 'made') return this.#made(owner, answer);
+    return await this.#derived(owner, answer.body, await find(answer.base));
+  }
+
+  async #nearCreation(owner: string, body: Buffer, find: FindBase): Promise<NewCache> {
+    const { value, heldBytes } = parseJsonCounted(body);
+    const name = baseOf(value);
+    if (name === null) return nearCache(this, owner, parseCacheCreate(value), heldBytes);
+    const base = await find(name);
+    if (this.isFar(base.bytes)) return await this.#derived(owner, ownBytes(body), base);
+    const creation = parseCacheDerive(value, { ...base, ...wireContent(base.read()) });
+    return nearCache(this, owner, creation, heldBytes + 2 * base.bytes);
+  }
+
+  /** The base is brought into memory when a thread has a turn for it. */
+  async #derived(owner: string, body: OwnBytes, { id, family, ...base }: StoredBase) {
+    const bytes = body.byteLength + base.bytes;
+    if (bytes > limits.bodyBytesMax) {
+      throw invalid(
+        `messages and those of the base must have at most ${limits.bodyBytesMax} bytes together, got ${bytes}`,
+        'messages',
+      );
     }
-    const { answer: made } = await this.run(owner, 'create', { body: ownBytes(body), owner });
-    const { facts, stored, hash } = made;
-    return { ...facts, stored, hashFor: () => hash, talk: new FarTalk(this, owner, made.talk) };
+    const ask = () => ({ body, owner, base: { id, family }, stored: ownBytes(base.read()) });
+    return this.#made(owner, (await this.run(owner, 'derive', ask)).answer);
+  }
+
+  #made(owner: string, { facts, stored, hash, talk }: MadeCache): NewCache {
+    return { ...facts, stored, hashFor: () => hash, talk: new FarTalk(this, owner, talk) };
+  }
+
+  /** Where the conversations of two caches part. Large ones are brought into memory when a thread has a turn for them. */
+  async differ(owner: string, one: StoredBody, other: StoredBody): Promise<ConversationDiff> {
+    if (!this.isFar(one.bytes + other.bytes))
+      return conversationDiff(decodeBody(one.read()), decodeBody(other.read()));
+    const ask = () => ({ one: ownBytes(one.read()), other: ownBytes(other.read()) });
+    return (await this.run(owner, 'differ', ask)).answer;
   }
 
   /** @throws ApiError as above. */
@@ -200,20 +340,53 @@ export class Parser implements Threads {
     return (await this.run(owner, 'tag', { body: ownBytes(body) })).answer;
   }
 
-  /** The conversation of a stored cache, and how many messages it has. */
+  /** @throws ApiError that names the field, what came and what is allowed. */
+  async embedding(owner: string, body: Buffer): Promise<OpenedVectors<EmbeddingSettings>> {
+    if (this.isFar(body.length)) {
+      const { answer } = await this.run(owner, 'embedding', { body: ownBytes(body) });
+      return { settings: answer.settings, inputs: new FarInputs(answer.inputs) };
+    }
+    const { value, heldBytes } = parseJsonCounted(body);
+    const { inputs, ...settings } = parseEmbeddingRequest(value);
+    return { settings, inputs: new NearInputs(inputs, heldBytes) };
+  }
+
+  /** @throws ApiError the same. The inputs are the documents. */
+  async rerank(owner: string, body: Buffer): Promise<OpenedVectors<RerankSettings>> {
+    if (this.isFar(body.length)) {
+      const { answer } = await this.run(owner, 'rerank', { body: ownBytes(body) });
+      return { settings: answer.settings, inputs: new FarInputs(answer.inputs) };
+    }
+    const { value, heldBytes } = parseJsonCounted(body);
+    const { documents, ...settings } = parseRerankRequest(value);
+    return { settings, inputs: new NearInputs(documents, heldBytes) };
+  }
+
+  /** One line of a batch's input. @throws ApiError that names the field. */
+  async batchLine(
+    owner: string,
+    endpoint: BatchEndpoint,
+    text: Buffer,
+    withBody: boolean,
+  ): Promise<ReadLine> {
+    if (!this.isFar(text.length)) return readBatchLine(parseJson(text), endpoint, withBody);
+    const ask = { text: ownBytes(text), endpoint, withBody };
+    return (await this.run(owner, 'batchLine', ask)).answer;
+  }
+
+  /** The conversation of a stored cache, and how many whole messages it has. */
   async open(
     owner: string,
-    stored: Uint8Array,
+    { bytes, read }: StoredBody,
   ): Promise<{ readonly talk: Talk; readonly messages: number }> {
-    if (this.isFar(stored.byteLength)) {
-      const { answer } = await this.run(owner, 'open', { stored: ownBytes(stored) });
-      const { talk, messages } = answer;
-      return { talk: new FarTalk(this, owner, talk), messages };
+    if (this.isFar(bytes)) {
+      const { answer } = await this.run(owner, 'open', () => ({ stored: ownBytes(read()) }));
+      const { talk, messages, open } = answer;
+      return { talk: new FarTalk(this, owner, talk, open), messages };
     }
-    const content = readCacheContent(decodeBody(stored));
-    const near = { ...content, partial: false };
-    const talk = new NearTalk(this, owner, near, null, 2 * stored.byteLength);
-    return { talk, messages: content.messages.length };
+    const content = readCacheContent(decodeBody(read()));
+    const talk = new NearTalk(this, owner, content, null, 2 * bytes);
+    return { talk, messages: wholeMessages(content) };
   }
 }
 
@@ -231,11 +404,9 @@ export function nearCache(
   return { ...factsOf(creation), talk, stored: encodeBody(texts), hashFor };
 }
 
-const NOTHING_STORED = encodeBody({ messages: [], tools: [] });
+const NOTHING = encodeBody({ messages: [], tools: [] });
+const NOTHING_STORED: StoredBody = { bytes: NOTHING.byteLength, read: () => NOTHING };
 
-/** Messages and tools as the client once sent them. */
-function wireContent(stored: Uint8Array | null) {
-  const { messages, tools } = stored === null ? { messages: [], tools: [] } : decodeBody(stored);
-  const parsed = (texts: readonly string[]) => texts.map((text) => JSON.parse(text) as JsonObject);
-  return { messages: parsed(messages), tools: parsed(tools) };
+function heldBy(body: OwnBytes, images: LargeImages | null): number {
+  return body.byteLength + (images?.bytes.byteLength ?? 0);
 }

@@ -16,6 +16,7 @@ export class OwnerTurns {
       return await task();
     } finally {
       this.#running.delete(owner);
+      this.#toTheBack(owner);
       this.#next();
     }
   }
@@ -30,6 +31,14 @@ export class OwnerTurns {
       if (own === undefined) this.#waiting.set(owner, [resolve]);
       else own.push(resolve);
     });
+  }
+
+  /** An owner that had its turn waits behind all others, also for what it asked before they came. */
+  #toTheBack(owner: string): void {
+    const own = this.#waiting.get(owner);
+    if (own === undefined) return;
+    this.#waiting.delete(owner);
+    this.#waiting.set(owner, own);
   }
 
   /** The place is handed on, so that nobody slips in between. */

@@ -10,6 +10,7 @@ import {
   accountStates,
   apis,
   type GrantName,
+  USER_HEADER_PATTERN,
 } from '../rules/account-policy.js';
 import { tableMarkdown } from './fields.js';
 import { byteCount, integer, oneOf, words } from './kinds.js';
@@ -28,8 +29,13 @@ interface GrantRow<Value> {
   readonly help: string;
 }
 
-const { accountTokensMax: TOKENS_MAX, accountCountMax: COUNT_MAX } = limits;
+const {
+  accountTokensMax: TOKENS_MAX,
+  accountCountMax: COUNT_MAX,
+  accountKeptBytesMax: KEPT_BYTES_MAX,
+} = limits;
 const USER = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
+const HEADER = new RegExp(USER_HEADER_PATTERN);
 const MODEL = /^[\w./:-]{1,128}$/;
 
 export const balanceKind = integer(0, TOKENS_MAX);
@@ -56,6 +62,27 @@ export const grantTable: { readonly [Name in GrantName]: GrantRow<AccountPolicy[
   },
   cachedTokens: { kind: integer(0, TOKENS_MAX), help: 'tokens of all its live caches' },
   tags: { kind: integer(0, COUNT_MAX), help: 'tags it may have' },
+  responses: {
+    kind: integer(1, COUNT_MAX),
+    help: 'kept responses it may have: the oldest make room for new ones',
+  },
+  responseBytes: {
+    kind: byteCount(limits.accountResponseBytesMin, KEPT_BYTES_MAX),
+    help: 'size of all its kept responses together',
+  },
+  conversations: { kind: integer(0, COUNT_MAX), help: 'conversations it may have' },
+  conversationBytes: {
+    kind: byteCount(0, KEPT_BYTES_MAX),
+    help: 'size of all its conversations together',
+  },
+  batches: {
+    kind: integer(0, COUNT_MAX),
+    help: 'batches it may have: the oldest make room for new ones',
+  },
+  batchBytes: {
+    kind: byteCount(0, KEPT_BYTES_MAX),
+    help: 'size of the results of its running batches, until their files are written',
+  },
   models: {
     kind: listOf('model ids separated by commas, or all', (word) => MODEL.test(word)),
     help: 'models it may use; others are a 404',
@@ -65,6 +92,10 @@ export const grantTable: { readonly [Name in GrantName]: GrantRow<AccountPolicy[
       (apis as readonly string[]).includes(word),
     ) as Kind<AccountPolicy['apis']>,
     help: 'APIs it may use; others are a 403',
+  },
+  userHeader: {
+    kind: headerName('a header name that begins with x-, or none'),
+    help: 'header in which its keys name one of its people, each with caches and files of their own',
   },
 };
 
@@ -93,6 +124,35 @@ function readGrant(raw: unknown, at: SettingPath): AccountGrant {
   return Object.fromEntries(
     given.map((name) => [name, at.in(name).read<unknown>(grantTable[name].kind, entry[name])]),
   );
+}
+
+/** Whether a stored grant holds nothing but what an operator could have granted. */
+export function isGrant(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return Object.entries(value).every(([name, field]) => {
+    if (name === 'credit') return field === null || isCredit(field);
+    return isGrantName(name) && isGranted(name, field);
+  });
+}
+
+function isGrantName(name: string): name is GrantName {
+  return (grantNames as readonly string[]).includes(name);
+}
+
+function isGranted(name: GrantName, field: unknown): boolean {
+  try {
+    flagPath(name).read<unknown>(grantTable[name].kind, field);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function isCredit(value: unknown): boolean {
+  const { ledger, tokens } = Object(value) as Record<string, unknown>;
+  const isCount = (number: unknown) =>
+    Number.isSafeInteger(number) && Number(number) >= 0 && Number(number) <= TOKENS_MAX;
+  return Number.isSafeInteger(ledger) && isCount(tokens);
 }
 
 /** The value of a flag that takes a field back to what the settings say. */
@@ -159,6 +219,16 @@ function unbounded(kind: Kind<number>): Kind<number | null> {
   return {
     allowed: `${kind.allowed}, or none`,
     read: (raw, ...where) => (raw === null || raw === 'none' ? null : kind.read(raw, ...where)),
+  };
+}
+
+function headerName(allowed: string): Kind<string | null> {
+  return {
+    allowed,
+    read(raw) {
+      if (raw === null || raw === 'none') return null;
+      return typeof raw === 'string' && HEADER.test(raw) ? raw : undefined;
+    },
   };
 }
 

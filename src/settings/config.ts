@@ -9,6 +9,7 @@ import { type Machine, thisMachine } from './machine.js';
 import { type PluginFinder, pluginFinder } from './plugins.js';
 import { type Json, type Origin, SettingPath, unknownSetting } from './setting-path.js';
 import {
+  flagKeyOf,
   flagOf,
   otherVariables,
   type SettingName,
@@ -51,7 +52,7 @@ export function loadConfig({ flags, env, ...sources }: ConfigSources): Config {
   const values = Object.fromEntries(read) as SettingValues;
   const extractors = values.extractors ?? given.plugins.builtIns('extractor');
   const at = new SettingPath('', originOf(given, file.path, file.folder));
-  return { ...values, extractors, ...readTables(file.json, at, values.engine) };
+  return { ...values, extractors, ...readTables(file.json, at, values) };
 }
 
 function readSetting(name: SettingName, given: Given, file: SettingsFile): unknown {
@@ -59,7 +60,8 @@ function readSetting(name: SettingName, given: Given, file: SettingsFile): unkno
   const variable = variableOf(name);
   const read = (raw: unknown, origin: string, where: string) =>
     readField(settings[name], raw, new SettingPath(variable, originOf(given, origin, where)));
-  if (flags[name] !== undefined) return read(flags[name], `flag ${flagOf(name)}`, folder);
+  const flag = flags[flagKeyOf(name)];
+  if (flag !== undefined) return read(flag, `flag ${flagOf(name)}`, folder);
   // An empty variable is how container files say "not set".
   if (env[variable]) return read(env[variable], 'environment', folder);
   if (file.json[name] !== undefined) {

@@ -183,6 +183,23 @@ export function originList(): Kind<readonly string[]> {
   };
 }
 
+/** null for none; without a slash at its end. */
+export function httpBase(): Kind<string | null> {
+  return {
+    allowed: 'an http or https address without user, query or fragment',
+    read(raw) {
+      if (raw === null) return null;
+      if (typeof raw !== 'string' || !URL.canParse(raw)) return undefined;
+      const { protocol, username, password, search, hash, href } = new URL(raw);
+      const isWeb = protocol === 'http:' || protocol === 'https:';
+      return isWeb && !username && !password && !search && !hash
+        ? href.replace(/\/+$/, '')
+        : undefined;
+    },
+    describe: () => 'a value that is not shown',
+  };
+}
+
 /** Not shown in an error either. */
 export function secret(lengthMin = 1): Kind<string> {
   const length = lengthMin > 1 ? `${lengthMin} to` : 'at most';
@@ -197,6 +214,29 @@ export function secret(lengthMin = 1): Kind<string> {
         : undefined,
     describe: () => 'a value that is not shown',
   };
+}
+
+const TLS_MODES = ['disable', 'no-verify', 'verify-full'];
+const TLS_FILES = ['sslrootcert', 'sslcert', 'sslkey'];
+
+/** It holds a password, so an error does not show it. */
+export function postgresUrl(): Kind<string> {
+  return {
+    allowed: `postgres://USER:PASSWORD@HOST:PORT/DATABASE, with ?sslmode=${TLS_MODES.join(', ')}, and with ${TLS_FILES.join(', ')} where the system has no certificate for it`,
+    read: (raw) => (typeof raw === 'string' && isPostgresUrl(raw) ? raw : undefined),
+    describe: () => 'a value that is not shown',
+  };
+}
+
+function isPostgresUrl(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const { protocol, pathname, searchParams } = new URL(text);
+  const named = pathname.length > 1 && ['postgres:', 'postgresql:'].includes(protocol);
+  return named && [...searchParams].every(([name, value]) => isTlsSetting(name, value));
+}
+
+function isTlsSetting(name: string, value: string): boolean {
+  return name === 'sslmode' ? TLS_MODES.includes(value) : TLS_FILES.includes(name);
 }
 
 export interface KeyEntry {

@@ -4,7 +4,8 @@
  */
 import { limits, modelWindows } from '../limits/index.js';
 import { type Fields, list, object, readField, readFields, type Values } from './fields.js';
-import { integer, path, pattern, plugin, secret } from './kinds.js';
+import { boolean, integer, oneOf, path, pattern, plugin, secret } from './kinds.js';
+import type { OwnWeights } from './own-weights.js';
 import type { Json, Kind, SettingPath } from './setting-path.js';
 import { DEFAULT_WEIGHTS, type WeightsTable } from './weights-table.js';
 
@@ -81,13 +82,18 @@ const template: Kind<string> = {
   },
 };
 
+const WINDOW = integer(64, limits.windowTokensMax);
+
 const modelFields = {
   family: {
     kind: name,
     defaultText: 'the id of the model',
     help: 'name that caches are made for, like `svc-v1`',
   },
-  window: { kind: integer(64, 16 * 2 ** 20), help: 'tokens of prompt and answer together' },
+  window: {
+    kind: WINDOW,
+    help: 'tokens of prompt and answer together',
+  },
   engine: {
     kind: plugin('engine', PLUGIN),
     defaultText: 'the setting `engine`',
@@ -95,7 +101,8 @@ const modelFields = {
   },
   tokenizer: {
     kind: plugin('tokenizer', PLUGIN),
-    defaultText: '`tiktoken`; `bytes` for echo; `upstream` for openai without weights',
+    defaultText:
+      '`gguf`; `tiktoken` for a ranks file; `bytes` for echo; `upstream` for openai without weights',
     help: 'plugin that counts the tokens',
   },
   weights: {
@@ -109,6 +116,24 @@ const modelFields = {
     default: null,
     help: 'chat template in place of the one published with the weights',
   },
+  kind: {
+    kind: oneOf('chat', 'embedding', 'rerank'),
+    default: null,
+    defaultText: 'what the weights are made for; `chat` for echo and openai',
+    help: 'what the model is asked for',
+  },
+  vision: {
+    kind: boolean(),
+    default: null,
+    defaultText: 'what the upstream says; else false',
+    help: 'the model looks at images; a local one cannot yet',
+  },
+} satisfies Fields;
+
+/** Of a person's own weights, which say it themselves. */
+const ownFields = {
+  ...modelFields,
+  window: { ...modelFields.window, default: null },
 } satisfies Fields;
 
 export const remoteFields = {
@@ -125,36 +150,56 @@ export const remoteFields = {
   },
 } satisfies Fields;
 
-/** A window belongs to one model. */
-const isDefault = (field: string) => field !== 'window';
+/** A window, a kind and eyes belong to one model. */
+const isDefault = (field: string) => !['window', 'kind', 'vision'].includes(field);
 
-export interface ModelConfig extends Values<typeof modelFields> {
+export interface ModelConfig extends Values<typeof ownFields> {
   /** The id clients send: `svc-v1-8k`. */
   readonly id: string;
   /** null for an engine that runs the model on this machine. */
   readonly remote: RemoteConfig | null;
 }
 
-/**
- * The models of the file replace the default ones.
- * @param engine module of the engine for models that name none.
- */
+export interface TableDefaults {
+  /** Module of the engine for models that name none. */
+  readonly engine: string;
+  readonly weightFiles: readonly OwnWeights[];
+}
+
+/** The models of the file replace the default ones; a person's own weights come first, each as a model of its name. */
 export function readModels(
   file: Json,
   top: SettingPath,
   weights: WeightsTable,
-  engine: string,
+  { engine, weightFiles: own }: TableDefaults,
 ): ModelConfig[] {
   const defaults = top.in('defaults').object(file.defaults ?? {});
   top.in('defaults').checkKeys(defaults, Object.keys(modelFields).filter(isDefault));
   const at = top.in('models');
+  const [first] = own;
   const entries = Object.entries(at.object(file.models ?? defaultModels));
   if (entries.length === 0) throw at.wrong('{}', 'at least one model');
-  return entries.map(([id, value]) => {
-    const entry = { engine, ...defaults, ...at.in(id).object(value) };
-    return readModel(id, entry, at.in(id), weights);
-  });
+  const replaced = first !== undefined && file.models === undefined;
+  // A file that makes vectors becomes no chat model of the usual names.
+  const usual = replaced ? { ...LLAMA, weights: first.id, kind: 'chat' } : { engine };
+  const models = new Map<string, ModelConfig>();
+  for (const { id } of own) {
+    const family = id === first?.id ? FIRST_FAMILY : id;
+    const entry = { ...LLAMA, weights: id, family, window: OF_THE_WEIGHTS };
+    models.set(id, readModel(id, entry, at.in(id), weights));
+  }
+  for (const [id, value] of entries) {
+    const written = at.in(id).object(value);
+    if (written.window === null) throw at.in(id).in('window').wrong('null', WINDOW.allowed);
+    models.set(id, readModel(id, { ...usual, ...defaults, ...written }, at.in(id), weights));
+  }
+  return [...models.values()];
 }
+
+/** Only a model that no table names has no window of its own. */
+const OF_THE_WEIGHTS = null;
+const LLAMA = { engine: 'llama' };
+const FIRST_FAMILY = 'svc-v1';
 
 function readModel(id: string, entry: Json, at: SettingPath, weights: WeightsTable): ModelConfig {
   at.read(name, id);
@@ -167,17 +212,20 @@ function readModel(id: string, entry: Json, at: SettingPath, weights: WeightsTab
   const known = Object.hasOwn(defaultModels, id) ? (defaultModels[id] as Json) : { family: id };
   const local = { weights: echo || remote ? null : DEFAULT_WEIGHTS, ...known, ...entry, engine };
   checkWeights(local.weights, weights, at.in('weights'));
-  const written = { tokenizer: usualTokenizer(echo, remote && local.weights === null), ...local };
-  if (!remote) return { id, ...readFields(modelFields, written, at), remote: null };
+  const file = typeof local.weights === 'string' ? (weights[local.weights]?.file ?? null) : null;
+  const written = { tokenizer: usualTokenizer(echo, remote, file), ...local };
+  const fields = entry.window === OF_THE_WEIGHTS ? ownFields : modelFields;
+  if (!remote) return { id, ...readFields(fields, written, at), remote: null };
   const { upstreams, timeouts, ...model } = readFields(remoteFields, written, at);
   const servers = upstreams.map((each) => ({ ...each, model: each.model ?? id }));
   return { id, ...model, remote: { upstreams: servers, ...timeouts } };
 }
 
-/** Without a vocabulary on this machine the upstream is asked for the ids. */
-function usualTokenizer(echo: boolean, asks: boolean): string {
-  if (asks) return 'upstream';
-  return echo ? 'bytes' : 'tiktoken';
+/** Without a vocabulary on this machine the upstream is asked for the ids. @param file of the weights. */
+function usualTokenizer(echo: boolean, remote: boolean, file: string | null): string {
+  if (echo) return 'bytes';
+  if (file === null) return remote ? 'upstream' : 'tiktoken';
+  return /\.tiktoken(\.gz)?$/.test(file) ? 'tiktoken' : 'gguf';
 }
 
 function checkWeights(raw: unknown, weights: WeightsTable, at: SettingPath): void {

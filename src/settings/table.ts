@@ -9,6 +9,7 @@ import {
   boolean,
   byteCount,
   GIB,
+  httpBase,
   integer,
   keyList,
   MIB,
@@ -20,10 +21,15 @@ import {
   plugin,
   pluginList,
   pluginsWithFiles,
+  postgresUrl,
   secret,
   threadPair,
 } from './kinds.js';
 import type { Machine } from './machine.js';
+import { ownWeights } from './own-weights.js';
+import { s3Address, s3Key, s3KeyOf } from './s3-address.js';
+
+const NODE_ADDRESS = /^http:\/\/(?:[\w.-]{1,253}|\[[\da-f:]{2,45}\]):\d{1,5}$/i;
 
 export const settings = {
   host: {
@@ -42,11 +48,44 @@ export const settings = {
     defaultText: '~/.local/share/preface',
     help: 'folder of the database and the files, for one running service',
   },
+  store: {
+    kind: postgresUrl(),
+    default: null,
+    defaultText: 'the data folder',
+    help: 'PostgreSQL that keeps records and keys for several nodes, of which one serves and the others forward requests to it',
+  },
+  address: {
+    kind: pattern(NODE_ADDRESS, 'http://HOST:PORT'),
+    default: null,
+    defaultText: 'where it listens',
+    help: 'where the other nodes of that PostgreSQL reach this one; a node that listens on 0.0.0.0 is reached where it reaches the database from',
+  },
+  blobs: {
+    kind: s3Address(),
+    default: null,
+    help: 'bucket of an S3-compatible store that keeps the bytes of files; without one they are in the data folder',
+  },
+  blobsKey: {
+    kind: s3Key(),
+    default: s3KeyOf,
+    defaultText: 'from `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`',
+    help: 'access key for that bucket',
+  },
   modelsDir: {
     kind: path(),
     default: (machine: Machine) => join(userFolder(machine, 'cache'), 'models'),
     defaultText: '~/.cache/preface/models',
     help: 'folder of the weights, which several services may share',
+  },
+  weightFiles: {
+    kind: ownWeights(),
+    default: [],
+    help: 'weights to serve in place of the default ones, each under its name, the first as svc-v1 too; the flag may come several times',
+  },
+  quantize: {
+    kind: oneOf('auto', 'keep', 'q8_0', 'q4_0'),
+    default: 'keep',
+    help: 'type of numbers that weights are converted to once for this machine; auto measures speed and perplexity, keep serves the files as they are',
   },
   /** They may have any form, and are not written to the store. */
   apiKeys: {
@@ -59,10 +98,25 @@ export const settings = {
     default: 'llama',
     help: 'engine of the models that name none; echo needs no weights',
   },
+  gpu: {
+    kind: oneOf('off', 'vulkan', 'cuda'),
+    default: 'off',
+    help: 'library that evaluates on a GPU, once `preface gpu add` has brought it',
+  },
   exact: {
     kind: boolean(),
     default: true,
     help: 'whether a reused prefix gives exactly the answer of a run without reuse; false is faster',
+  },
+  speculation: {
+    kind: oneOf('auto', 'off'),
+    default: 'auto',
+    help: 'whether text that an answer repeats is guessed and evaluated several tokens at once; auto where it pays',
+  },
+  kv: {
+    kind: oneOf('f16', 'q8_0'),
+    default: 'f16',
+    help: 'numbers that keys and values are kept as; q8_0 takes about half of the memory and disk with `exact` false, three quarters with it, since values then stay as they are',
   },
   threads: {
     kind: threadPair(),
@@ -76,10 +130,31 @@ export const settings = {
     defaultText: 'half of the memory',
     help: 'memory for the contexts of all models; a model that does not fit is not offered',
   },
+  pinnedMemory: {
+    kind: byteCount(1 * MIB, 64 * 1024 * GIB),
+    default: (machine: Machine) => Math.max(MIB, Math.floor(machine.memoryBytes / 16)),
+    defaultText: 'a sixteenth of the memory',
+    help: 'memory for the prefilled prefixes of caches with `pin`; one user may take half of it',
+  },
   snapshotDisk: {
     kind: byteCount(64 * MIB, 64 * 1024 * GIB),
     default: '8GiB',
     help: 'disk space for the prefilled prefixes of caches; the least recently used are removed first, also when the disk is full',
+  },
+  promote: {
+    kind: boolean(),
+    default: true,
+    help: 'whether prefixes of plain chats that come again and are worth their bytes are kept on disk, without a cache',
+  },
+  promotedDisk: {
+    kind: byteCount(1 * MIB, 64 * 1024 * GIB),
+    default: '2GiB',
+    help: 'disk space that those may take of the space for prefilled prefixes; the least worth ones are removed first',
+  },
+  volatile: {
+    kind: oneOf('keep', 'move'),
+    default: 'keep',
+    help: 'what becomes of lines at the beginning of a chat that change with every request (clocks, counters, billing marks): move puts them behind the last message, so that the rest is reused',
   },
   /** An empty list switches CORS off. */
   corsOrigins: { kind: originList(), default: [], help: 'origins that browsers may call from' },
@@ -102,7 +177,7 @@ export const settings = {
     kind: integer(1, 64),
     default: (machine: Machine) => Math.max(1, Math.min(4, machine.cores)),
     defaultText: 'the cores, at most 4',
-    help: 'processes that read documents, each of them one document at a time',
+    help: 'processes that read documents, each of them one document at a time; one core stays free while documents are quick',
   },
   ocrLanguages: {
     kind: nameList(
@@ -111,6 +186,11 @@ export const settings = {
     ),
     default: 'eng,chi_sim',
     help: 'languages of the text in pictures; each one more makes reading slower',
+  },
+  ocrPictures: {
+    kind: boolean(),
+    default: true,
+    help: 'whether pictures in documents that have text are read too, within two minutes a document',
   },
   /** An empty list switches content review off. */
   filters: {
@@ -131,7 +211,13 @@ export const settings = {
   adminKey: {
     kind: secret(limits.adminKeyLengthMin),
     default: null,
-    help: 'bearer key of the admin API; without one the admin API is off',
+    help: 'bearer key of the admin API besides those made by `preface keys create --admin`; with none of them it is off',
+  },
+  traces: {
+    kind: httpBase(),
+    default: ({ env }: Machine) => env.OTEL_EXPORTER_OTLP_ENDPOINT || null,
+    defaultText: 'from `OTEL_EXPORTER_OTLP_ENDPOINT`',
+    help: 'base address of an OpenTelemetry collector that gets a trace of each request; without one there are none',
   },
   logLevel: {
     kind: oneOf('info', 'warn', 'error', 'silent'),
@@ -144,6 +230,14 @@ export type SettingName = keyof typeof settings;
 export type SettingValues = Values<typeof settings>;
 
 export const settingNames = Object.keys(settings) as SettingName[];
+/** What nobody else may see, not even in a list of processes. */
+export const secretSettings: readonly SettingName[] = [
+  'apiKeys',
+  'store',
+  'blobsKey',
+  'metricsKey',
+  'adminKey',
+];
 
 /** Variables besides the settings: where the file is, and how errors are shown. */
 export const otherVariables = {
@@ -151,14 +245,24 @@ export const otherVariables = {
   PREFACE_DEBUG: '1 prints the stack of an error',
 } as const;
 
+/** `weights` in the settings file is a table; on the command line it is what a person expects. */
+const shortNames: Readonly<Record<string, string>> = { weightFiles: 'weights' };
+
+/** The name by which a command line's flags hold a setting. */
+export function flagKeyOf(name: string): string {
+  return shortNames[name] ?? name;
+}
+
 /** `PREFACE_DATA_DIR` for `dataDir`. */
 export function variableOf(name: SettingName): string {
-  return `PREFACE_${name.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`;
+  return `PREFACE_${flagKeyOf(name)
+    .replace(/[A-Z]/g, (letter) => `_${letter}`)
+    .toUpperCase()}`;
 }
 
 /** `--data-dir` for `dataDir`. */
 export function flagOf(name: string): string {
-  return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+  return `--${flagKeyOf(name).replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }
 
 /** The default of a setting, in words. */

@@ -9,6 +9,7 @@ import {
   type ModelConfig,
   readModels,
   remoteFields,
+  type TableDefaults,
   timeoutFields,
   upstreamFields,
 } from './models-table.js';
@@ -25,12 +26,13 @@ export interface FileTables {
 
 export const tableNames = ['models', 'weights', 'defaults', 'limits', 'accounts'] as const;
 
-/** @param engine module of the engine for models that name none. */
-export function readTables(file: Json, top: SettingPath, engine: string): FileTables {
-  const weights = readWeights(file.weights ?? {}, top.in('weights'));
+export function readTables(file: Json, top: SettingPath, given: TableDefaults): FileTables {
+  const written = readWeights(file.weights ?? {}, top.in('weights'));
+  const own = given.weightFiles.map(({ id, weights }) => [id, weights] as const);
+  const weights = { ...written, ...Object.fromEntries(own) };
   return {
     weights,
-    models: readModels(file, top, weights, engine),
+    models: readModels(file, top, weights, given),
     limits: readFields(limitFields, file.limits ?? {}, top.in('limits')),
     accounts: readAccounts(file.accounts ?? {}, top.in('accounts')),
   };

@@ -7,6 +7,7 @@ import { tenthMs } from '../clock.js';
 import { limits } from '../limits/index.js';
 import {
   faultText,
+  levelOf,
   type Report,
   type RequestReport,
   reportText,
@@ -108,12 +109,6 @@ function isoTime(): () => string {
   };
 }
 
-function levelOf(report: Report): 'error' | 'warn' | 'info' {
-  if (report.type === 'fault') return 'error';
-  if (report.type === 'worker-ended') return 'warn';
-  return report.type === 'request' && report.status >= 500 ? 'warn' : 'info';
-}
-
 function fieldsOf(report: Report): object {
   if (report.type === 'request') return requestFields(report);
   if (report.type === 'fault') return { ...report, fault: faultText(report.fault) };
@@ -121,10 +116,12 @@ function fieldsOf(report: Report): object {
 }
 
 /** Holds the pattern of the route, never the requested address, which may hold anything, even a secret. */
-function requestFields({ requestId, route, status, durationMs, note }: RequestReport): object {
-  const { account, chat, firstContentMs, errorType } = note;
+function requestFields(report: RequestReport): object {
+  const { requestId, route, status, durationMs, note, inBatch } = report;
+  const { account, chat, vectors, firstContentMs, errorType } = note;
   return {
     type: 'request',
+    ...(inBatch === undefined ? {} : { inBatch }),
     requestId,
     route: route === null ? null : `${route.method} ${route.path}`,
     status,
@@ -133,5 +130,6 @@ function requestFields({ requestId, route, status, durationMs, note }: RequestRe
     ...(firstContentMs === null ? {} : { firstContentMs: tenthMs(firstContentMs) }),
     ...(errorType === null ? {} : { errorType }),
     ...(chat === null ? {} : { chat }),
+    ...(vectors === undefined ? {} : { vectors }),
   };
 }

@@ -38,17 +38,31 @@ export interface ChatNote {
   /** Tokens of the prompt that the engine did not evaluate. */
   cachedTokens: number;
   completionTokens: number;
+  /** Tokens that were guessed and evaluated ahead, and how many of them came. */
+  draftedTokens: number;
+  acceptedTokens: number;
   /** Status of the cache that the chat named: `hit`, `miss`, …; null if it named none. */
   cacheStatus: string | null;
   missClass: MissClass | null;
+  /** Where the chat differs from the cache it named: positions, never a text. */
+  missReason: string | null;
   /** null until the chat ends, and for a chat that the engine never began. */
   times: ChatTimes | null;
+}
+
+/** What a request for vectors used. */
+export interface VectorNote {
+  readonly model: string;
+  readonly inputs: number;
+  promptTokens: number;
 }
 
 /** What handlers add to the report of their request. */
 export interface RequestNote {
   account: string | null;
   chat: ChatNote | null;
+  /** Absent where none are asked for. */
+  vectors?: VectorNote;
   /** From the request's start to the first text or tool call of its answer. */
   firstContentMs: number | null;
   /** Type of the error that was sent, also within a stream. */
@@ -71,6 +85,10 @@ export interface RequestReport {
   readonly status: number;
   readonly durationMs: number;
   readonly note: RequestNote;
+  /** The client's header of that name, where requests are traced. */
+  readonly traceparent?: string | undefined;
+  /** A line of a batch: it ran as a request of this route would. */
+  readonly inBatch?: true;
 }
 
 export type Report =
@@ -94,11 +112,24 @@ export type WorkerKind = 'inference' | 'tokenize' | 'extraction' | 'parse';
 /** It never throws and takes microseconds. */
 export type TakeReport = (report: Report) => void;
 
+/** Those of users alone: an open console must not fill what it shows. */
+export function isOfUser(report: Report): report is RequestReport {
+  return report.type === 'request' && (report.route?.path.startsWith('/v1/') ?? false);
+}
+
+export type LogLevel = 'error' | 'warn' | 'info';
+
+export function levelOf(report: Report): LogLevel {
+  if (report.type === 'fault') return 'error';
+  if (report.type === 'worker-ended') return 'warn';
+  return report.type === 'request' && report.status >= 500 ? 'warn' : 'info';
+}
+
 /** A report as one line of text. */
 export function reportText(report: Report): string {
   switch (report.type) {
     case 'request':
-      return `${report.requestId} ${routeText(report.route)} ${report.status} ${report.durationMs.toFixed(1)} ms`;
+      return `${report.requestId} ${report.inBatch ? 'line of a batch, ' : ''}${routeText(report.route)} ${report.status} ${report.durationMs.toFixed(1)} ms`;
     case 'worker-ended':
       return `${report.worker} worker ended: ${report.reason}`;
     case 'extraction':

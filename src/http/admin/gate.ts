@@ -21,6 +21,7 @@ export class AdminGate {
 
   guard<Params>(handle: AdminHandler<Params>): Handler<Params> {
     return async (exchange, params) => {
+      if (!this.key.exist) throw new ApiError('notFound', { kind: 'route', id: exchange.path });
       this.key.check(exchange);
       if ((exchange.declaredBytes ?? 0) > bytesMax) {
         throw new ApiError('bodyTooLarge', { bytes_max: bytesMax });

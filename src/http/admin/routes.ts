@@ -2,27 +2,34 @@
  * Owns the admin API as a whole: every route below `/admin/v1`, or none of them.
  * It must never exist without a key of its own.
  */
-import { OperatorKey } from '../operator-key.js';
+import type { OperatorKey } from '../operator-key.js';
 import type { Route } from '../router.js';
+import { adminActivityRoutes, type LookAtActivity } from './activity.js';
+import { type AdminBatchParts, adminBatchRoutes } from './batches.js';
 import { AdminGate } from './gate.js';
 import { adminKeyRoutes, type UserKeys } from './keys.js';
+import { type AdminModels, adminModelRoutes } from './models.js';
 import { type AdminOwnedParts, adminOwnedRoutes } from './owned.js';
 import { adminStatusRoutes, type LookAtService } from './status.js';
 import { type AdminUserParts, adminUserRoutes, type Users } from './users.js';
 
-export interface AdminParts extends AdminUserParts, AdminOwnedParts {
+export interface AdminParts extends AdminUserParts, AdminOwnedParts, AdminBatchParts {
   readonly users: Users & UserKeys;
   readonly status: LookAtService;
+  readonly activity: LookAtActivity;
+  readonly models: AdminModels;
 }
 
-/** @param key null: the API is off. */
-export function adminRoutes(key: string | null, parts: AdminParts): Route[] {
-  if (key === null) return [];
-  const gate = new AdminGate(new OperatorKey(key));
+/** @param key while there is none, the API is off. */
+export function adminRoutes(key: OperatorKey, parts: AdminParts): Route[] {
+  const gate = new AdminGate(key);
   return [
     ...adminStatusRoutes(gate, parts.status),
+    ...adminActivityRoutes(gate, parts.activity),
+    ...adminModelRoutes(gate, parts.models),
     ...adminUserRoutes(gate, parts),
     ...adminKeyRoutes(gate, parts.users),
     ...adminOwnedRoutes(gate, parts),
+    ...adminBatchRoutes(gate, parts),
   ];
 }

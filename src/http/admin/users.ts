@@ -13,7 +13,7 @@ import {
   sliceOf,
   type WireUser,
 } from '../../protocol/admin.js';
-import { type DayUsage, usageDays } from '../../rules/account.js';
+import { type DayUsage, restoredAccount, usageDays } from '../../rules/account.js';
 import type { UserChange } from '../../rules/account-change.js';
 import type { AccountPolicy } from '../../rules/account-policy.js';
 import { balanceView } from '../../rules/account-rates.js';
@@ -27,16 +27,19 @@ export interface Users {
   list(): Promise<ReadonlyMap<string, number>>;
   /** @throws ApiError `userNotFound`. */
   assertKnown(user: string): Promise<void>;
+  /** Also of a person that a front end of the user names. @throws ApiError as above. */
+  assertOwner(owner: string): Promise<void>;
   /** @throws ApiError as above. */
   countKeys(user: string): Promise<number>;
   policyOf(user: string): AccountPolicy;
+  isGrantDamaged(user: string): boolean;
   /** @throws ApiError as above. */
   change(user: string, change: UserChange): Promise<void>;
 }
 
 export interface AdminUserParts {
   readonly users: Users;
-  readonly accounts: Pick<Accounts, 'look' | 'rates'>;
+  readonly accounts: Pick<Accounts, 'look' | 'lookWhole' | 'rates'>;
   readonly clock: Clock;
   /** What counts against the user's bounds. */
   readonly kept: (user: string) => Promise<NonNullable<WireUser['kept']>>;
@@ -114,8 +117,14 @@ async function userJson(
   keys: number,
 ): Promise<WireUser> {
   const all = users.policyOf(user);
-  const { fileBytes, cachedTokens, credit: _credit, models, apis, ...policy } = all;
-  const account = await accounts.look(user);
+  const { fileBytes, cachedTokens, credit: _credit, models, apis, userHeader, ...rest } = all;
+  const { responseBytes, conversationBytes, batchBytes, ...policy } = rest;
+  const whole = await accounts.lookWhole(user);
+  const account = whole ?? restoredAccount(null, user, null);
+  const damaged = [
+    ...(users.isGrantDamaged(user) ? ['grant' as const] : []),
+    ...(whole === null ? ['usage' as const] : []),
+  ];
   const left = accounts.rates(account.rates, all);
   const [today] = usageDays(account, clock.nowMs(), 1);
   return {
@@ -124,8 +133,12 @@ async function userJson(
     ...policy,
     file_bytes: fileBytes,
     cached_tokens: cachedTokens,
+    response_bytes: responseBytes,
+    conversation_bytes: conversationBytes,
+    batch_bytes: batchBytes,
     models: models && [...models],
     apis: apis && [...apis],
+    user_header: userHeader,
     balance: balanceView(account.rates, all),
     rates: {
       requests: rateJson(left.requests),
@@ -135,6 +148,7 @@ async function userJson(
     keys,
     running: account.inFlight,
     today: dayJson(today as DayUsage),
+    ...(damaged.length > 0 && { damaged }),
   };
 }
 

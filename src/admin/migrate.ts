@@ -1,0 +1,141 @@
+/**
+ * Owns the move of records and keys between a data folder and PostgreSQL, while no service has either.
+ * It must never remove what it copied, nor call a copy whole before it was read again and compared.
+ */
+import { createHash } from 'node:crypto';
+import { statSync } from 'node:fs';
+import { rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { systemClock } from '../clock.js';
+import type { Config } from '../settings/config.js';
+import { synced } from '../store/durable.js';
+import { LmdbStore } from '../store/lmdb-store.js';
+import { PostgresShared } from '../store/postgres-shared.js';
+import { PostgresStore } from '../store/postgres-store.js';
+import { pages, scanWithPauses } from '../store/scan.js';
+import type { Store, StoreChange } from '../store/store.js';
+import { bindFolder } from '../store/store-folder.js';
+import { withTemporaryFolder } from './open-accounts.js';
+
+export interface MigrationNote {
+  readonly records: number;
+  readonly keys: number;
+}
+
+/** Values may be large: so few make a commit of some megabytes at most. */
+const PAGE_LENGTH = 16;
+const FILES = ['records.mdb', 'keys.mdb'];
+const LEFT = '.migrated';
+const PART = '.migrating';
+
+/** From the data folder, whose records keep their bytes under another name. It may be run again after an interruption. */
+export async function migrateToPostgres(config: Config): Promise<MigrationNote> {
+  const { dataDir: folder } = config;
+  if (!hasRecords(folder)) throw new Error(`the data folder ${folder} has no records`);
+  await withBoth(config, folder, async ({ own, far }) => {
+    await copy(own.records, far.records);
+    await copy(own.keys, far.keys);
+  });
+  const { note, storeId } = await verified(config, folder);
+  // First: from here on the folder belongs to the database, and a start without the setting misses its records.
+  bindFolder(folder, storeId);
+  for (const name of FILES) await rename(join(folder, name), join(folder, name + LEFT));
+  await synced(folder);
+  return note;
+}
+
+/** Into a data folder without records. What is in the database stays there. */
+export async function migrateToFolder(config: Config): Promise<MigrationNote> {
+  const { dataDir: folder } = config;
+  if (hasRecords(folder)) throw new Error(`the data folder ${folder} has records already`);
+  const part = join(folder, PART);
+  await withBoth(config, part, async ({ own, far }) => {
+    await copy(far.records, own.records);
+    await copy(far.keys, own.keys);
+  });
+  const { note } = await verified(config, part);
+  for (const name of FILES.toReversed()) await rename(join(part, name), join(folder, name));
+  await synced(folder);
+  await rm(part, { recursive: true });
+  return note;
+}
+
+function hasRecords(folder: string): boolean {
+  return (statSync(join(folder, 'records.mdb'), { throwIfNoEntry: false })?.size ?? 0) > 0;
+}
+
+/** Both are opened again: what the database has is read, not what was sent to it. */
+async function verified(config: Config, folder: string) {
+  return await withBoth(config, folder, async ({ own, far }) => ({
+    note: {
+      records: await countOfSame(own.records, far.records),
+      keys: await countOfSame(own.keys, far.keys),
+    },
+    storeId: far.storeId,
+  }));
+}
+
+interface Both {
+  readonly own: { readonly records: Store; readonly keys: Store };
+  readonly far: { readonly records: Store; readonly keys: Store; readonly storeId: string };
+}
+
+async function withBoth<Result>(
+  { store: url }: Config,
+  folder: string,
+  act: (both: Both) => Promise<Result>,
+): Promise<Result> {
+  if (url === null) throw new Error('--store or PREFACE_STORE must name the database');
+  return await withTemporaryFolder(async (own) => {
+    const open: Store[] = [];
+    const add = <Kind extends Store>(store: Kind): Kind => {
+      open.unshift(store);
+      return store;
+    };
+    try {
+      const records = add(LmdbStore.open({ folder, acceptLoss: true }));
+      const keys = add(LmdbStore.open({ folder, name: 'keys', exclusive: false }));
+      const far = add(await PostgresStore.open({ url, folder: own, clock: systemClock }));
+      const holder = await far.lead();
+      if (holder !== null) throw new Error(`${holder.words}: stop the services first`);
+      const shared = { url, folder: own, clock: systemClock, follows: false } as const;
+      const farKeys = add(await PostgresShared.open({ ...shared, part: 'keys' }));
+      const { storeId } = far;
+      return await act({ own: { records, keys }, far: { records: far, keys: farKeys, storeId } });
+    } finally {
+      for (const store of open) await store.close();
+    }
+  });
+}
+
+/** What is there already is not written again. */
+async function copy(from: Store, to: Store): Promise<void> {
+  for (const page of pages(from, { prefix: [], pageLength: PAGE_LENGTH })) {
+    const changes = page.flatMap(({ key, record: { value } }): StoreChange[] => {
+      const there = to.get(key)?.value;
+      const isSame = there !== undefined && Buffer.from(there).equals(value);
+      return isSame ? [] : [{ type: 'put', key, value }];
+    });
+    await to.commit(changes);
+  }
+  await to.flushed();
+}
+
+/** @throws Error where they differ. */
+async function countOfSame(one: Store, other: Store): Promise<number> {
+  const [mine, theirs] = [await digest(one), await digest(other)];
+  if (mine.sha256 === theirs.sha256) return mine.count;
+  throw new Error(
+    `the copy differs from the original (${mine.count} records in the folder, ${theirs.count} in the database): the target held other records before`,
+  );
+}
+
+async function digest(store: Store): Promise<{ readonly count: number; readonly sha256: string }> {
+  const hash = createHash('sha256');
+  let count = 0;
+  for await (const { key, record } of scanWithPauses(store, { prefix: [] })) {
+    hash.update(`${JSON.stringify(key)}\n${record.value.length}\n`).update(record.value);
+    count += 1;
+  }
+  return { count, sha256: hash.digest('hex') };
+}

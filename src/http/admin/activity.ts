@@ -1,0 +1,57 @@
+/**
+ * Owns the admin routes of what the service did lately: its history, its newest requests, its log.
+ * It must never collect anything itself: the collector is handed in.
+ */
+import { pageJson, sliceOf } from '../../protocol/admin.js';
+import {
+  parseLevel,
+  parseSpan,
+  type WireHistory,
+  type WireLogLine,
+  type WireRecentRequest,
+  type WireSpan,
+} from '../../protocol/admin-activity.js';
+import { type Route, route } from '../router.js';
+import type { AdminGate } from './gate.js';
+
+export interface LookAtActivity {
+  history(span: WireSpan): WireHistory;
+  /** The newest first. */
+  requests(): readonly WireRecentRequest[];
+  /** The newest first. */
+  lines(): readonly WireLogLine[];
+}
+
+export function adminActivityRoutes(gate: AdminGate, look: LookAtActivity): Route[] {
+  return [
+    route(
+      'GET',
+      '/admin/v1/history',
+      gate.guard(async ({ query }) => look.history(parseSpan(query))),
+    ),
+    route(
+      'GET',
+      '/admin/v1/requests',
+      gate.guard(async ({ query }) => pageOf(look.requests(), query)),
+    ),
+    route(
+      'GET',
+      '/admin/v1/log',
+      gate.guard(async ({ query }) => {
+        const level = parseLevel(query);
+        const lines = look.lines().filter((line) => level === null || line.level === level);
+        return pageOf(lines, query, ['level']);
+      }),
+    ),
+  ];
+}
+
+function pageOf<Item extends { readonly id: string }>(
+  newestFirst: readonly Item[],
+  query: string,
+  others: readonly string[] = [],
+) {
+  const list = { usual: 'desc', others } as const;
+  const { items, hasMore } = sliceOf([...newestFirst].reverse(), query, ({ id }) => id, list);
+  return pageJson(items, hasMore);
+}

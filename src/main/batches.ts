@@ -1,0 +1,55 @@
+/**
+ * Owns the opening of the batches.
+ * It must never serve a request before the batches of the last run are taken up.
+ */
+
+import type { Accounts } from '../accounts/accounts.js';
+import { Batches, type BatchesParts } from '../batches/batches.js';
+import type { Memory } from '../batches/held-bytes.js';
+import type { ChatService } from '../chat/service.js';
+import type { Files } from '../files/files.js';
+import type { Gate } from '../http/gate.js';
+import type { Parser } from '../parsing/parser.js';
+import { OwnerTurns } from '../parsing/turns.js';
+import type { Store } from '../store/store.js';
+import type { VectorService } from '../vectors/service.js';
+import { type Context, faultLog } from './context.js';
+
+export interface BatchParts {
+  readonly records: Store;
+  readonly gate: Gate;
+  readonly accounts: Accounts;
+  readonly files: Files;
+  readonly chats: ChatService;
+  readonly parser: Parser;
+  readonly vectors: VectorService;
+  readonly memory: Memory;
+}
+
+export async function openBatches(context: Context, parts: BatchParts): Promise<Batches> {
+  const { clock, newBytes, opened } = context;
+  const { records: store, gate, parser, ...others } = parts;
+  const policyOf = (owner: string) => gate.policies.of(owner);
+  const reading = new OwnerTurns(1);
+  const max = (owner: string) => {
+    const { batches: count, batchBytes: bytes } = policyOf(owner);
+    return { count, bytes };
+  };
+  const all = {
+    ...others,
+    store,
+    parser,
+    policyOf,
+    clock,
+    newBytes,
+    max,
+    report: faultLog(context, 'batch'),
+    took: context.report,
+    isKey: (keyId: string) => gate.keys.isLive(keyId),
+    readLine: parser.batchLine.bind(parser),
+    inTurn: reading.run.bind(reading),
+  } satisfies BatchesParts;
+  const batches = opened.add(new Batches(all), (part) => part.close());
+  await batches.start();
+  return batches;
+}

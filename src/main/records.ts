@@ -1,0 +1,148 @@
+/**
+ * Owns the opening of the records: in the data folder, or in PostgreSQL behind a lease.
+ * It must never open them for more than this process, nor let a request pass that another process may answer otherwise.
+ */
+import { ApiError } from '../errors.js';
+import type { Exchange } from '../http/exchange.js';
+import { Forwarder } from '../http/forward.js';
+import type { Instead } from '../http/server.js';
+import { limits } from '../limits/index.js';
+import { isFull, LmdbStore, type LmdbStoreOptions } from '../store/lmdb-store.js';
+import { PostgresStore } from '../store/postgres-store.js';
+import { Reserve } from '../store/reserve.js';
+import type { Store } from '../store/store.js';
+import type { Context } from './context.js';
+
+/** The right to serve, which one of several nodes has. */
+export interface Standing {
+  /** Resolves when this node has it and the records. @param port on which it listens. */
+  wait(port: number, leaving: AbortSignal): Promise<void>;
+  /** Whether requests can be forwarded, or this node takes over. */
+  readonly isReady: boolean;
+  /** From now on requests pass while this node has it. */
+  serves(): void;
+  /** Until then the node that has it answers. */
+  readonly instead: Instead;
+  /** Resolves when it is lost for good: the process must end. */
+  readonly lost: Promise<Error>;
+}
+
+export interface OpenRecords {
+  readonly records: Store;
+  /** Null where no other node can have the records. */
+  readonly standing: Standing | null;
+}
+
+export async function openRecords(context: Context): Promise<OpenRecords> {
+  const { store: url } = context.config;
+  if (url === null) return { records: openFolder(context), standing: null };
+  const records = await openPostgres(context, url);
+  return { records, standing: standingOf(context, records) };
+}
+
+async function openPostgres({ config, clock, log, opened }: Context, url: string) {
+  const { dataDir: folder, limits } = config;
+  const bytesMax = limits.recordsBytes;
+  const store = await PostgresStore.open({ url, folder, clock, bytesMax });
+  log(`records: in PostgreSQL at ${store.database}`);
+  if (config.blobs === null) {
+    log(
+      `files: their bytes stay in ${folder}, on this node alone: set PREFACE_BLOBS to share them`,
+    );
+  }
+  if (!Reserve.of(folder).fill()) log(FULL);
+  return opened.add(store, (part) => part.close());
+}
+
+function standingOf({ config, clock, log, opened }: Context, store: PostgresStore): Standing {
+  const forwarder = opened.add(new Forwarder({ clock, log }), (part) => part.close());
+  let why = 'it starts';
+  let serves = false;
+  let takesOver = false;
+  const stands = (told: string) => {
+    if (told !== why) log(`stand-by: ${told}`);
+    why = told;
+  };
+  const refuse = (error: string) =>
+    Promise.reject(
+      new ApiError('unavailable', { error }, { retryAfterMs: limits.takeOverRetryMs }),
+    );
+  const forward = (exchange: Exchange) => forwarder.forward(exchange);
+  const standBy = () => refuse('this node stands by');
+  const wait = () => refuse('this node waits for the database of its records');
+  return {
+    lost: store.lost,
+    get isReady() {
+      return takesOver || forwarder.origin !== null;
+    },
+    serves() {
+      serves = true;
+    },
+    async wait(port, leaving) {
+      const own = config.address ?? originOf(config.host, port, store.localAddress);
+      await store.leadWhenFree({
+        leaving,
+        origin: own,
+        held({ words, origin }) {
+          // Two nodes that each call themselves 127.0.0.1: the other one cannot be reached by that.
+          const isOwn = origin === own;
+          forwarder.origin = isOwn ? null : origin;
+          if (origin === null) stands(words);
+          else if (isOwn)
+            stands(`${words}, but ${origin} is this node: set PREFACE_ADDRESS on both`);
+          else stands(`${words}, requests go to ${origin}`);
+        },
+        taken() {
+          takesOver = true;
+          forwarder.origin = null;
+          stands('this node takes over');
+        },
+        lost: stands,
+      });
+    },
+    instead({ path, query }) {
+      if (path === '/metrics' || (path === '/health' && query === '')) return null;
+      if (serves) return store.held ? null : wait;
+      if (path === '/health' || path === '/ready') return null;
+      return forwarder.origin === null ? standBy : forward;
+    },
+  };
+}
+
+const EVERY_ADDRESS: ReadonlySet<string> = new Set(['0.0.0.0', '::']);
+
+/** A node that listens on every address of its machine is reached by the one with which it reaches the database. */
+function originOf(host: string, port: number, localAddress: string | null): string {
+  const address = EVERY_ADDRESS.has(host) ? (localAddress ?? '127.0.0.1') : host;
+  const plain = address.replace(/^::ffff:(?=\d+\.)/, '');
+  return `http://${plain.includes(':') ? `[${plain}]` : plain}:${port}`;
+}
+
+function openFolder({ config, log, opened }: Context): Store {
+  const { dataDir: folder, limits } = config;
+  const bytesMax = limits.recordsBytes;
+  const reserve = Reserve.of(folder);
+  const name = 'records';
+  const store = orReadOnly({ folder, name, exclusive: true, bytesMax, reserve }, log);
+  if (!reserve.fill()) log(FULL);
+  return opened.add(store, (part) => part.close());
+}
+
+const FULL =
+  'the disk of the data folder is full: nothing that adds something is taken until there is room';
+
+/** A service that only reads is worth more than none: what is there is served. */
+function orReadOnly(
+  options: LmdbStoreOptions & { readonly name: string },
+  log: Context['log'],
+): LmdbStore {
+  try {
+    return LmdbStore.open(options);
+  } catch (cause) {
+    if (!isFull(cause)) throw cause;
+    log(
+      'the disk of the data folder is full, and no reserve is left: started read-only; make room, then start again',
+    );
+    return LmdbStore.openReadOnly(options.folder, options.name);
+  }
+}
