@@ -4,7 +4,7 @@
  */
 import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '../clock.js';
-import { decodeRecord, encodeRecord } from '../codec.js';
+import { DamagedRecord, decodeRecord, encodeRecord } from '../codec.js';
 import { ApiError } from '../errors.js';
 import { limits } from '../limits/index.js';
 import type { Store, StoreChange, StoreKey } from '../store/store.js';
@@ -31,6 +31,8 @@ export type Commit = (changes: readonly StoreChange[]) => Promise<boolean>;
 /** The logic of one kind of actor. All of it is pure; a transition refuses a message by throwing an ApiError. */
 export interface Logic<State, Saved, Message, Reply, Effect> {
   key(address: string): StoreKey;
+  /** A damaged record counts as none, and is told: only what it said is lost. Absent: who asks for it gets the error. */
+  readonly beginsAnew?: boolean;
   /** `saved` is null without a record; `before` is the state in memory after a failed commit, null at activation. */
   restore(saved: Saved | null, address: string, before: State | null): State;
   /** What the record holds; null removes it. */
@@ -208,8 +210,19 @@ export class Actor<State, Saved, Message, Reply, Effect> {
   #load(before: State | null): State {
     const record = this.#parts.store.get(this.#key);
     this.#version = record?.version ?? null;
-    const saved = record ? decodeRecord<Saved>(record.value) : null;
+    const saved = record ? this.#decoded(record.value) : null;
     return this.#parts.logic.restore(saved, this.#address, before);
+  }
+
+  #decoded(bytes: Uint8Array): Saved | null {
+    try {
+      return decodeRecord<Saved>(bytes);
+    } catch (cause) {
+      if (!(cause instanceof DamagedRecord && this.#parts.logic.beginsAnew)) throw cause;
+      const lost = `the record of '${this.#address}' is damaged, and begins anew`;
+      this.#parts.report(new Error(lost, { cause }));
+      return null;
+    }
   }
 
   #saveLater(): void {

@@ -71,7 +71,16 @@ export class Quota {
     this.release(owner, -bytes, -count);
   }
 
-  /** Says that a thing is gone from the store. An owner that is not counted yet will be counted without it. */
+  /**
+   * To be awaited before things are removed from the store: an owner that is counted first between the removal and its
+   * `release` is counted without them, and would lose them once more. What cannot be counted has no sum, and must not keep
+   * anything from being removed.
+   */
+  async counted(owner: string): Promise<void> {
+    await this.held(owner).catch(() => {});
+  }
+
+  /** Says that a thing is gone from the store, after `counted`. An owner without a sum will be counted without it. */
   release(owner: string, bytes: number, count = 1): void {
     const ledger = this.#ledgers.get(owner);
     if (ledger?.counting) ledger.disturbed = true;

@@ -3,13 +3,15 @@
  * It must never show a cache to anybody but its owner, nor report `ready` before the prefix is prefilled.
  */
 
+import { setImmediate } from 'node:timers/promises';
 import type { Quota } from '../actors/quota.js';
 import { Registry } from '../actors/registry.js';
 import { checkRecord, decodeRecord } from '../codec.js';
 import { ApiError, invalid } from '../errors.js';
 import { limits } from '../limits/index.js';
-import type { NewCache } from '../parsing/parser.js';
+import type { NewCache, StoredBase } from '../parsing/parser.js';
 import { cacheIdOf, isCacheId } from '../protocol/cache-id.js';
+import type { CacheMetadata } from '../protocol/cache-metadata.js';
 import type { CacheUpdate } from '../protocol/caching.js';
 import { quoted } from '../protocol/field.js';
 import { ItemIds } from '../protocol/item-id.js';
@@ -25,13 +27,17 @@ import {
   holdsSnapshot,
 } from '../rules/cache-state.js';
 import type { PrefixHash } from '../rules/prefix.js';
+import { lifeMetadata } from '../rules/prefix-life.js';
 import { Damage } from '../store/damage.js';
 import type { Store, StoreChange } from '../store/store.js';
+import { type CacheDiff, cacheDiff } from './diff.js';
 import { cacheEffects } from './effects.js';
-import { closedFamily, contentFaultOf, notFound, unknownFamily } from './faults.js';
-import { listCaches } from './list.js';
+import { closedFamily, contentFaultOf, notFound, ofBase, unknownFamily } from './faults.js';
+import { type CacheSource, listAllCaches, listCaches } from './list.js';
 import { type CacheActorMessage, cacheLogic } from './logic.js';
 import { type CachesParts, type FoundCache, found } from './parts.js';
+import { type ChatPrefix, PlannedCache } from './planned.js';
+import { Promoted } from './promoted.js';
 import { cacheQuota, cacheQuotaMax } from './quota.js';
 import { cacheKeys, constantChanges, idOf } from './records.js';
 import { type PrefillTask, SnapshotKeeper } from './snapshots.js';
@@ -53,6 +59,7 @@ interface NewCacheParts {
 
 export class Caches {
   readonly tags: Tags;
+  readonly promoted: Promoted;
   readonly #parts: CachesParts;
   readonly #keepMs: number;
   readonly #registry: CacheRegistry;
@@ -74,8 +81,16 @@ export class Caches {
     this.tags = new Tags({ store, clock, report, max: tagsMax });
     this.#quota = cacheQuota(store, quotaMax);
     this.#tokens = new CacheTokens(parts);
+    const { promotedBytesMax: bytesMax = 0 } = parts;
+    const remove = async (id: string) => {
+      const record = this.#read(id);
+      if (record !== null) await this.#counted(record.owner);
+      return await this.#ask(id, { type: 'delete' });
+    };
+    this.promoted = new Promoted({ store, clock, bytesMax, remove });
     const task = (id: string) => this.#prefillTask(id);
-    this.#snapshots = new SnapshotKeeper({ store, clock, prefiller, task });
+    const base = (id: string) => this.#baseOf(id)?.hash ?? null;
+    this.#snapshots = new SnapshotKeeper({ store, clock, prefiller, task, base });
     const runEffect = cacheEffects({
       read: (id) => this.#read(id),
       snapshots: this.#snapshots,
@@ -90,13 +105,15 @@ export class Caches {
       keepMs,
       touch: (id) => this.#touch(id),
       forget: (hash) => this.#snapshots.forget(hash),
+      unpin: (hash) => this.#snapshots.unpin(hash),
       busy: () => this.#snapshots.full(null),
     });
   }
 
   /** Resumes the work that the last run left: pending caches, bytes to free, caches that expired meanwhile. */
-  start(): Promise<void> {
-    return this.#sweeper.start();
+  async start(): Promise<void> {
+    await this.promoted.start();
+    await this.#sweeper.start();
   }
 
   /** @throws ApiError for an invalid request. A cache that can only fail is created, and its status says so. */
@@ -124,6 +141,102 @@ export class Caches {
     }
   }
 
+  /** The cache that a creation goes on from, not yet read. @param name an id or a tag. @throws ApiError that names the field. */
+  async base(owner: string, name: string): Promise<StoredBase> {
+    const { record, stored } = await this.#named(owner, name);
+    const { id, family, bytes } = record;
+    if (record.status !== 'error') return { id, family, bytes, read: () => readBase(stored) };
+    throw invalid(
+      `base must be a cache that is not in status 'error', got ${quoted(name)}`,
+      'base',
+    );
+  }
+
+  async #named(owner: string, name: string): Promise<FoundCache> {
+    try {
+      return await (isCacheId(name) ? this.get(owner, name) : this.resolveTag(owner, name));
+    } catch (cause) {
+      throw ofBase(cause);
+    }
+  }
+
+  /**
+   * Where two caches of an owner part. @throws ApiError as `get`.
+   * @param hold is told how many bytes both bodies have before they are read; what it throws ends the comparison.
+   */
+  async diff(
+    owner: string,
+    id: string,
+    otherId: string,
+    hold: (bytes: number) => void = () => {},
+  ): Promise<CacheDiff> {
+    const [one, other] = [await this.get(owner, id), await this.get(owner, otherId)];
+    hold(one.record.bytes + other.record.bytes);
+    return await cacheDiff(this.#parts, owner, [one, other]);
+  }
+
+  /** Takes the room of a cache that a chat will leave behind. @throws ApiError where there is none. */
+  async plan(owner: string, prefix: ChatPrefix): Promise<PlannedCache> {
+    if (this.#snapshots.full(owner)) throw new ApiError('overloaded');
+    const fits = !prefix.implicit || (await this.#tokens.leavesHalf(owner, prefix.tokens));
+    if (!fits) throw new ApiError('overloaded');
+    const bytes = await this.#quota.reserve(owner, prefix.stored.length);
+    try {
+      const tokens = await this.#tokens.reserve(owner, prefix.tokens);
+      return new PlannedCache(prefix, [bytes, tokens], (kept) => this.#keep(owner, kept));
+    } catch (cause) {
+      bytes.giveBack();
+      throw cause;
+    }
+  }
+
+  /** False: there is such a cache by now. */
+  async #keep(owner: string, prefix: ChatPrefix): Promise<boolean> {
+    const { family, hash, tokens, stored, ttlS, promoted } = prefix;
+    if ((await this.live(hash)) !== null) return false;
+    const requestMs = this.#parts.clock.nowMs();
+    const id = cacheIdOf(this.#ids.next(owner, requestMs));
+    const metadata = promoted ? PROMOTED : lifeMetadata(ttlS);
+    const kind = promoted ? { promoted } : {};
+    const facts = { name: '', description: '', metadata, contentFault: null, ...kind };
+    const expiry = { type: 'ttl', ttlS } as const;
+    const bytes = stored.length;
+    const size = { tokens, bytes, ephemeral: true } as const;
+    const cache = { ...facts, ...size, id, owner, family, hash, expiry };
+    const message = { type: 'create', cache, requestMs } as const;
+    const { reply: draft } = cacheTransition(null, message, requestMs);
+    if (draft === null) throw new ApiError('server', { error: `the cache ${id} was not made` });
+    if (promoted) await this.promoted.fit();
+    await this.#ask(id, { ...message, changes: constantChanges(draft, stored) });
+    if (promoted) this.promoted.added(hash, id);
+    return true;
+  }
+
+  /** The live cache of this very prefix: one that is ready, else one that is pending. */
+  async live(hash: PrefixHash): Promise<FoundCache | null> {
+    let pending: FoundCache | null = null;
+    const limit = limits.pageLengthDefault;
+    for (const entry of this.#parts.store.page({ prefix: cacheKeys.snapshot(hash), limit })) {
+      const id = idOf(entry);
+      const record = await this.#current(id);
+      if (record === null || !holdsSnapshot(record)) continue;
+      const live = found(record, () => this.#stored(id));
+      if (record.status === 'ready') return live;
+      pending ??= live;
+    }
+    return pending;
+  }
+
+  /** The newest cache that a chat of this owner left behind. */
+  async newestMarked(owner: string): Promise<FoundCache | null> {
+    for (const ttlS of [limits.breakpointTtlSShort, limits.breakpointTtlSLong]) {
+      const [record] = await this.records(owner, newestPage(ttlS));
+      if (record === undefined) continue;
+      return found(record, () => this.#stored(record.id));
+    }
+    return null;
+  }
+
   /** Counts the tokens, then asks the cache's actor to begin. Durable when it resolves. @param hold reserves the tokens. */
   async #begin(
     { owner, id, creation, requestMs }: NewCacheParts,
@@ -134,6 +247,8 @@ export class Caches {
     const hash = creation.hashFor(owner);
     const tokens = await countTokens(owner, family, talk);
     const contentFault = await contentFaultOf(creation, tokens, review);
+    // What is prefilled is read from the store.
+    talk.free();
     const bytes = stored.length;
     const cache = { ...picked(creation), id, owner, hash, tokens, bytes, contentFault };
     const message = { type: 'create', cache, requestMs } as const;
@@ -161,25 +276,52 @@ export class Caches {
     return found(record, () => this.#stored(id));
   }
 
-  /** A page with large bodies is shorter, but holds at least one item where there is one. */
-  async list(owner: string, query: PageQuery): Promise<FoundCache[]> {
+  /**
+   * A page with large bodies is shorter, but holds at least one item where there is one.
+   * @param hold is told how many bytes the bodies have before they are read; what it throws ends the list.
+   */
+  async list(
+    owner: string,
+    query: PageQuery,
+    hold: (bytes: number) => void = () => {},
+  ): Promise<FoundCache[]> {
     const records = await this.records(owner, query, limits.pageBytesMax);
-    // A cache that is deleted meanwhile is left out.
-    return records.flatMap((record) => {
-      const { id } = record;
-      const body = this.#damage.without(`cache-body ${id}`, () => {
-        const saved = this.#parts.store.get(cacheKeys.body(id));
-        // What is damaged is found here, and not in the thread that writes the page down.
-        if (saved !== null) checkRecord(saved.value);
-        return saved;
-      });
-      return body === null ? [] : [found(record, () => body.value)];
+    hold(records.reduce((sum, { bytes }) => sum + bytes, 0));
+    const page: FoundCache[] = [];
+    let readBytes = 0;
+    for (const record of records) {
+      const body = this.#whole(record.id);
+      // A cache that is deleted meanwhile is left out.
+      if (body !== null) page.push(found(record, () => body));
+      readBytes += record.bytes;
+      if (readBytes < limits.pageStepBytes) continue;
+      readBytes = 0;
+      await setImmediate();
+    }
+    return page;
+  }
+
+  /** What is damaged is found here, and not in the thread that writes the page down. */
+  #whole(id: string): Uint8Array | null {
+    return this.#damage.without(`cache-body ${id}`, () => {
+      const saved = this.#parts.store.get(cacheKeys.body(id));
+      if (saved !== null) checkRecord(saved.value);
+      return saved?.value ?? null;
     });
   }
 
   /** The page without the bodies. */
   records(owner: string, query: PageQuery, bytesMax = Infinity): Promise<CacheRecord[]> {
-    const source = {
+    return listCaches(owner, query, this.#source(), bytesMax);
+  }
+
+  /** The same of all owners, for the operator. */
+  recordsOfAll(query: PageQuery): Promise<CacheRecord[]> {
+    return listAllCaches(query, this.#source());
+  }
+
+  #source(): CacheSource {
+    return {
       page: (range: Parameters<Store['page']>[0]) => this.#parts.store.page(range),
       read: (id: string) => this.#damage.without(`cache ${id}`, () => this.#read(id)),
       current: async (id: string) => {
@@ -191,12 +333,13 @@ export class Caches {
         }
       },
     };
-    return listCaches(owner, query, source, bytesMax);
   }
 
-  /** @throws ApiError as `get`, and for an expiry too far ahead. */
+  /** @throws ApiError as `get`, for an expiry too far ahead, and where too many prefills wait. */
   async update(owner: string, id: string, update: CacheUpdate): Promise<FoundCache> {
     const { record: before } = await this.get(owner, id);
+    if (isPrefilled(before, update) && this.#snapshots.refuses(owner, before.hash, update.pin))
+      throw new ApiError('overloaded');
     const act = () => this.#ask(id, { type: 'update', ...update });
     const record = await this.#tokens.reviving(before, act);
     if (record === null) throw notFound(id);
@@ -206,6 +349,7 @@ export class Caches {
   /** @throws ApiError as `get`. */
   async delete(owner: string, id: string): Promise<void> {
     await this.get(owner, id);
+    await this.#counted(owner);
     if ((await this.#ask(id, { type: 'delete' })) === null) throw notFound(id);
   }
 
@@ -275,12 +419,21 @@ export class Caches {
   async #current(id: string): Promise<CacheState> {
     const record = this.#read(id);
     const aged = age(record, this.#parts.clock.nowMs(), this.#keepMs);
-    return aged === record ? record : await this.#ask(id, { type: 'read' });
+    if (record === null || aged === record) return record;
+    await this.#counted(record.owner);
+    return await this.#ask(id, { type: 'read' });
+  }
+
+  /** Before a cache goes, or stops being live. */
+  async #counted(owner: string): Promise<void> {
+    await this.#quota.counted(owner);
+    await this.#tokens.counted(owner);
   }
 
   /** Told once, however often somebody comes by. */
   async #touch(id: string): Promise<CacheState> {
-    this.#damage.without(`cache ${id}`, () => this.#read(id));
+    const record = this.#damage.without(`cache ${id}`, () => this.#read(id));
+    if (record !== null) await this.#counted(record.owner);
     return await this.#ask(id, { type: 'read' });
   }
 
@@ -294,14 +447,55 @@ export class Caches {
     return body.value;
   }
 
-  #prefillTask(id: string): PrefillTask {
+  #prefillTask(id: string): Omit<PrefillTask, 'pin'> {
     const record = this.#read(id);
     if (record === null) throw notFound(id);
     const { owner, family, hash, tokens } = record;
-    return { owner, family, snapshot: hash, tokens, stored: this.#stored(id) };
+    const base = this.#baseOf(id);
+    const from =
+      base === null ? {} : { base: { snapshot: base.hash, stored: this.#stored(base.id) } };
+    const spare = this.#isSpare(hash);
+    return { owner, family, snapshot: hash, tokens, stored: this.#stored(id), spare, ...from };
+  }
+
+  /** Every live cache of this prefix is one that nobody asked for. */
+  #isSpare(hash: PrefixHash): boolean {
+    const limit = limits.pageLengthDefault;
+    const page = this.#parts.store.page({ prefix: cacheKeys.snapshot(hash), limit });
+    return page.every((entry) => this.#read(idOf(entry))?.promoted === true);
+  }
+
+  /** The cache that this one goes on from, while it may have a snapshot. */
+  #baseOf(id: string): CacheRecord | null {
+    const baseId = this.#read(id)?.base;
+    const base = baseId === undefined ? null : this.#read(baseId);
+    return base !== null && holdsSnapshot(base) ? base : null;
   }
 }
 
-function picked({ family, name, description, metadata, expiry }: NewCache) {
-  return { family, name, description, metadata, expiry };
+/** Clients tell by it the caches that nobody asked for. */
+const PROMOTED: CacheMetadata = [['promoted', 'true']];
+
+/** Whether a cache that is changed so asks for a prefill. */
+function isPrefilled({ contentFault }: CacheRecord, { expiry }: CacheUpdate): boolean {
+  const ends = expiry?.type === 'ttl' && expiry.ttlS === 0;
+  return contentFault === null && !ends;
+}
+
+function readBase(stored: () => Uint8Array): Uint8Array {
+  try {
+    return stored();
+  } catch (cause) {
+    throw ofBase(cause);
+  }
+}
+
+function newestPage(ttlS: number): PageQuery {
+  const metadata = lifeMetadata(ttlS);
+  return { limit: 1, order: 'desc', after: null, before: null, metadata };
+}
+
+function picked({ family, name, description, metadata, expiry, base, pin }: NewCache) {
+  const kind = { ...(base === null ? {} : { base }), ...(pin ? { pin } : {}) };
+  return { family, name, description, metadata, expiry, ...kind };
 }

@@ -32,6 +32,7 @@ export function cacheEffects(
       case 'forget':
         tokens.release(effect.cache.owner, effect.cache.tokens);
         await snapshots.forget(effect.cache.hash);
+        await snapshots.unpin(effect.cache.hash);
         return null;
       case 'release':
         quota.release(effect.owner, effect.bytes);
@@ -50,7 +51,7 @@ async function prefill(
   if (record?.generation !== generation) return null;
   try {
     const outcome = await snapshots.prefill(record.owner, record.hash);
-    return outcome === 'unwanted' ? null : { type: 'prefilled', generation };
+    return outcome === 'unwanted' ? null : { type: 'prefilled', generation, snapshot: outcome };
   } catch (cause) {
     return { type: 'prefill-failed', generation, error: cacheError(cause) };
   }

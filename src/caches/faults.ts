@@ -43,6 +43,12 @@ export function cacheError(cause: unknown): CacheError {
   return { type, message };
 }
 
+/** The error of a cache that a new one goes on from: it names the field. */
+export function ofBase(cause: unknown): unknown {
+  if (!(cause instanceof ApiError)) return cause;
+  return new ApiError(cause.row, cause.values, { ...cause.extra, param: 'base' });
+}
+
 export function notFound(id: string): ApiError {
   const shownId = id.slice(0, 2 * ('cache-'.length + limits.itemIdLength));
   return new ApiError('notFound', { kind: 'cache', id: shownId });

@@ -7,7 +7,7 @@ import { cacheCreatedS } from '../protocol/cache-id.js';
 import type { PageQuery } from '../protocol/page-query.js';
 import type { CacheRecord, CacheState } from '../rules/cache-state.js';
 import { type PageRange, pageRange } from '../rules/paging.js';
-import { scanWithPauses } from '../store/scan.js';
+import { firstOfAll, scanWithPauses } from '../store/scan.js';
 import type { StoreEntry, StoreKey, StoreRange } from '../store/store.js';
 import { cacheKeys, idOf, listPlace } from './records.js';
 
@@ -36,7 +36,7 @@ export async function listCaches(
     return listPlace(record);
   });
   const page = new Page(query, bytesMax);
-  for await (const id of idsOf(indexPrefix(owner, query), range, query.limit, source)) {
+  for await (const id of idsOf(owner, query, range, source)) {
     const record = await source.current(id);
     if (record !== null && matches(record, query)) page.add(record);
     if (page.full) break;
@@ -48,6 +48,27 @@ export async function listCaches(
 function placeOfDeleted(owner: string, id: string): StoreKey | null {
   const createdS = cacheCreatedS(owner, id);
   return createdS === null ? null : listPlace({ createdS, id });
+}
+
+/** Of all owners, for the operator. @throws ApiError for a `before` or `after` that names no cache. */
+export async function listAllCaches(query: PageQuery, source: CacheSource): Promise<CacheRecord[]> {
+  const range = pageRange(query, (id) => {
+    const record = source.read(id);
+    return record && listPlace(record);
+  });
+  const { limit } = query;
+  const root = cacheKeys.byOwner;
+  const page: CacheRecord[] = [];
+  // Some are damaged, or gone since: those behind them take their places.
+  for (let wide = { root, ...range, limit }; ; ) {
+    const entries = await firstOfAll(source, wide);
+    const records = await Promise.all(entries.map((entry) => source.current(idOf(entry))));
+    page.push(...records.filter((record) => record !== null));
+    const last = entries.at(-1)?.key.slice(root.length + 1);
+    if (last === undefined || entries.length < limit || page.length >= limit) break;
+    wide = range.reverse ? { ...wide, upper: last } : { ...wide, lower: last };
+  }
+  return page.slice(0, limit);
 }
 
 class Page {
@@ -81,13 +102,15 @@ function matches(record: CacheRecord, { metadata }: PageQuery): boolean {
 }
 
 async function* idsOf(
-  prefix: StoreKey,
+  owner: string,
+  query: PageQuery,
   { lower, upper, reverse }: PageRange<StoreKey>,
-  pageLength: number,
   source: CacheSource,
 ): AsyncGenerator<string> {
+  const prefix = indexPrefix(owner, query);
+  const pageLength = query.limit;
   const after = lower && { after: [...prefix, ...lower] };
   const before = upper && { before: [...prefix, ...upper] };
-  const range = { prefix, reverse, pageLength, ...after, ...before };
+  const range = { prefix, reverse, pageLength, owner, ...after, ...before };
   for await (const entry of scanWithPauses(source, range)) yield idOf(entry);
 }

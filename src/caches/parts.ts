@@ -5,9 +5,10 @@
 
 import type { Held } from '../actors/quota.js';
 import type { Clock, NewBytes } from '../clock.js';
-import { decodeBody } from '../parsing/stored-body.js';
+import { decodeBody, type StoredBody } from '../parsing/stored-body.js';
 import type { Talk } from '../parsing/talk.js';
 import type { CacheRecord } from '../rules/cache-state.js';
+import type { ConversationDiff } from '../rules/conversation-diff.js';
 import type { CanonicalPrefix } from '../rules/prefix.js';
 import type { Store } from '../store/store.js';
 import type { ContentReview } from './faults.js';
@@ -24,12 +25,22 @@ export interface CachesParts {
   readonly isOpen: (owner: string, family: string) => boolean;
   /** The tokens of this prefix as a chat would count them, without the tokens that open the answer. */
   readonly countTokens: (owner: string, family: string, talk: Talk) => Promise<number>;
+  /** Where two stored conversations part. */
+  readonly differ: (owner: string, one: StoredBody, other: StoredBody) => Promise<ConversationDiff>;
+  /** How many leading tokens two stored prefixes have in common. */
+  readonly sharedTokens: (
+    owner: string,
+    family: string,
+    stored: readonly [StoredBody, StoredBody],
+  ) => Promise<number>;
   /** Absent where there is no content review. */
   readonly review?: ContentReview;
   /** The most tokens of all live caches of one owner; `limits.accountCachedTokensDefault` if absent. */
   readonly tokensMax?: (owner: string) => number;
   /** Tags the owner may keep; `limits.accountTagsDefault` if absent. */
   readonly tagsMax?: (owner: string) => number;
+  /** Bytes of disk for prefixes that nobody named; absent or 0: none are kept. */
+  readonly promotedBytesMax?: number;
   /** How long an expired cache stays; `limits.cacheKeepMs` if absent. */
   readonly keepMs?: number;
   /** The most that one owner's caches may take of the store; the bounds of `limits` if absent. */
@@ -39,10 +50,14 @@ export interface CachesParts {
 /** A cache, and the functions that read its messages and tools when a caller asks for them. */
 export interface FoundCache {
   readonly record: CacheRecord;
-  /** As they are stored. */
+  /** As they are stored; the caller may move them. @throws ApiError where the cache is gone by now. */
   stored(): Uint8Array;
   /** As canonical texts: only for a cache that is small. */
   texts(): CanonicalPrefix;
+}
+
+export function bodyOf({ record, stored }: FoundCache): StoredBody {
+  return { bytes: record.bytes, read: stored };
 }
 
 export function found(record: CacheRecord, stored: () => Uint8Array): FoundCache {

@@ -23,7 +23,7 @@ export function cacheQuota(store: Store, max: Held): Quota {
 }
 
 async function heldBy(store: Store, owner: string): Promise<Held> {
-  const range = { prefix: cacheKeys.owned(owner), pageLength: limits.storePageMax };
+  const range = { prefix: cacheKeys.owned(owner), pageLength: limits.storePageMax, owner };
   const held = { count: 0, bytes: 0 };
   for await (const entry of scanWithPauses(store, range)) {
     held.count += 1;

@@ -13,7 +13,8 @@ export const cacheKeys = {
   /** Apart from the record, so that a change of state does not write the messages again. */
   body: (id: string): StoreKey => ['cache-body', id],
   /** Prefixes of the lists; the key elements after them give the order. */
-  owned: (owner: string): StoreKey => ['cache-by-owner', owner],
+  owned: (owner: string): StoreKey => [...cacheKeys.byOwner, owner],
+  byOwner: ['cache-by-owner'],
   /** A pair may be longer than a store key. So the key holds its hash, and the record decides. */
   metadata: (owner: string, key: string, value: string): StoreKey => [
     'cache-by-metadata',
@@ -26,8 +27,14 @@ export const cacheKeys = {
   pending: ['cache-pending'],
   /** Caches that want a snapshot. */
   snapshot: (hash: PrefixHash): StoreKey => ['cache-snapshot', hash],
+  /** Those of them that want it in memory. */
+  pinned: (hash: PrefixHash): StoreKey => ['cache-pinned', hash],
+  /** Caches that nobody asked for. */
+  promoted: ['cache-promoted'],
   /** Snapshots that a cache has stopped wanting: their bytes may have to be freed. */
   forget: ['cache-forget'],
+  /** Snapshots that a cache has stopped wanting in memory, while others may still want them. */
+  unpin: ['cache-unpin'],
 } as const;
 
 export const EMPTY = new Uint8Array(0);
@@ -81,19 +88,26 @@ export function indexChanges(
   if (before === null) return changes;
   if (next === null) changes.push(...[cacheKeys.body(before.id), ownedKey(before)].map(remove));
   const drops = holdsSnapshot(before) && !(next !== null && holdsSnapshot(next));
+  if (isPinned(before) && !isPinned(next)) changes.push(put([...cacheKeys.unpin, before.hash]));
   return drops ? [...changes, put([...cacheKeys.forget, before.hash])] : changes;
 }
 
 /** Index keys that may change. The position in the owner's list never does. */
 function indexKeys(record: CacheRecord, keepMs: number): readonly StoreKey[] {
-  const { id, owner, metadata, status, hash } = record;
+  const { id, owner, metadata, status, hash, promoted } = record;
   const place = listPlace(record);
   return [
     ...metadata.map(([key, value]) => [...cacheKeys.metadata(owner, key, value), ...place]),
     dueKey(record, keepMs),
+    ...(promoted === true ? [[...cacheKeys.promoted, id]] : []),
     ...(status === 'pending' ? [[...cacheKeys.pending, id]] : []),
     ...(holdsSnapshot(record) ? [[...cacheKeys.snapshot(hash), id]] : []),
+    ...(isPinned(record) ? [[...cacheKeys.pinned(hash), id]] : []),
   ];
+}
+
+function isPinned(state: CacheState): boolean {
+  return state?.pin === true && holdsSnapshot(state);
 }
 
 function ownedKey(record: Pick<CacheRecord, 'id' | 'owner' | 'createdS'>): StoreKey {

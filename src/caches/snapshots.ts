@@ -5,7 +5,9 @@
 import type { Clock } from '../clock.js';
 import { ApiError } from '../errors.js';
 import { OwnerLoad } from '../fairness/owner-load.js';
+import { hasShare } from '../fairness/shares.js';
 import { limits } from '../limits/index.js';
+import type { SnapshotFacts } from '../protocol/caching.js';
 import type { PrefixHash } from '../rules/prefix.js';
 import type { Store } from '../store/store.js';
 import { PrefillQueue } from './prefill-queue.js';
@@ -19,6 +21,12 @@ export interface PrefillTask {
   readonly tokens: number;
   /** Messages and tools, as they are stored. */
   readonly stored: Uint8Array;
+  /** A shorter prefix that it begins with and that may be prefilled already. */
+  readonly base?: { readonly snapshot: string; readonly stored: Uint8Array };
+  /** It is to stay in memory, or no longer. */
+  readonly pin: boolean;
+  /** No client asked for it. */
+  readonly spare?: boolean;
 }
 
 /** Computes and keeps prefilled prefixes. */
@@ -27,22 +35,31 @@ export interface Prefiller {
    * Resolves when a chat will reuse the prefix; quickly when the snapshot is intact already.
    * `signal` ends it soon; then it rejects with whatever it likes.
    */
-  prefill(task: PrefillTask, signal: AbortSignal): Promise<{ readonly tokens: number }>;
+  prefill(task: PrefillTask, signal: AbortSignal): Promise<SnapshotFacts>;
   /** Frees the bytes; nothing happens when there are none. */
   forget(snapshot: string): Promise<void>;
 }
 
-type Outcome = 'prefilled' | 'unwanted';
+type Outcome = SnapshotFacts | 'unwanted';
 
 /** The abort reason of a prefill that no cache needs any more. */
 const UNWANTED = new Error('no cache wants the prefix any more');
+
+/** One that runs or waits. */
+interface PrefillAttempt {
+  readonly outcome: Promise<Outcome>;
+  /** One that has not begun will see for itself whether the snapshot is to stay in memory. */
+  begun: boolean;
+  /** Whether it was to stay there when the attempt began. */
+  pin: boolean;
+}
 
 /** The tasks of one snapshot, which run one after the other. */
 interface SnapshotTasks {
   /** Settles when the last of them is done. */
   last: Promise<unknown>;
   /** Set while the last task is a prefill: a second request waits for it instead of running its own. */
-  prefill: Promise<Outcome> | null;
+  prefill: PrefillAttempt | null;
   /** Abort the prefills of this snapshot that run or wait. */
   readonly stops: Set<AbortController>;
 }
@@ -52,7 +69,9 @@ export interface SnapshotsParts {
   readonly clock: Clock;
   readonly prefiller: Prefiller;
   /** Reads the content of a prefill when its turn comes, so that a waiting prefill holds no messages. */
-  readonly task: (cacheId: string) => PrefillTask;
+  readonly task: (cacheId: string) => Omit<PrefillTask, 'pin'>;
+  /** The snapshot of the cache that this one goes on from. */
+  readonly base?: (cacheId: string) => PrefixHash | null;
 }
 
 export class SnapshotKeeper {
@@ -67,26 +86,59 @@ export class SnapshotKeeper {
     this.#parts = parts;
   }
 
-  /** Whether the bound on prefills is reached, for all owners or for this one. */
+  /** Whether the bound on prefills is reached: for all owners together, or for this one, which has only its share. */
   full(owner: string | null): boolean {
-    if (this.#prefills.total.count >= limits.prefillsWaitingMax) return true;
-    return owner !== null && this.#prefills.of(owner).count >= limits.prefillsWaitingOwnerMax;
+    const { prefillsWaitingMax: max } = limits;
+    const { count: total } = this.#prefills.total;
+    if (owner === null) return total >= max;
+    const { count: own } = this.#prefills.of(owner);
+    return own >= limits.prefillsWaitingOwnerMax || !hasShare({ own, total }, 1, max);
+  }
+
+  /** Whether the bound has no room for the prefill of a cache that changes. @param pin absent: it stays as it is. */
+  refuses(owner: string, hash: PrefixHash, pin?: boolean): boolean {
+    if (!this.full(owner)) return false;
+    const before = this.#tasks.get(hash)?.prefill;
+    return !before || (before.begun && pin !== undefined && pin !== before.pin);
   }
 
   /** `unwanted`: no cache needs it any more. */
   prefill(owner: string, hash: PrefixHash): Promise<Outcome> {
     const tasks = this.#tasksOf(hash);
-    if (tasks.prefill) return tasks.prefill;
+    const pin = this.#isPinned(hash);
+    const before = tasks.prefill;
+    if (before && (!before.begun || before.pin === pin)) return before.outcome;
     const stop = new AbortController();
     tasks.stops.add(stop);
     this.#prefills.add(owner);
-    const act = () => this.#queue.run(owner, stop.signal, () => this.#prefill(hash, stop));
-    const prefill = this.#inTurn(hash, () => act().catch(unlessUnwanted)).finally(() => {
+    const act = async () => {
+      await this.#basePrefilled(hash, stop.signal);
+      return await this.#queue.run(owner, stop.signal, () => {
+        attempt.begun = true;
+        attempt.pin = this.#isPinned(hash);
+        return this.#prefill(hash, stop, attempt.pin);
+      });
+    };
+    const made = async () => continued(await before?.outcome.catch(() => null), await act());
+    const outcome = this.#inTurn(hash, () => made().catch(unlessUnwanted)).finally(() => {
       tasks.stops.delete(stop);
       this.#prefills.remove(owner);
     });
-    tasks.prefill = prefill;
-    return prefill;
+    const attempt: PrefillAttempt = { outcome, begun: false, pin };
+    tasks.prefill = attempt;
+    return outcome;
+  }
+
+  /** Lets the engine take it out of memory, if no cache wants it there. A mark in the store stays until then. */
+  async unpin(hash: PrefixHash): Promise<void> {
+    const { store, task } = this.#parts;
+    const key = [...cacheKeys.unpin, hash];
+    const mark = store.get(key);
+    if (mark === null || this.#closed) return;
+    const cacheId = this.#isPinned(hash) ? null : this.#wantedBy(hash);
+    if (cacheId !== null) await this.prefill(task(cacheId).owner, hash);
+    if (this.#closed) return;
+    await store.commit([{ type: 'remove', key, expected: mark.version }]);
   }
 
   /** Stops the prefills and frees the bytes, if no cache needs the snapshot. A mark in the store stays until then. */
@@ -112,21 +164,34 @@ export class SnapshotKeeper {
     for (const tasks of this.#tasks.values()) stopAll(tasks);
   }
 
-  async #prefill(hash: PrefixHash, stop: AbortController): Promise<Outcome> {
+  /** One that begins before its base is prefilled would evaluate the base, too. It waits outside of the queue's places. */
+  async #basePrefilled(hash: PrefixHash, signal: AbortSignal): Promise<void> {
+    const cacheId = this.#wantedBy(hash);
+    const base = (cacheId !== null && this.#parts.base?.(cacheId)) || null;
+    const running = base === null ? null : this.#tasks.get(base)?.prefill?.outcome;
+    if (!running) return;
+    const stopped = new Promise<void>((resolve) => {
+      if (signal.aborted) resolve();
+      signal.addEventListener('abort', () => resolve(), { once: true });
+    });
+    await Promise.race([running.catch(() => {}), stopped]);
+  }
+
+  async #prefill(hash: PrefixHash, stop: AbortController, pin: boolean): Promise<Outcome> {
     stop.signal.throwIfAborted();
     // Any cache of the prefix serves: the one that asked may be deleted by now.
     const cacheId = this.#closed ? null : this.#wantedBy(hash);
     if (cacheId === null) return 'unwanted';
     try {
-      await this.#inTime(this.#parts.task(cacheId), stop);
-      return 'prefilled';
+      const task = { ...this.#parts.task(cacheId), pin };
+      return await this.#inTime(task, stop);
     } catch (cause) {
       throw stop.signal.aborted ? stop.signal.reason : cause;
     }
   }
 
   /** Aborts a prefill that takes too long, and stops waiting for one that ignores the signal. */
-  async #inTime(task: PrefillTask, stop: AbortController): Promise<void> {
+  async #inTime(task: PrefillTask, stop: AbortController): Promise<SnapshotFacts> {
     const { prefiller, clock } = this.#parts;
     const ms = limits.prefillMsMin + task.tokens * limits.prefillMsPerToken;
     let cancel = clock.after(ms, () => stop.abort(tooSlow(ms)));
@@ -138,7 +203,7 @@ export class SnapshotKeeper {
       stop.signal.addEventListener('abort', stopped, { once: true });
     });
     try {
-      await Promise.race([prefiller.prefill(task, stop.signal), deaf]);
+      return await Promise.race([prefiller.prefill(task, stop.signal), deaf]);
     } finally {
       cancel();
     }
@@ -161,6 +226,10 @@ export class SnapshotKeeper {
     return entry ? idOf(entry) : null;
   }
 
+  #isPinned(hash: PrefixHash): boolean {
+    return this.#parts.store.page({ prefix: cacheKeys.pinned(hash), limit: 1 }).length > 0;
+  }
+
   #inTurn<Result>(hash: PrefixHash, task: () => Promise<Result>): Promise<Result> {
     const tasks = this.#tasksOf(hash);
     const result = tasks.last.then(task, task);
@@ -175,7 +244,8 @@ export class SnapshotKeeper {
   #tasksOf(hash: PrefixHash): SnapshotTasks {
     const known = this.#tasks.get(hash);
     if (known) return known;
-    const tasks = { last: Promise.resolve(), prefill: null, stops: new Set<AbortController>() };
+    const stops = new Set<AbortController>();
+    const tasks = { last: Promise.resolve(), prefill: null, stops };
     this.#tasks.set(hash, tasks);
     return tasks;
   }
@@ -183,6 +253,12 @@ export class SnapshotKeeper {
 
 function stopAll({ stops }: SnapshotTasks): void {
   for (const stop of stops) stop.abort(UNWANTED);
+}
+
+/** One that comes right behind another finds what that one evaluated, and counts it too. */
+function continued(before: Outcome | null | undefined, made: Outcome): Outcome {
+  if (!before || before === 'unwanted' || made === 'unwanted') return made;
+  return made.evaluatedTokens > 0 ? made : { ...made, evaluatedTokens: before.evaluatedTokens };
 }
 
 function unlessUnwanted(cause: unknown): Outcome {

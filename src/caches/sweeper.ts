@@ -20,6 +20,7 @@ export interface CacheSweeperParts {
   /** @returns the current state of the cache. */
   readonly touch: (id: string) => Promise<CacheState>;
   readonly forget: (hash: PrefixHash) => Promise<void>;
+  readonly unpin: (hash: PrefixHash) => Promise<void>;
   /** Whether the bound on prefills is reached. */
   readonly busy: () => boolean;
 }
@@ -82,10 +83,11 @@ export class CacheSweeper {
   }
 
   async #forget(): Promise<void> {
-    const { clock, forget } = this.#parts;
+    const { clock, forget, unpin } = this.#parts;
     if (clock.monotonicMs() < this.#forgetDueMs) return;
     this.#forgetDueMs = clock.monotonicMs() + limits.cacheForgetRetryMs;
     await this.#eachPage({ prefix: cacheKeys.forget }, (hash) => forget(hash as PrefixHash));
+    await this.#eachPage({ prefix: cacheKeys.unpin }, (hash) => unpin(hash as PrefixHash));
   }
 
   /** A failure is reported and retried in the next round. The others go on. */

@@ -48,7 +48,7 @@ export function tagChanges(record: TagRecord): readonly StoreChange[] {
 
 export async function countTags(store: Store, owner: string): Promise<number> {
   let count = 0;
-  const range = { prefix: tagKeys.byTime(owner), pageLength: limits.storePageMax };
+  const range = { prefix: tagKeys.byTime(owner), pageLength: limits.storePageMax, owner };
   for await (const _entry of scanWithPauses(store, range)) count += 1;
   return count;
 }

@@ -118,6 +118,7 @@ export class Tags {
   /** Removes the tag, if there is one. Durable when it resolves. */
   async remove(owner: string, tag: string): Promise<void> {
     if (findTag(this.#store, owner, tag) === null) return;
+    await this.#quota.counted(owner);
     const { changed } = await this.#registry.ask(owner, { type: 'remove', tag });
     if (changed > 0) this.#quota.release(owner, 0);
   }

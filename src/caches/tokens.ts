@@ -18,8 +18,10 @@ export interface CacheTokensParts {
 
 export class CacheTokens {
   readonly #quota: Quota;
+  readonly #tokensMax: (owner: string) => number;
 
   constructor({ store, tokensMax = () => limits.accountCachedTokensDefault }: CacheTokensParts) {
+    this.#tokensMax = tokensMax;
     this.#quota = new Quota({
       held: (owner) => liveBy(store, owner),
       max: (owner) => ({ count: Number.POSITIVE_INFINITY, bytes: tokensMax(owner) }),
@@ -30,6 +32,17 @@ export class CacheTokens {
   /** @throws ApiError when the owner's live caches would exceed their bound. */
   reserve(owner: string, tokens: number): Promise<Reservation> {
     return this.#quota.reserve(owner, tokens);
+  }
+
+  /** Whether half of the bound is free with these tokens. */
+  async leavesHalf(owner: string, tokens: number): Promise<boolean> {
+    const { bytes } = await this.#quota.held(owner);
+    return bytes + tokens <= this.#tokensMax(owner) / 2;
+  }
+
+  /** To be awaited before a cache stops being live. */
+  counted(owner: string): Promise<void> {
+    return this.#quota.counted(owner);
   }
 
   /** Releases the tokens of a cache that is no longer live. */
@@ -75,7 +88,7 @@ const CODE = 'cached_tokens_exceeded';
 
 async function liveBy(store: Store, owner: string): Promise<Held> {
   const live = { count: 0, bytes: 0 };
-  for await (const entry of scanWithPauses(store, { prefix: cacheKeys.owned(owner) })) {
+  for await (const entry of scanWithPauses(store, { prefix: cacheKeys.owned(owner), owner })) {
     const saved = store.get(cacheKeys.record(idOf(entry)));
     const record = saved && decodeWhole<CacheRecord>(saved.value);
     if (record === null || !holdsSnapshot(record)) continue;

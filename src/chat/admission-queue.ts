@@ -1,6 +1,6 @@
 /**
  * Owns which chat a model begins next: as many as it runs at once, owners take turns, and the waiting chats are bounded.
- * It must never begin a chat on an engine that is gone, nor let one owner fill the queue of all.
+ * It must never begin a chat on an engine that is gone, nor let owners who fill the queue keep out one who has less in it.
  */
 import { ApiError } from '../errors.js';
 import { FairQueue } from '../fairness/fair-queue.js';
@@ -12,7 +12,11 @@ export interface Entrant {
   readonly owner: string;
   /** Tokens to evaluate and to generate, at most. */
   readonly work: number;
+  /** Begins in places alone that nobody else wants, and gives its place back to who does. */
+  readonly isBackground?: boolean;
   begin(): void;
+  /** Ends one of the background that has begun, soon. */
+  preempt?(): void;
   /** Instead of `begin`. */
   refuse(error: ApiError): void;
 }
@@ -34,6 +38,9 @@ const MEAN_WEIGHT = 0.1;
 export class AdmissionQueue {
   readonly #queue = new FairQueue<Entrant>();
   readonly #waiting = new OwnerLoad();
+  readonly #background = new FairQueue<Entrant>();
+  /** Those of the background that run, the newest last, without those that were told to end. */
+  readonly #backgroundRunning = new Set<Entrant>();
   #running = 0;
   #meanMs: number | null = null;
 
@@ -45,21 +52,36 @@ export class AdmissionQueue {
 
   /** Begins it now or later, or refuses it: 429 `overloaded` with the time after which there may be room. */
   enter(chat: Entrant): void {
+    if (chat.isBackground) {
+      this.#background.push(chat.owner, chat);
+      this.pump();
+      return;
+    }
     if (this.#waiting.total.count === 0 && this.#running < this.options.places) {
       this.#begin(chat);
       return;
     }
     const refusal = this.#refusal(chat);
-    if (refusal !== null) {
+    if (refusal !== null && !this.#makeRoom(chat)) {
       chat.refuse(refusal);
       return;
     }
     this.#queue.push(chat.owner, chat);
     this.#waiting.add(chat.owner, chat.work);
+    this.#preempt();
+  }
+
+  /** One of the background makes room for each that waits. */
+  #preempt(): void {
+    const newest = [...this.#backgroundRunning].at(-1);
+    if (newest === undefined) return;
+    this.#backgroundRunning.delete(newest);
+    newest.preempt?.();
   }
 
   /** A chat that was begun has ended. @param ranMs null when it ended in a way that tells nothing of a chat's time. */
-  leave(ranMs: number | null): void {
+  leave(ranMs: number | null, chat?: Entrant): void {
+    if (chat !== undefined) this.#backgroundRunning.delete(chat);
     const before = this.#meanMs ?? ranMs ?? 0;
     if (ranMs !== null) this.#meanMs = before + (ranMs - before) * MEAN_WEIGHT;
     this.#running -= 1;
@@ -68,6 +90,7 @@ export class AdmissionQueue {
 
   /** @returns whether it waited here; then it is never begun. */
   drop(chat: Entrant): boolean {
+    if (this.#background.remove(chat.owner, chat)) return true;
     const waited = this.#queue.remove(chat.owner, chat);
     if (waited) this.#waiting.remove(chat.owner, chat.work);
     return waited;
@@ -77,8 +100,14 @@ export class AdmissionQueue {
   pump(): void {
     while (this.#running < this.options.places && this.options.serving()) {
       const chat = this.#queue.shift();
-      if (chat === undefined) return;
+      if (chat === undefined) break;
       this.#waiting.remove(chat.owner, chat.work);
+      this.#begin(chat);
+    }
+    while (this.#running < this.options.places && this.options.serving()) {
+      const chat = this.#background.shift();
+      if (chat === undefined) return;
+      this.#backgroundRunning.add(chat);
       this.#begin(chat);
     }
   }
@@ -89,6 +118,7 @@ export class AdmissionQueue {
       this.#waiting.remove(chat.owner, chat.work);
       chat.refuse(error);
     }
+    for (const chat of this.#background.drain()) chat.refuse(error);
   }
 
   #begin(chat: Entrant): void {
@@ -97,15 +127,60 @@ export class AdmissionQueue {
   }
 
   #refusal(chat: Entrant): ApiError | null {
+    const excess = Math.max(
+      this.#excess(chat),
+      // While n owners wait, only every n-th chat that begins is this owner's.
+      this.#ownExcess(chat) * Math.max(1, this.#waiting.ownerCount),
+    );
+    return excess === 0 ? null : this.#overloaded(excess);
+  }
+
+  /** Owners with more in a full queue lose their newest chats to an owner with less, but never their only one. */
+  #makeRoom(chat: Entrant): boolean {
+    if (this.#ownExcess(chat) > 0) return false;
+    const { count, work } = this.#waiting.of(chat.owner);
+    const share = this.#shareOf({ count: count + 1, work: work + chat.work });
+    while (this.#excess(chat) > 0) {
+      const most = this.#owner(share);
+      const newest = most === null ? undefined : this.#queue.takeLast(most);
+      if (newest === undefined) return false;
+      this.#waiting.remove(newest.owner, newest.work);
+      newest.refuse(this.#overloaded(1));
+    }
+    return true;
+  }
+
+  /** The owner with the most, beyond that share and with more than one chat. */
+  #owner(share: number): string | null {
+    const several = [...this.#waiting.owners()].filter(([, load]) => load.count > 1);
+    let most: { readonly owner: string | null; readonly share: number } = { owner: null, share };
+    for (const [owner, load] of several) {
+      if (this.#shareOf(load) > most.share) most = { owner, share: this.#shareOf(load) };
+    }
+    return most.owner;
+  }
+
+  get #max(): Load {
     const { waitingMax: count, workMax: work = limits.queueWorkMax } = this.options;
+    return { count, work };
+  }
+
+  #shareOf({ count, work }: Load): number {
+    return Math.max(count / this.#max.count, work / this.#max.work);
+  }
+
+  #excess(chat: Entrant): number {
+    return excessOf(this.#waiting.total, chat, this.#max);
+  }
+
+  #ownExcess(chat: Entrant): number {
+    const { count, work } = this.#max;
     const share = limits.queueOwnerShareMax;
     const ownMax = { count: Math.ceil(count * share), work: work * share };
-    const excess = Math.max(
-      excessOf(this.#waiting.total, chat, { count, work }),
-      // While n owners wait, only every n-th chat that begins is this owner's.
-      excessOf(this.#waiting.of(chat.owner), chat, ownMax) * Math.max(1, this.#waiting.ownerCount),
-    );
-    if (excess === 0) return null;
+    return excessOf(this.#waiting.of(chat.owner), chat, ownMax);
+  }
+
+  #overloaded(excess: number): ApiError {
     return new ApiError('overloaded', {}, { retryAfterMs: this.#msFor(excess) });
   }
 

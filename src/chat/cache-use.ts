@@ -3,7 +3,7 @@
  * It must never report a hit that the engine did not report, nor fail a chat that named a cache by header.
  */
 import type { Caches, FoundCache } from '../caches/caches.js';
-import { found } from '../caches/parts.js';
+import { bodyOf } from '../caches/parts.js';
 import { ApiError, invalid } from '../errors.js';
 import type { Parser } from '../parsing/parser.js';
 import type { Talk } from '../parsing/talk.js';
@@ -12,7 +12,7 @@ import type { CacheOptions } from '../protocol/cache-options.js';
 import { type CacheRecord, type CacheUseNote, holdsSnapshot } from '../rules/cache-state.js';
 import type { MissClass } from '../telemetry/report.js';
 import type { ServedModel } from './catalog.js';
-import type { ChatGeneration } from './generation.js';
+import type { RunningChat } from './generation.js';
 
 export type CacheStatus = 'hit' | 'miss' | 'pending' | 'expired' | 'error' | 'unknown';
 
@@ -38,6 +38,8 @@ interface Verdict {
   readonly matched: boolean;
 }
 
+export type Missed = Verdict & { readonly missReason: string };
+
 /** @returns null for a missing cache in header mode. @throws ApiError in message mode, and 403 in both. */
 export async function findCache(
   caches: Caches,
@@ -50,20 +52,11 @@ export async function findCache(
       ? caches.get(owner, name.id)
       : caches.resolveTag(owner, name.tag));
     if (mode === 'message') refuseFailed(found);
-    return held(found);
+    return found;
   } catch (cause) {
     if (mode === 'header' && cause instanceof ApiError && cause.row === 'notFound') return null;
     throw cause;
   }
-}
-
-/** Reads the body now: a cache that is deleted while its chat is counted must not fail the chat. */
-function held({ record, stored }: FoundCache): FoundCache {
-  return found(record, always(stored()));
-}
-
-function always<Value>(value: Value): () => Value {
-  return () => value;
 }
 
 /** In message mode a failed cache has no messages to put in place. */
@@ -91,11 +84,13 @@ interface CacheUseParts {
 export interface CacheUseOpening extends CacheUseParts {
   readonly parser: Parser;
   readonly found: FoundCache | null;
+  /** The verdict where nothing was found; by default that the named cache is not there. */
+  readonly miss?: Missed | null;
   readonly talk: Talk;
 }
 
 /** What the engine has said of a chat. */
-type Engaged = Pick<ChatGeneration, 'started' | 'reusedTokens'>;
+type Engaged = Pick<RunningChat, 'started' | 'reusedTokens'>;
 
 /** The prefix to reuse, and how many messages of the chat are the cache's. */
 interface Prefix {
@@ -120,7 +115,7 @@ export class CacheUse {
   static async open(opening: CacheUseOpening): Promise<CacheUse> {
     const { caches, report, owner, options, ids, model, prefills, requestMs } = opening;
     const { found: cache } = opening;
-    const compared = await comparedWith(opening);
+    const compared = await unlessGone(() => comparedWith(opening), NOT_THERE);
     const nearest = options.dryRun ? await nearestTo(opening, compared) : null;
     const parts = { caches, report, owner, options, ids, model, prefills, requestMs };
     return new CacheUse(parts, cache?.record ?? null, compared, nearest);
@@ -228,12 +223,25 @@ const NOT_HELD: CacheOutcome = {
   missReason: 'the engine does not hold the prefix for this model: a chat would prefill it',
 };
 
+const NO_SUCH_CACHE = missed('unknown', 'unknown', 'there is no such cache');
+const NOT_THERE: Compared = { verdict: NO_SUCH_CACHE, prefix: null };
+
+/** A body is read when a thread has a turn for it: a cache that is deleted until then must not fail its chat. */
+export async function unlessGone<Value>(act: () => Promise<Value>, gone: Value): Promise<Value> {
+  try {
+    return await act();
+  } catch (cause) {
+    if (cause instanceof ApiError && cause.row === 'notFound') return gone;
+    throw cause;
+  }
+}
+
 async function comparedWith(opening: CacheUseOpening): Promise<Compared> {
   const { found: cache, model, owner, ids, parser } = opening;
   const verdict = await judge(opening);
   if (verdict.status !== 'hit' || cache === null) return { verdict, prefix: null };
-  const { talk, messages } = await parser.open(owner, cache.stored());
-  const prefix = await model.prompts.prefixIds(owner, talk);
+  const { talk, messages } = await parser.open(owner, bodyOf(cache));
+  const prefix = await model.prompts.prefixIds(owner, talk, 'counts').finally(() => talk.free());
   if (prefix.length > 0 && begins(ids, prefix)) {
     return {
       verdict,
@@ -245,20 +253,20 @@ async function comparedWith(opening: CacheUseOpening): Promise<Compared> {
 }
 
 /** Where it is not the one that was named. */
-async function nearestTo(opening: CacheUseOpening, { verdict }: Compared): Promise<string | null> {
-  const { caches, owner, model, talk, found: cache, parser } = opening;
+async function nearestTo(opening: CacheUseOpening, { prefix }: Compared): Promise<string | null> {
+  const { caches, owner, model, talk, found: cache } = opening;
   const chain = await talk.chain({ owner, family: model.family });
-  const reused =
-    verdict.status === 'hit' && cache !== null
-      ? (await parser.open(owner, cache.stored())).messages
-      : -1;
+  const reused = prefix?.messages ?? -1;
   const others = chain.slice(reused + 1).filter((hash) => hash !== cache?.record.hash);
   return caches.nearest(others.reverse());
 }
 
-async function judge({ found, options, talk, model, owner }: CacheUseOpening): Promise<Verdict> {
+async function judge(opening: CacheUseOpening): Promise<Verdict> {
+  const { found, options, talk, model, owner } = opening;
   if (options.name === null) return missed('miss', 'unnamed', 'no cache was named');
-  if (found === null) return missed('unknown', 'unknown', 'there is no such cache');
+  if (found === null) {
+    return opening.miss ?? NO_SUCH_CACHE;
+  }
   const { record } = found;
   if (record.status === 'error') {
     return missed('error', 'failed', 'the cache could not be created');
@@ -267,7 +275,7 @@ async function judge({ found, options, talk, model, owner }: CacheUseOpening): P
     return missed('miss', 'family', 'the model is not of the family of the cache');
   }
   const { family, hash } = record;
-  const from = { owner, family, hash, stored: found.stored() };
+  const from = { owner, family, hash, stored: bodyOf(found) };
   const different = options.mode === 'header' ? await talk.difference(from) : null;
   if (different !== null) return missed('miss', 'content', different);
   if (record.status === 'ready') {
@@ -280,10 +288,10 @@ async function judge({ found, options, talk, model, owner }: CacheUseOpening): P
   return { ...late, matched: true };
 }
 
-function missed(status: CacheStatus, missClass: MissClass, missReason: string): Verdict {
+export function missed(status: CacheStatus, missClass: MissClass, missReason: string): Missed {
   return { status, missReason, missClass, matched: false };
 }
 
-function begins(ids: Uint32Array, prefix: Uint32Array): boolean {
+export function begins(ids: Uint32Array, prefix: Uint32Array): boolean {
   return prefix.length < ids.length && prefix.every((id, at) => id === ids[at]);
 }

@@ -3,7 +3,12 @@
  * It must never hold an unchecked field: an upstream gets nothing that was not read here.
  */
 import type { TalkSource } from '../parsing/talk-source.js';
-import type { Conversation, ConversationMessage, ConversationRequest } from '../plugin/contract.js';
+import type {
+  Conversation,
+  ConversationMessage,
+  ConversationPart,
+  ConversationRequest,
+} from '../plugin/contract.js';
 import type { ChatSettings } from '../protocol/chat.js';
 import type { ChatMessage } from '../protocol/message.js';
 
@@ -21,16 +26,26 @@ export function conversationRequest(
   prefixMessages: number,
 ): ConversationRequest {
   const { partial, toolChoice, parallelToolCalls, responseFormat, stop } = settings;
+  const { templateArgs, reasoningEffort } = settings;
   const asked = { partial, prefixMessages, toolChoice, parallelToolCalls, responseFormat, stop };
-  return { ...conversationOf(talk), ...asked };
+  const { messages, tools } = conversationOf(talk);
+  const callable = new Set(settings.tools.map(({ name }) => name));
+  return {
+    messages,
+    tools: tools.filter(({ name }) => callable.has(name)),
+    ...asked,
+    ...(templateArgs === undefined ? {} : { templateArgs }),
+    ...(reasoningEffort === null ? {} : { reasoningEffort }),
+  };
 }
 
 function conversationMessage(message: ChatMessage): ConversationMessage {
   const { role, content, name, toolCalls, toolCallId } = message;
-  // Content parts exist only where there is an image, and counting has refused images.
-  const text =
-    typeof content === 'string'
-      ? content
-      : content.map((part) => (part.type === 'text' ? part.text : '')).join('');
-  return { role, content: text, name, toolCalls, toolCallId };
+  const shared = { role, name, toolCalls, toolCallId };
+  if (typeof content === 'string') return { ...shared, content };
+  const text = content.map((part) => (part.type === 'text' ? part.text : '')).join('');
+  const parts = content.map(
+    (part): ConversationPart => (part.type === 'text' ? part : { type: 'image', url: part.url }),
+  );
+  return { ...shared, content: text, parts };
 }

@@ -5,6 +5,7 @@
 import { ApiError } from '../errors.js';
 import type { Talk } from '../parsing/talk.js';
 import type { AccountPolicy } from '../rules/account-policy.js';
+import type { Sight } from '../rules/image-tokens.js';
 import type { ChatCaller } from './catalog.js';
 import type { PromptRenderer } from './prompts.js';
 
@@ -14,11 +15,15 @@ const VISION = '-vision-preview';
 /** Opens the counter for an id; null for an unknown id. */
 export type FindPrompts = (modelId: string) => Promise<PromptRenderer> | null;
 
+/** What becomes of images in a prompt for an open model. */
+export type FindSight = (policy: AccountPolicy, modelId: string) => Sight;
+
 export class EstimateService {
   constructor(
     readonly find: FindPrompts,
     /** Also asked for ids that are not served. */
     readonly isOpen: (policy: AccountPolicy, id: string) => boolean,
+    readonly sight: FindSight,
   ) {}
 
   /** @throws ApiError `modelNotFound`, or what is wrong with an image. */
@@ -27,6 +32,7 @@ export class EstimateService {
     const id = sees ? model.slice(0, -VISION.length) : model;
     const prompts = this.isOpen(policy, id) ? this.find(id) : null;
     if (prompts === null) throw new ApiError('modelNotFound', {}, { param: 'model', code: model });
-    return (await (await prompts).ids(user, talk, sees)).length;
+    const sight = sees ? 'counts' : this.sight(policy, id);
+    return await (await prompts).tokens(user, talk, sight);
   }
 }

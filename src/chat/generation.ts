@@ -5,29 +5,55 @@
 import { type Clock, wholeUs } from '../clock.js';
 import { type ApiError, fromErrorValue } from '../errors.js';
 import { limits } from '../limits/index.js';
-import type { EngineEvent, GenerateTask, PrefillTask, SnapshotInfo } from '../plugin/contract.js';
+import type {
+  DraftCounts,
+  EngineEvent,
+  ExactState,
+  GenerateTask,
+  ModelMemory,
+  PrefillTask,
+  SnapshotInfo,
+  VectorTask,
+} from '../plugin/contract.js';
+import type { LargeImages } from '../pool/large-images.js';
 import type { TokenStream, TokenStreamHandlers } from '../pool/token-stream.js';
-import type { FinishReason } from '../protocol/completion.js';
-import { type AnswerDelta, ChoiceAnswer } from '../rules/answer.js';
+import type { ChoiceEnd } from '../protocol/wire-form.js';
+import { type AnswerDelta, type AnswerLogprob, ChoiceAnswer } from '../rules/answer.js';
 import type { ChatTimes } from '../telemetry/report.js';
 import type { AdmissionQueue, Entrant } from './admission-queue.js';
 import type { GenerationPlan } from './generation-plan.js';
 
 /** Runs generations: the host process in production. */
 export interface Inference {
-  generate(task: GenerateTask, handlers: TokenStreamHandlers): TokenStream;
+  /** @param images whose marks stand in the conversation of the task; their memory is given back. */
+  generate(
+    task: GenerateTask,
+    handlers: TokenStreamHandlers,
+    images: LargeImages | null,
+  ): TokenStream;
+  /** For models that make vectors; absent where there is none. */
+  vectors?(task: VectorTask, handlers: TokenStreamHandlers): TokenStream;
   /** `signal` ends it soon; then it rejects. */
   prefill(task: PrefillTask, signal: AbortSignal): Promise<SnapshotInfo>;
   /** See `Engine.holds`; absent: nobody can say. */
   holds?(task: PrefillTask): Promise<boolean>;
   forget(snapshot: string): Promise<void>;
+  /** See `EngineModel.vision`; absent: as it said at the start. */
+  sees?(model: string): boolean | undefined;
+  /** See `EngineModel.exact`. */
+  exact?(model: string): ExactState | undefined;
+  /** See `EngineModel.memory`. */
+  memory?(model: string): ModelMemory | undefined;
+  /** See `Engine.load` and `unload`. */
+  load?(model: string): Promise<void>;
+  unload?(model: string): Promise<void>;
 }
 
 export interface GenerationListener {
   /** The engine has said how many prompt tokens it will not evaluate. Once, first. */
   started(): void;
   delta(choice: number, delta: AnswerDelta): void;
-  finished(choice: number, reason: FinishReason): void;
+  finished(choice: number, end: ChoiceEnd): void;
   /** After each batch of the above. A promise pauses the generation until it resolves. */
   batchEnd(): Promise<void> | null;
   /** Once, last. */
@@ -40,12 +66,14 @@ const GRANT_PIECES = limits.creditPieces / 2;
 type EngineUsage = Extract<EngineEvent, { readonly type: 'usage' }>;
 type ChoiceEvent = Extract<EngineEvent, { readonly choice: number }>;
 
-function pushed(answer: ChoiceAnswer, event: ChoiceEvent): AnswerDelta | null {
+function pushed(answer: ChoiceAnswer, event: ChoiceEvent): readonly AnswerDelta[] {
   switch (event.type) {
     case 'piece':
       return answer.push(event.ids, event.logprobs);
     case 'text':
       return answer.pushText(event.text, event.tokens, event.logprobs);
+    case 'reasoning':
+      return answer.pushReasoning(event.text, event.tokens);
     case 'call':
       return answer.pushCall(event);
     case 'finished':
@@ -75,7 +103,31 @@ interface GenerationTimes {
   endedMs: number | null;
 }
 
-export class ChatGeneration implements TokenStreamHandlers, Entrant {
+/** A generation as those see it who write its answer down, or several that answer one request. */
+export interface RunningChat {
+  /** Tokens generated so far, by one choice or by all. */
+  tokens(choice: number | null): number;
+  /** Of these, the tokens of thoughts. */
+  readonly reasoningTokens: number;
+  /** The engine has said what it reuses. */
+  readonly started: boolean;
+  /** Prompt tokens the engine did not evaluate, as it said itself. */
+  readonly reusedTokens: number;
+  /** The same of the whole answer. */
+  readonly cachedTokens: number;
+  /** Tokens that were guessed and evaluated ahead, and how many of them came. */
+  readonly drafts: DraftCounts;
+  /** Where its time went so far. */
+  readonly spans: Pick<ChatTimes, 'queueUs' | 'prefillUs' | 'generateUs'>;
+  /** Prompt tokens as the upstream counted them; null where the count is ours. */
+  readonly promptTokens: number | null;
+  /** It gave its place to another chat, and its answer is not whole. */
+  readonly preempted: boolean;
+  /** Stops it; `ended` still comes. */
+  cancel(): void;
+}
+
+export class ChatGeneration implements TokenStreamHandlers, Entrant, RunningChat {
   readonly work: number;
   readonly times: GenerationTimes;
   readonly #answers: readonly ChoiceAnswer[];
@@ -88,18 +140,20 @@ export class ChatGeneration implements TokenStreamHandlers, Entrant {
   #piecesRead = 0;
   #left = false;
   #started = false;
+  #preempted = false;
   #reusedTokens = 0;
   #usage: EngineUsage | null = null;
+  drafts: DraftCounts = { tried: 0, taken: 0 };
 
   constructor(
     readonly parts: GenerationParts,
     readonly plan: GenerationPlan,
     readonly listener: GenerationListener,
   ) {
-    const { stop, toolMode } = plan;
+    const { stop, toolMode, reasoning } = plan;
     this.#answers = Array.from(
       { length: plan.task.choices },
-      () => new ChoiceAnswer(plan.newDecoder(), { stop, toolMode }),
+      () => new ChoiceAnswer(plan.newDecoder(), { stop, toolMode, reasoning }),
     );
     this.#openChoices = plan.task.choices;
     this.work = workOf(plan.task);
@@ -116,13 +170,13 @@ export class ChatGeneration implements TokenStreamHandlers, Entrant {
   }
 
   get owner(): string {
-    return this.plan.task.owner;
+    return this.plan.account;
   }
 
   begin(): void {
     const { times, parts } = this;
     times.beganMs = this.#waits ? parts.clock.monotonicMs() : times.enteredMs;
-    this.#stream = this.parts.inference.generate(this.plan.task, this);
+    this.#stream = this.parts.inference.generate(this.plan.task, this, this.plan.images);
   }
 
   /** Ends a microtask later, so that a refusal never comes before the constructor has returned. */
@@ -134,6 +188,11 @@ export class ChatGeneration implements TokenStreamHandlers, Entrant {
   tokens(choice: number | null): number {
     if (choice !== null) return this.#answers[choice]?.tokens ?? 0;
     return this.#answers.reduce((sum, answer) => sum + answer.tokens, 0);
+  }
+
+  /** Of these, the tokens of thoughts. */
+  get reasoningTokens(): number {
+    return this.#answers.reduce((sum, answer) => sum + answer.reasoningTokens, 0);
   }
 
   /** The engine has said what it reuses. */
@@ -166,6 +225,19 @@ export class ChatGeneration implements TokenStreamHandlers, Entrant {
     return this.#usage?.reusedTokens ?? this.#reusedTokens;
   }
 
+  get isBackground(): boolean {
+    return this.plan.isBackground;
+  }
+
+  get preempted(): boolean {
+    return this.#preempted;
+  }
+
+  preempt(): void {
+    this.#preempted = true;
+    this.cancel();
+  }
+
   /** Stops the generation; `ended` still comes. */
   cancel(): void {
     this.#left = true;
@@ -184,7 +256,8 @@ export class ChatGeneration implements TokenStreamHandlers, Entrant {
   onEnd(error: Parameters<TokenStreamHandlers['onEnd']>[0]): void {
     this.#over(error === null ? null : fromErrorValue(error));
     const { beganMs, endedMs } = this.times;
-    this.parts.queue.leave(error === null ? (endedMs ?? 0) - (beganMs ?? 0) : null);
+    const isWhole = error === null && !this.#preempted;
+    this.parts.queue.leave(isWhole ? (endedMs ?? 0) - (beganMs ?? 0) : null, this);
   }
 
   #over(error: ApiError | null): void {
@@ -201,7 +274,7 @@ export class ChatGeneration implements TokenStreamHandlers, Entrant {
   }
 
   #take(event: EngineEvent): void {
-    if (event.type === 'prefilled' || event.type === 'held') return;
+    if (event.type === 'prefilled' || event.type === 'held' || event.type === 'vectors') return;
     if (event.type === 'started') {
       this.#reusedTokens = event.reusedTokens;
       this.#started = true;
@@ -210,6 +283,12 @@ export class ChatGeneration implements TokenStreamHandlers, Entrant {
       this.parts.load.running += 1;
       // After a cancel the listener gets nothing but the end.
       if (!this.#left) this.listener.started();
+      if (this.plan.echo !== null) this.#prompt(this.plan.echo, null);
+      return;
+    }
+    if (event.type === 'scored') {
+      this.#piecesRead += 1;
+      this.#prompt('', event.logprobs);
       return;
     }
     if (event.type === 'usage') {
@@ -221,19 +300,28 @@ export class ChatGeneration implements TokenStreamHandlers, Entrant {
     }
     // A piece after a cancel has used up credit too.
     if (event.type !== 'finished') this.#piecesRead += 1;
+    if (event.type === 'piece' && event.drafts)
+      this.drafts = addedDrafts(this.drafts, event.drafts);
     this.times.firstPieceMs ??= this.#nowMs();
     const answer = this.#answers[event.choice];
     if (answer === undefined || answer.finish !== null) return;
-    const delta = pushed(answer, event);
+    const deltas = pushed(answer, event);
     if (this.#left) return;
-    if (delta !== null) this.listener.delta(event.choice, delta);
+    for (const delta of deltas) this.listener.delta(event.choice, delta);
     if (answer.finish !== null) {
-      this.#finish(event.choice, answer.finish, event.type !== 'finished');
+      const end = { finishReason: answer.finish, stopString: answer.stopString };
+      this.#finish(event.choice, end, event.type !== 'finished');
     }
   }
 
-  #finish(choice: number, reason: FinishReason, early: boolean): void {
-    this.listener.finished(choice, reason);
+  #prompt(text: string, logprobs: readonly AnswerLogprob[] | null): void {
+    if (this.#left) return;
+    for (const choice of this.#answers.keys())
+      this.listener.delta(choice, { type: 'prompt', text, logprobs });
+  }
+
+  #finish(choice: number, end: ChoiceEnd, early: boolean): void {
+    this.listener.finished(choice, end);
     this.#openChoices -= 1;
     if (early) this.#stream?.cancel(this.#openChoices === 0 ? null : choice);
   }
@@ -243,6 +331,10 @@ export class ChatGeneration implements TokenStreamHandlers, Entrant {
     this.#stream?.grant(this.#piecesRead);
     this.#piecesRead = 0;
   }
+}
+
+export function addedDrafts(one: DraftCounts, other: DraftCounts): DraftCounts {
+  return { tried: one.tried + other.tried, taken: one.taken + other.taken };
 }
 
 function span(fromMs: number | null, toMs: number | null): number | null {

@@ -3,6 +3,7 @@
  * It must never count itself, nor know whether a model is served: some ids can only be counted.
  */
 
+import type { TokenizerInfo } from '../plugin/contract.js';
 import type { TokenizerRef } from '../pool/messages.js';
 import type { TokenCounter } from '../pool/token-counter.js';
 import type { ModelConfig } from '../settings/types.js';
@@ -17,6 +18,11 @@ export interface PromptLibraryParts {
   readonly counted: ReadonlyMap<string, TokenizerRef>;
 }
 
+export interface Vocabulary {
+  readonly tokenizer: TokenizerRef;
+  readonly info: TokenizerInfo;
+}
+
 export class PromptLibrary {
   readonly #opened = new Map<string, Promise<PromptRenderer>>();
 
@@ -29,22 +35,35 @@ export class PromptLibrary {
       models.find((each) => each.id === id) ?? models.find(({ family }) => `${family}-auto` === id);
     if (model !== undefined) return this.of(model);
     const tokenizer = counted.get(id);
-    return tokenizer === undefined ? null : this.#open(tokenizer, null);
+    return tokenizer === undefined ? null : this.#open(tokenizer, null, false);
   }
 
   of(model: ModelConfig): Promise<PromptRenderer> {
-    const vocabulary = this.parts.vocabularyOf(model);
-    return this.#open({ module: model.tokenizer, ...vocabulary }, model.template);
+    return this.#open(this.#tokenizerOf(model), model.template, model.remote === null);
   }
 
-  #open(tokenizer: TokenizerRef, template: string | null): Promise<PromptRenderer> {
-    const key = JSON.stringify([tokenizer.module, tokenizer.path, template]);
+  /** Of a model that is not asked in prompts. */
+  async vocabularyOf(model: ModelConfig): Promise<Vocabulary> {
+    const tokenizer = this.#tokenizerOf(model);
+    return { tokenizer, info: await this.parts.counter.info(tokenizer) };
+  }
+
+  #tokenizerOf(model: ModelConfig): TokenizerRef {
+    return { module: model.tokenizer, ...this.parts.vocabularyOf(model) };
+  }
+
+  #open(
+    tokenizer: TokenizerRef,
+    template: string | null,
+    readsCalls: boolean,
+  ): Promise<PromptRenderer> {
+    const key = JSON.stringify([tokenizer.module, tokenizer.path, template, readsCalls]);
     const known = this.#opened.get(key);
     if (known !== undefined) return known;
     const { counter } = this.parts;
     const opening = counter
       .info(tokenizer)
-      .then((info) => new PromptRenderer({ counter, tokenizer, info, template }));
+      .then((info) => new PromptRenderer({ counter, tokenizer, info, template, readsCalls }));
     this.#opened.set(key, opening);
     opening.catch(() => this.#opened.delete(key));
     return opening;

@@ -5,7 +5,7 @@
 import { type ApiError, fromErrorValue, toErrorValue } from '../errors.js';
 import { limits } from '../limits/index.js';
 import type { FilterText } from '../plugin/contract.js';
-import type { FinishReason } from '../protocol/completion.js';
+import type { ChoiceEnd } from '../protocol/wire-form.js';
 import type { AnswerDelta, AnswerLogprob } from '../rules/answer.js';
 import { callTexts } from '../rules/review-texts.js';
 import type { GenerationListener } from './generation.js';
@@ -24,6 +24,13 @@ export interface ReviewedListenerParts {
 
 type Content = Extract<AnswerDelta, { type: 'content' }>;
 
+/** A call is shown once all of it is reviewed. */
+interface HeldCall {
+  readonly index: number;
+  readonly name: string;
+  arguments: string;
+}
+
 /** Log-probabilities of tokens, and where in the text the last of these tokens ends at the latest. */
 interface HeldLogprobs {
   readonly logprobs: readonly AnswerLogprob[];
@@ -32,8 +39,11 @@ interface HeldLogprobs {
 
 export class ReviewedListener implements GenerationListener {
   readonly #parts: ReviewedListenerParts;
-  readonly #texts: readonly ReviewedText[];
+  readonly #texts: ReviewedText[];
+  /** What each choice thinks before it answers; null once it answers. */
+  readonly #thoughts: (ReviewedText | null)[];
   readonly #logprobs: readonly HeldLogprobs[][];
+  readonly #calls: (HeldCall | null)[];
   /** The event that waits for a filter, and all events after it. */
   #queue: Promise<void> | null = null;
   #fault: ApiError | null = null;
@@ -46,6 +56,8 @@ export class ReviewedListener implements GenerationListener {
     const { review, choices, before } = parts;
     this.#texts = Array.from({ length: choices }, () => review.open(before));
     this.#logprobs = Array.from({ length: choices }, () => []);
+    this.#calls = Array.from({ length: choices }, () => null);
+    this.#thoughts = Array.from({ length: choices }, () => null);
   }
 
   started(): void {
@@ -53,13 +65,12 @@ export class ReviewedListener implements GenerationListener {
   }
 
   delta(choice: number, delta: AnswerDelta): void {
-    this.#run(() =>
-      delta.type === 'content' ? this.#content(choice, delta) : this.#call(choice, delta),
-    );
+    this.#run(() => this.#delta(choice, delta));
   }
 
-  finished(choice: number, reason: FinishReason): void {
-    this.#run(() => after(this.#end(choice), () => this.inner.finished(choice, reason)));
+  finished(choice: number, end: ChoiceEnd): void {
+    const told = () => after(this.#endCall(choice), () => this.inner.finished(choice, end));
+    this.#run(() => after(this.#endThoughts(choice), () => after(this.#end(choice), told)));
   }
 
   batchEnd(): Promise<void> | null {
@@ -93,11 +104,74 @@ export class ReviewedListener implements GenerationListener {
     return after(rest, (shown) => this.#show(choice, shown, true));
   }
 
-  #call(choice: number, delta: Exclude<AnswerDelta, Content>): MaybePromise<void> {
-    return after(this.#end(choice), () =>
-      this.#parts.review.check(callTexts(delta.call)).then(() => this.inner.delta(choice, delta)),
+  // ------------------------------------------------------------------- calls
+
+  #delta(choice: number, delta: AnswerDelta): MaybePromise<void> {
+    // The prompt was reviewed before it ran.
+    if (delta.type === 'prompt') return this.#prompt(choice, delta);
+    if (delta.type === 'reasoning') return this.#think(choice, delta.text);
+    if (this.#thoughts[choice] && !(delta.type === 'content' && delta.text === '')) {
+      return after(this.#endThoughts(choice), () => this.#answer(choice, delta));
+    }
+    return this.#answer(choice, delta);
+  }
+
+  #prompt(choice: number, delta: Extract<AnswerDelta, { type: 'prompt' }>): MaybePromise<void> {
+    return after(this.#withoutRejected(delta.logprobs ?? []), (kept) => {
+      this.inner.delta(choice, { ...delta, logprobs: delta.logprobs && kept });
+    });
+  }
+
+  #think(choice: number, text: string): MaybePromise<void> {
+    const thoughts = this.#thoughts[choice] ?? this.#parts.review.open('');
+    this.#thoughts[choice] = thoughts;
+    return after(thoughts.push(text), (shown) => this.#showThoughts(choice, shown));
+  }
+
+  #endThoughts(choice: number): MaybePromise<void> {
+    const rest = this.#thoughts[choice]?.end() ?? '';
+    this.#thoughts[choice] = null;
+    return after(rest, (shown) => this.#showThoughts(choice, shown));
+  }
+
+  #showThoughts(choice: number, text: string): void {
+    if (text !== '') this.inner.delta(choice, { type: 'reasoning', text });
+  }
+
+  #answer(
+    choice: number,
+    delta: Exclude<AnswerDelta, { readonly type: 'reasoning' | 'prompt' }>,
+  ): MaybePromise<void> {
+    const held = this.#calls[choice];
+    if (delta.type === 'arguments') {
+      if (held) held.arguments += delta.text;
+      return;
+    }
+    if (delta.type === 'content') {
+      // Log-probabilities of a call come beside it, without a text.
+      if (delta.text === '') return this.#content(choice, delta);
+      return after(this.#endCall(choice), () => this.#content(choice, delta));
+    }
+    return after(this.#endCall(choice), () =>
+      after(this.#end(choice), () => {
+        this.#texts[choice] = this.#parts.review.open('');
+        this.#calls[choice] = { index: delta.index, name: delta.name, arguments: '' };
+      }),
     );
   }
+
+  #endCall(choice: number): MaybePromise<void> {
+    const held = this.#calls[choice];
+    if (!held) return;
+    this.#calls[choice] = null;
+    const { index, name, arguments: text } = held;
+    return this.#parts.review.check(callTexts(held)).then(() => {
+      this.inner.delta(choice, { type: 'call', index, name });
+      this.inner.delta(choice, { type: 'arguments', index, text });
+    });
+  }
+
+  // -------------------------------------------------------------------- show
 
   #show(choice: number, text: string, ended: boolean): void {
     const logprobs = this.#releasedLogprobs(choice, ended);

@@ -3,23 +3,41 @@
  * It must never see HTTP, nor read a message's text except through the counter.
  */
 import type { Caches, FoundCache } from '../caches/caches.js';
+import { bodyOf } from '../caches/parts.js';
 import { type Clock, type NewBytes, unixS, wholeUs } from '../clock.js';
-import type { CachedChat, Parser } from '../parsing/parser.js';
+import { ApiError } from '../errors.js';
+import { limits } from '../limits/index.js';
+import type { CachedChat, GoingOnChat, Parser } from '../parsing/parser.js';
 import type { Talk } from '../parsing/talk.js';
-import type { ConversationRequest } from '../plugin/contract.js';
-import { type CacheOptions, readCacheHeaders } from '../protocol/cache-options.js';
+import {
+  type CacheOptions,
+  readCacheHeaders,
+  readVolatileHeader,
+} from '../protocol/cache-options.js';
 import type { ChatSettings } from '../protocol/chat.js';
-import { type AnswerHead, newCompletionId, type TokenLogprobs } from '../protocol/completion.js';
-import type { AnswerLogprob } from '../rules/answer.js';
-import { answerTokensMax } from '../rules/token-budget.js';
-import type { ChatTimes } from '../telemetry/report.js';
+import { newAnswerId } from '../protocol/completion.js';
+import type { GoesOnFrom, StoredEarlier } from '../protocol/goes-on.js';
+import { type WireFormName, wireForm } from '../protocol/wire-forms.js';
+import { answerLength } from '../rules/token-budget.js';
+import { Breakpoints, messageName } from './breakpoints.js';
 import { CacheUse, findCache } from './cache-use.js';
 import type { Catalog, ChatCaller, ServedModel } from './catalog.js';
+import { ChatGroup } from './chat-group.js';
 import { conversationRequest } from './conversation.js';
-import { ChatGeneration, type GenerationListener, type GenerationLoad } from './generation.js';
-import { planGeneration } from './generation-plan.js';
+import { fitted } from './fitting.js';
+import type { GenerationLoad } from './generation.js';
+import type { Diagnosis, PrefixDoctor } from './prefix-doctor.js';
+import {
+  keptBytes,
+  OtherCounts,
+  type Prepared,
+  PreparedChat,
+  type Said,
+  settingsBytesOf,
+} from './prepared-chat.js';
+import type { ChatPromotion, Promotion, PromotionOpening } from './promotion.js';
+import type { ReadyChat } from './ready-chat.js';
 import type { Review } from './review.js';
-import { ReviewedListener } from './reviewed-listener.js';
 
 export interface ChatServiceOptions {
   readonly catalog: Catalog;
@@ -33,6 +51,10 @@ export interface ChatServiceOptions {
   readonly report: (fault: unknown) => void;
   /** Takes lines for the operator. */
   readonly log: (line: string) => void;
+  readonly doctor: PrefixDoctor;
+  readonly promotion: Promotion;
+  /** Lines that change with every request go to its end, unless the request says otherwise. */
+  readonly movesVolatile: boolean;
 }
 
 /** A header's value by its lower-case name. */
@@ -40,15 +62,22 @@ export type ReadHeader = (name: string) => string | undefined;
 
 /** What the client sent, and who counts what of it is held. */
 export interface ChatBody {
+  readonly form: WireFormName;
   readonly bytes: Buffer;
+  /** Nobody waits for the answer. */
+  readonly isBackground?: boolean;
   header: ReadHeader;
   /** Sets what of it takes memory now. @throws ApiError where there is no room. */
   hold(bytes: number): void;
+  /** Finds what the request goes on from; absent where nothing is kept. @throws ApiError */
+  earlier?(from: GoesOnFrom): Promise<StoredEarlier>;
 }
 
 interface Opened {
   readonly request: ChatSettings;
   readonly talk: Talk;
+  /** Further prompts of the same request. */
+  readonly others: readonly Talk[];
   readonly options: CacheOptions | null;
   readonly found: FoundCache | null;
   readonly foundMs: number;
@@ -63,29 +92,158 @@ export class ChatService {
   }
 
   /** @throws ApiError for a bad request, an unknown model, a cache that is not there, or a prompt that is too long. */
-  async prepare(caller: ChatCaller, body: ChatBody): Promise<PreparedChat> {
+  async prepare(caller: ChatCaller, body: ChatBody): Promise<ReadyChat> {
+    const requestMs = this.options.clock.nowMs();
+    const opened = await this.#fitted(caller, this.#seen(caller, await this.#open(caller, body)));
+    const { talk, others } = opened;
+    try {
+      const first = await this.#counted(caller, body, opened, requestMs);
+      if (others.length === 0) return first;
+      const chats = [first];
+      // What came counts with the first.
+      const held = { ...body, hold() {} };
+      const plain = { ...opened, options: null, found: null };
+      for (const other of others)
+        chats.push(await this.#counted(caller, held, { ...plain, talk: other }, requestMs));
+      return new ChatGroup(first, chats);
+    } catch (cause) {
+      for (const each of [talk, ...others]) each.free();
+      throw cause;
+    }
+  }
+
+  /** Bytes that a body of a form may have: more where it may hold images for a model that sees. */
+  bodyBytesMax(form: WireFormName): number {
+    // A compaction gives back what it was given, and large images are not kept.
+    const sees = form !== 'completions' && form !== 'compaction' && this.options.catalog.sees;
+    return sees ? limits.imageBodyBytesMax : limits.bodyBytesMax;
+  }
+
+  /** @throws ApiError for a body that is large by images which the model does not see. */
+  #seen({ policy }: ChatCaller, opened: Opened): Opened {
+    const { request, talk } = opened;
+    if (!talk.hasLargeImages) return opened;
+    const { catalog } = this.options;
+    const models = catalog.find(request.model, policy);
+    if (catalog.sight(request.model, models, policy) === 'sees') return opened;
+    talk.free();
+    throw new ApiError('bodyTooLarge', { bytes_max: limits.bodyBytesMax });
+  }
+
+  /** Only where the client says that it may be cut. What is cut is another prompt than the one to keep. */
+  async #fitted(caller: ChatCaller, opened: Opened): Promise<Opened> {
+    const { request } = opened;
+    if (request.echo?.truncates !== true) return opened;
+    const { catalog, parser } = this.options;
+    const talk = await fitted({ catalog, parser, caller, request }, opened.talk);
+    if (talk === opened.talk) return opened;
+    return { ...opened, talk, request: { ...request, marks: [] } };
+  }
+
+  async #counted(
+    caller: ChatCaller,
+    body: ChatBody,
+    { request, talk, options, found, foundMs }: Opened,
+    requestMs: number,
+  ): Promise<PreparedChat> {
     const { catalog, caches, clock, newBytes, parser, report, review } = this.options;
-    const requestMs = clock.nowMs();
     const owner = caller.user;
-    const { request, talk, options, found, foundMs } = await this.#open(caller, body);
     body.hold(talk.heldBytes);
     const openedMs = clock.monotonicMs();
-    const { model, ids } = await catalog.count(caller, request.model, talk, request.maxTokens);
+    const { model, ids, promptTokens } = await catalog.count(
+      caller,
+      request.model,
+      talk,
+      request.maxTokens,
+    );
     const countedMs = clock.monotonicMs();
-    const maxTokens = answerTokensMax(ids.length, request.maxTokens, model.window);
+    const { maxTokens, windowBound } = answerLength(promptTokens, request, model.window);
     const prefills = (served: ServedModel, tokens: number) =>
       catalog.prefills(caller.policy, served, tokens);
     const parts = { caches, parser, report, owner, found, talk, model, ids, requestMs, prefills };
-    const cache = options === null ? null : await CacheUse.open({ ...parts, options });
-    const id = newCompletionId(newBytes);
+    const marks = options === null && request.marks.length > 0;
+    const breakpoints = marks ? await Breakpoints.open({ ...parts, request }) : null;
+    const cache =
+      options === null ? (breakpoints?.use ?? null) : await CacheUse.open({ ...parts, options });
+    // Lines of a batch share their beginning by their order, and leave nothing behind.
+    const isPlain = !body.isBackground && options === null && breakpoints === null;
+    const promotion = isPlain ? await this.#promoted(request, parts) : null;
+    const diagnosis =
+      options === null ? await this.#examined(owner, request, talk, { model, ids }) : null;
+    const form = wireForm(body.form);
+    const id = newAnswerId(form.idPrefix, newBytes);
     const head = { id, createdS: unixS(clock), model: model.id };
-    const tokenizeUs = wholeUs(countedMs - openedMs);
     const cacheUs = cache === null ? 0 : wholeUs(foundMs + clock.monotonicMs() - countedMs);
     const said = await this.#said(model, request, talk, cache);
-    if (said.conversation === null && review === null) body.hold(0);
-    const plan = { owner, request, model, ids, maxTokens, head, cache, tokenizeUs, cacheUs };
-    const shared = { newBytes, clock, load: this.load, otherCounts: this.#otherCounts };
-    return new PreparedChat({ ...plan, ...shared, ...said, review }, review && talk);
+    const images = said.conversation === null ? null : talk.takeImages();
+    const settingsBytes = settingsBytesOf(request);
+    this.#holdKept(body, talk, said, keptBytes({ breakpoints, promotion, settingsBytes }));
+    // Written out: what is spread from several objects becomes a hash table of 30 KB.
+    const all: Prepared = {
+      owner,
+      request,
+      settingsBytes,
+      model,
+      ids,
+      maxTokens,
+      head,
+      answer: form.answer(head, request, { windowBound, nowS: () => unixS(clock) }),
+      callIdPrefix: form.callIdPrefix,
+      isBackground: body.isBackground === true,
+      conversation: said.conversation,
+      before: said.before,
+      rawText: said.rawText,
+      images,
+      cache,
+      breakpoints,
+      diagnosis,
+      promotion,
+      newBytes,
+      clock,
+      load: this.load,
+      otherCounts: this.#otherCounts,
+      tokenizeUs: wholeUs(countedMs - openedMs),
+      cacheUs,
+      review,
+    };
+    return new PreparedChat(all, review && talk);
+  }
+
+  /** What a counted chat goes on holding: the conversation, where anybody still reads it, and what is to be kept. */
+  #holdKept(body: ChatBody, talk: Talk, { conversation }: Said, bytes: number): void {
+    const { review } = this.options;
+    if (review === null) talk.free();
+    if (conversation === null && review === null) body.hold(bytes);
+    else if (bytes > 0) body.hold(talk.heldBytes + bytes);
+  }
+
+  /** A chat that says nothing of its prefix. A salt makes prompts that share nothing. */
+  async #promoted(
+    { raw, cacheSalt, echo }: ChatSettings,
+    parts: PromotionOpening,
+  ): Promise<ChatPromotion | null> {
+    const isPlain = raw === null && cacheSalt === null && echo === undefined;
+    return isPlain ? await this.options.promotion.open(parts) : null;
+  }
+
+  /** A chat that names a cache is told of its miss anyway. A salt makes prompts that share nothing. */
+  async #examined(
+    owner: string,
+    { raw, cacheSalt, origins }: ChatSettings,
+    talk: Talk,
+    { model, ids }: Pick<Prepared, 'model' | 'ids'>,
+  ): Promise<Diagnosis | null> {
+    if (raw !== null || cacheSalt !== null) return null;
+    return await this.options.doctor.examine({
+      owner,
+      family: model.family,
+      model: model.id,
+      ids,
+      textOf: (part) => model.prompts.textOf(part),
+      nameOf: (message) =>
+        `${messageName(message, origins)}${isField(origins?.[message]) ? '' : '.content'}`,
+      messages: async () => (await talk.source()).messages,
+    });
   }
 
   /** What still has to be read of the conversation: an engine with ids needs none of it. */
@@ -96,8 +254,10 @@ export class ChatService {
     cache: CacheUse | null,
   ): Promise<Said> {
     const { review } = this.options;
-    const reads = engine.conversation || (review !== null && request.partial);
+    const reads = engine.conversation || request.raw || (review !== null && request.partial);
     const source = reads ? await talk.source() : null;
+    if (request.raw)
+      return { conversation: null, before: '', rawText: source?.rawPrompt?.text ?? null };
     const last = request.partial ? source?.messages.at(-1)?.content : '';
     return {
       conversation:
@@ -105,22 +265,41 @@ export class ChatService {
           ? null
           : conversationRequest(request, source, cache?.prefixMessages ?? 0),
       before: typeof last === 'string' ? last : '',
+      rawText: null,
     };
   }
 
   /** In the order of the contract: the request, its model, then the cache. */
-  async #open(caller: ChatCaller, { bytes, header, hold }: ChatBody): Promise<Opened> {
+  async #open(caller: ChatCaller, body: ChatBody): Promise<Opened> {
     const { catalog, parser } = this.options;
-    const opened = await parser.chat(caller.user, bytes, mayCompare(header));
+    const { form, bytes, header, hold } = body;
+    const compares = mayCompare(header);
+    // What is compared with a cache stays as it was written.
+    const moves = !compares && (readVolatileHeader(header) ?? this.options.movesVolatile);
+    const isCanonical = compares || this.options.promotion.isOn;
+    const opened = await parser.chat(caller.user, form, bytes, isCanonical, moves);
     if (opened.type === 'cached') {
       hold(opened.heldBytes);
       return await this.#openCached(caller, opened);
     }
-    const { settings: request, talk } = opened;
-    catalog.find(request.model, caller.policy);
+    const model = opened.type === 'goesOn' ? opened.from.model : opened.settings.model;
+    catalog.find(model, caller.policy);
+    const {
+      settings: request,
+      talk,
+      others,
+    } = opened.type === 'goesOn' ? await this.#joined(opened, body) : opened;
     const options = readCacheHeaders(header);
-    if (options === null) return { request, talk, options, found: null, foundMs: 0 };
-    return { request, talk, options, ...(await this.#find(caller.user, options)) };
+    if (options === null) return { request, talk, others, options, found: null, foundMs: 0 };
+    return { request, talk, others, options, ...(await this.#find(caller.user, options)) };
+  }
+
+  async #joined(opened: GoingOnChat, { hold, earlier }: ChatBody) {
+    hold(opened.heldBytes);
+    const nothing = { bytes: 0, read: () => ({ before: [], referenced: [] }) };
+    const found = (await earlier?.(opened.from)) ?? nothing;
+    hold(opened.heldBytes + found.bytes);
+    return { ...(await opened.join(found)), others: [] };
   }
 
   /** The cached messages take the place of the message that names them. */
@@ -128,8 +307,8 @@ export class ChatService {
     this.options.catalog.find(chat.model, policy);
     const options = chat.options();
     const { found, foundMs } = await this.#find(user, options);
-    const { settings: request, talk } = await chat.join(found?.stored() ?? null);
-    return { request, talk, options, found, foundMs };
+    const { settings: request, talk } = await chat.join(found && bodyOf(found));
+    return { request, talk, others: [], options, found, foundMs };
   }
 
   async #find(user: string, options: CacheOptions): Promise<Pick<Opened, 'found' | 'foundMs'>> {
@@ -140,166 +319,14 @@ export class ChatService {
   }
 }
 
+/** A field by its name, and not by its position in a list. */
+const isField = (origin: string | number | undefined) => typeof origin === 'string';
+
 /** Wrong headers count as a comparison here: their error is told in its turn. */
 function mayCompare(header: ReadHeader): boolean {
   try {
     return readCacheHeaders(header) !== null;
   } catch {
     return true;
-  }
-}
-
-/** A user's name has no blank, so this is no other user's name. */
-function salted(owner: string, salt: string | null): string {
-  return salt === null ? owner : `${owner} ${salt}`;
-}
-
-/** What is kept of the conversation of a chat that is counted. */
-interface Said {
-  /** For an engine that hands it on; null for one that works with ids. */
-  readonly conversation: ConversationRequest | null;
-  /** What the client wrote itself of the answer. */
-  readonly before: string;
-}
-
-interface Prepared extends Said {
-  readonly owner: string;
-  readonly request: ChatSettings;
-  readonly model: ServedModel;
-  readonly ids: Uint32Array;
-  readonly maxTokens: number;
-  readonly head: AnswerHead;
-  readonly newBytes: NewBytes;
-  /** null when the chat names no cache. */
-  readonly cache: CacheUse | null;
-  readonly load: GenerationLoad;
-  readonly clock: Clock;
-  readonly tokenizeUs: number;
-  readonly cacheUs: number;
-  readonly review: Review | null;
-  readonly otherCounts: OtherCounts;
-}
-
-/** Logs once for each model that its upstream counts otherwise than the tokenizer here. */
-class OtherCounts {
-  readonly #told = new Set<string>();
-
-  constructor(readonly log: (line: string) => void) {}
-
-  look(model: string, counted: number, byServer: number | null): void {
-    if (byServer === null || byServer === counted || this.#told.has(model)) return;
-    this.#told.add(model);
-    this.log(
-      `model ${model}: a prompt that has ${counted} tokens by its tokenizer here has ${byServer} by its upstream; ` +
-        'usage is the upstream’s, estimates and bounds are ours: give the model the vocabulary and the template of its upstream',
-    );
-  }
-}
-
-/** A chat that passed every check and can run. */
-export class PreparedChat {
-  /** Until it is reviewed. */
-  #reviewed: Talk | null;
-
-  constructor(
-    readonly prepared: Prepared,
-    reviewed: Talk | null,
-  ) {
-    this.#reviewed = reviewed;
-  }
-
-  get request(): ChatSettings {
-    return this.prepared.request;
-  }
-
-  get head(): AnswerHead {
-    return this.prepared.head;
-  }
-
-  get promptTokens(): number {
-    return this.prepared.ids.length;
-  }
-
-  /** Tokens of the prompt and the longest answers. */
-  get tokensMax(): number {
-    const { ids, maxTokens, request } = this.prepared;
-    return ids.length + maxTokens * request.choices;
-  }
-
-  get cache(): CacheUse | null {
-    return this.prepared.cache;
-  }
-
-  /** Where the time went, the steps before the run included. */
-  times(generation: ChatGeneration): ChatTimes {
-    const { tokenizeUs, cacheUs } = this.prepared;
-    const { queueUs, prefillUs, generateUs } = generation.spans;
-    return { queueUs, tokenizeUs, cacheUs, prefillUs, generateUs };
-  }
-
-  /** Reviews the prompt, the part from a cache too. @throws ApiError `contentFilter`, `unavailable`. */
-  async reviewInput(): Promise<void> {
-    const talk = this.#reviewed;
-    this.#reviewed = null;
-    if (talk !== null) await this.prepared.review?.check(await talk.texts());
-  }
-
-  /** Whether the run still needs the messages. */
-  get keepsConversation(): boolean {
-    return this.prepared.conversation !== null;
-  }
-
-  run(listener: GenerationListener): ChatGeneration {
-    const { owner, request, model, ids, maxTokens, cache, load, clock, review } = this.prepared;
-    const { conversation } = this.prepared;
-    const { info } = model.prompts;
-    const snapshot = cache?.snapshot ?? null;
-    const plan = planGeneration(request, {
-      model: model.id,
-      owner: snapshot === null ? salted(owner, request.cacheSalt) : owner,
-      ids,
-      snapshot,
-      maxTokens,
-      endIds: info.endIds,
-      newDecoder: () => model.prompts.newDecoder(),
-      conversation,
-    });
-    const { inference, queue } = model;
-    const parts = { inference, queue, load, clock };
-    if (review === null) return new ChatGeneration(parts, plan, listener);
-    // No event comes before `generation` is assigned.
-    const stop = () => generation.cancel();
-    const reviewed = new ReviewedListener(listener, { ...this.#reviewParts(review), stop });
-    const generation = new ChatGeneration(parts, plan, reviewed);
-    return generation;
-  }
-
-  #reviewParts(review: Review) {
-    const { request, before } = this.prepared;
-    const alternatives = (token: AnswerLogprob) =>
-      this.describeToken(token).top.map(({ token: text }) => text);
-    return { review, choices: request.choices, before, alternatives };
-  }
-
-  /** Call it after the end: an upstream's count, where there is one, is what the chat used. */
-  usedPromptTokens(generation: ChatGeneration | null): number {
-    const { ids, model, otherCounts } = this.prepared;
-    const byServer = generation?.promptTokens ?? null;
-    otherCounts.look(model.id, ids.length, byServer);
-    return byServer ?? ids.length;
-  }
-
-  newCallId(): string {
-    return `call_${this.prepared.newBytes(12).toString('hex')}`;
-  }
-
-  describeToken(token: AnswerLogprob): TokenLogprobs {
-    if (!('id' in token)) return token;
-    const { prompts } = this.prepared.model;
-    const describe = ({ id, logprob }: { id: number; logprob: number }) => {
-      const bytes = prompts.tokenBytes(id);
-      return { token: Buffer.from(bytes).toString('utf8'), logprob, bytes: [...bytes] };
-    };
-    return { ...describe(token), top: token.top.map(describe) };
   }
 }

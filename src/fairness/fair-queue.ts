@@ -25,6 +25,14 @@ export class FairQueue<Item> {
     return undefined;
   }
 
+  /** Takes the newest item of an owner. */
+  takeLast(owner: string): Item | undefined {
+    const items = this.#waiting.get(owner);
+    const item = items?.pop();
+    if (items?.length === 0) this.#waiting.delete(owner);
+    return item;
+  }
+
   /** @returns whether the item was in the queue. */
   remove(owner: string, item: Item): boolean {
     const items = this.#waiting.get(owner);

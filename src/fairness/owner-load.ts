@@ -24,6 +24,10 @@ export class OwnerLoad {
     return this.#owners.size;
   }
 
+  owners(): IterableIterator<[owner: string, load: Load]> {
+    return this.#owners.entries();
+  }
+
   of(owner: string): Load {
     return this.#owners.get(owner) ?? NOTHING;
   }

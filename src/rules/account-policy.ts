@@ -2,11 +2,18 @@
  * Owns what an operator grants an account: its state, its limits, what is open to it, and the refusals that follow.
  * It must stay pure, and know nothing of what the account has used.
  */
+import { createHash } from 'node:crypto';
 import { ApiError } from '../errors.js';
 import { limits } from '../limits/index.js';
 import type { AccountStateName, Api } from '../protocol/account-words.js';
 
-export { type AccountStateName, type Api, accountStates, apis } from '../protocol/account-words.js';
+export {
+  type AccountStateName,
+  type Api,
+  accountStates,
+  apis,
+  USER_HEADER_PATTERN,
+} from '../protocol/account-words.js';
 
 /** Tokens an account was given. Setting a balance begins a new ledger, which forgets earlier charges. */
 export interface Credit {
@@ -28,9 +35,19 @@ export interface AccountPolicy {
   /** Tokens of all its live caches. */
   readonly cachedTokens: number;
   readonly tags: number;
+  /** Kept ones: the oldest make room for new ones. */
+  readonly responses: number;
+  readonly responseBytes: number;
+  readonly conversations: number;
+  readonly conversationBytes: number;
+  readonly batches: number;
+  /** Results that lie beside its batches until their files are written. */
+  readonly batchBytes: number;
   /** null: all. */
   readonly models: readonly string[] | null;
   readonly apis: readonly Api[] | null;
+  /** Header in which the account's keys name one of its own people; null: they name nobody. */
+  readonly userHeader: string | null;
   readonly credit: Credit | null;
 }
 
@@ -48,14 +65,39 @@ export const defaultPolicy: AccountPolicy = {
   fileBytes: limits.fileBytesPerOwnerMax,
   cachedTokens: limits.accountCachedTokensDefault,
   tags: limits.accountTagsDefault,
+  responses: limits.responsesPerOwnerMax,
+  responseBytes: limits.responseBytesPerOwnerMax,
+  conversations: limits.conversationsPerOwnerMax,
+  conversationBytes: limits.conversationBytesPerOwnerMax,
+  batches: limits.batchesPerOwnerMax,
+  batchBytes: limits.batchResultBytesPerOwnerMax,
   models: null,
   apis: null,
+  userHeader: null,
   credit: null,
 };
 
 /** Later grants win, field by field. */
 export function policyOf(...grants: readonly AccountGrant[]): AccountPolicy {
   return Object.assign({ ...defaultPolicy }, ...grants);
+}
+
+/** No user name has it, so an owner that has it is nobody's user name. */
+const PERSON_MARK = '/';
+/** 128 bits: nobody finds two names of one hash. */
+const PERSON_LENGTH = 32;
+
+/** Who owns what a request makes and reuses: the account, or the person of it that its header names. */
+export function ownerOf(user: string, person: string | undefined): string {
+  if (person === undefined || person === '') return user;
+  const hash = createHash('sha256').update(person).digest('hex').slice(0, PERSON_LENGTH);
+  return `${user}${PERSON_MARK}${hash}`;
+}
+
+/** The account that answers for what an owner does: its grants, rates and balance. */
+export function accountOf(owner: string): string {
+  const [account = owner] = owner.split(PERSON_MARK, 1);
+  return account;
 }
 
 /** How an account is named in refusals. */

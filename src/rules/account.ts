@@ -64,6 +64,8 @@ export type AccountMessage =
       readonly type: 'settle';
       readonly usage: TokenUsage;
       readonly reserved: number;
+      /** False for what ran without being admitted. */
+      readonly held?: false;
       readonly tookMs?: number;
       /** The time for counting days, where it differs from the one for rates. */
       readonly wallMs?: number;
@@ -179,7 +181,7 @@ function reserved(
 
 function settled(
   state: AccountState,
-  { usage, reserved, tookMs, wallMs }: Extract<AccountMessage, { readonly type: 'settle' }>,
+  { usage, reserved, held, tookMs, wallMs }: Extract<AccountMessage, { readonly type: 'settle' }>,
   nowMs: number,
 ): AccountState {
   const day = dayOf(wallMs ?? nowMs);
@@ -196,7 +198,7 @@ function settled(
   };
   const meanMs = tookMs === undefined ? state.meanMs : meanOf(state.meanMs, tookMs);
   const places = { inFlight: state.inFlight - 1, fullSinceMs: null, meanMs };
-  return { ...state, ...places, today: counted, past, rates };
+  return { ...state, ...(held === false ? {} : places), today: counted, past, rates };
 }
 
 /** A clock that jumped back does not get here: the later day goes on. */

@@ -4,8 +4,10 @@
  */
 import type { TextLogprob, TokenLogprob } from '../plugin/contract.js';
 import type { FinishReason } from '../protocol/completion.js';
+import { CallReader } from './call-reader.js';
+import { type ReasoningMarks, ReasoningReader } from './reasoning.js';
 import { StopStrings } from './stop-strings.js';
-import { type GeneratedCall, readToolCall, TOOL_CALL_OPEN, type ToolMode } from './tool-calls.js';
+import { TOOL_CALL_CLOSE, TOOL_CALL_OPEN, type ToolMode } from './tool-calls.js';
 
 /** Ids to text, never splitting a character. */
 export interface TextDecoder {
@@ -24,33 +26,60 @@ export type AnswerDelta =
       readonly text: string;
       readonly logprobs: readonly AnswerLogprob[] | null;
     }
-  | { readonly type: 'tool-call'; readonly call: GeneratedCall };
+  /** More of the prompt, before anything else; the log-probabilities of its first token tell nothing. */
+  | {
+      readonly type: 'prompt';
+      readonly text: string;
+      readonly logprobs: readonly AnswerLogprob[] | null;
+    }
+  /** What the model thinks before it answers. */
+  | { readonly type: 'reasoning'; readonly text: string }
+  /** A call begins: the calls of a choice are numbered from 0. */
+  | { readonly type: 'call'; readonly index: number; readonly name: string }
+  /** More of the JSON text of its arguments. */
+  | { readonly type: 'arguments'; readonly index: number; readonly text: string };
 
 export interface AnswerOptions {
   readonly stop: readonly string[];
   readonly toolMode: ToolMode;
+  /** null for a model that does not think. */
+  readonly reasoning?: { readonly marks: ReasoningMarks; readonly opened: boolean } | null;
+}
+
+/** What an upstream says of a call. */
+export interface UpstreamCall {
+  readonly index: number;
+  /** null after the first piece of the call. */
+  readonly name: string | null;
+  readonly arguments: string;
 }
 
 export class ChoiceAnswer {
   readonly #decoder: TextDecoder;
   readonly #stops: StopStrings;
   readonly #opensCalls: boolean;
-  /** Text of the call once one is open. */
-  #call: string | null;
-  #forced: boolean;
-  /** The upstream has sent a whole call. */
-  #called = false;
+  readonly #forced: boolean;
+  readonly #reasoning: ReasoningReader | null;
+  /** The call that is open. */
+  #call: CallReader | null;
+  /** How many calls have begun. */
+  #calls = 0;
+  /** What follows a call, while it may still be the mark of its end; null outside. */
+  #between: string | null = null;
   #tokens = 0;
+  #reasoningTokens = 0;
   #finish: FinishReason | null = null;
+  #stopString: string | null = null;
 
   constructor(decoder: TextDecoder, options: AnswerOptions) {
-    const { stop, toolMode } = options;
+    const { stop, toolMode, reasoning } = options;
+    this.#reasoning = reasoning ? new ReasoningReader(reasoning.marks, reasoning.opened) : null;
     this.#decoder = decoder;
     // A client whose stop string is the mark of a call wants no call.
-    this.#opensCalls = toolMode === 'auto' && !stop.includes(TOOL_CALL_OPEN);
+    this.#opensCalls = toolMode !== 'off' && !stop.includes(TOOL_CALL_OPEN);
     this.#stops = new StopStrings(this.#opensCalls ? [...stop, TOOL_CALL_OPEN] : stop);
     this.#forced = toolMode === 'forced';
-    this.#call = this.#forced ? '' : null;
+    this.#call = this.#forced ? new CallReader() : null;
   }
 
   /** Generated tokens that went into the answer; those after a stop string do not count. */
@@ -58,16 +87,29 @@ export class ChoiceAnswer {
     return this.#tokens;
   }
 
+  /** Of these, the tokens of thoughts, with their marks. */
+  get reasoningTokens(): number {
+    return this.#reasoningTokens;
+  }
+
   /** Set when this choice needs no more. */
   get finish(): FinishReason | null {
     return this.#finish;
   }
 
-  /** @returns null when there is nothing to show yet. */
-  push(ids: readonly number[], logprobs: readonly TokenLogprob[] | null): AnswerDelta | null {
-    if (this.#finish !== null) return null;
+  /** The stop string that ended this choice; null where it was none, and where an upstream found it. */
+  get stopString(): string | null {
+    return this.#stopString;
+  }
+
+  /** @returns nothing where there is nothing to show yet. */
+  push(ids: readonly number[], logprobs: readonly TokenLogprob[] | null): readonly AnswerDelta[] {
+    if (this.#finish !== null) return NOTHING;
     this.#tokens += ids.length;
-    return this.#show(this.#decoder.push(ids), logprobs);
+    const thought = this.#reasoning?.inside;
+    const deltas = this.#read(this.#decoder.push(ids));
+    if (thought || this.#reasoning?.inside) this.#reasoningTokens += ids.length;
+    return withLogprobs(deltas, logprobs);
   }
 
   /** The same for an upstream's text. @param tokens of this choice so far, if known. */
@@ -75,17 +117,30 @@ export class ChoiceAnswer {
     text: string,
     tokens: number,
     logprobs: readonly TextLogprob[] | null,
-  ): AnswerDelta | null {
-    if (this.#finish !== null) return null;
+  ): readonly AnswerDelta[] {
+    if (this.#finish !== null) return NOTHING;
     this.#tokens = tokens;
-    return this.#show(text, logprobs);
+    return withLogprobs(this.#read(text), logprobs);
+  }
+
+  /** An upstream's thoughts. */
+  pushReasoning(text: string, tokens: number): readonly AnswerDelta[] {
+    if (this.#finish !== null) return NOTHING;
+    this.#tokens = tokens;
+    this.#reasoningTokens = tokens;
+    return reasoned(text);
   }
 
   /** An upstream's tool call; the choice ends with it or with further calls. */
-  pushCall(call: GeneratedCall): AnswerDelta | null {
-    if (this.#finish !== null) return null;
-    this.#called = true;
-    return { type: 'tool-call', call };
+  pushCall({ index, name, arguments: text }: UpstreamCall): readonly AnswerDelta[] {
+    if (this.#finish !== null) return NOTHING;
+    const deltas: AnswerDelta[] = [];
+    if (name !== null) {
+      this.#calls += 1;
+      deltas.push({ type: 'call', index, name });
+    }
+    if (text !== '') deltas.push({ type: 'arguments', index, text });
+    return deltas;
   }
 
   /** Takes the upstream's own count of this choice: text after a stop string was paid for there. */
@@ -94,40 +149,102 @@ export class ChoiceAnswer {
   }
 
   /** The engine is done with this choice. */
-  end(reason: 'stop' | 'length'): AnswerDelta | null {
-    if (this.#finish !== null) return null;
-    const text = this.#read(this.#decoder.end());
-    this.#finish ??= this.#called && reason === 'stop' ? 'tool_calls' : reason;
-    return this.#call === null ? content(text + this.#stops.end()) : this.#endCall(this.#call);
+  end(reason: 'stop' | 'length'): readonly AnswerDelta[] {
+    if (this.#finish !== null) return NOTHING;
+    const deltas = this.#read(this.#decoder.end());
+    const held = this.#reasoning?.end();
+    if (held !== undefined)
+      deltas.push(...reasoned(held.reasoning), ...this.#readAnswer(held.rest));
+    if (this.#finish !== null) return deltas;
+    const call = this.#call;
+    // A call that was cut stays a call; one whose name was cut is nobody's, and shown so that nothing is lost.
+    if (call !== null && !call.named) {
+      const mark = this.#forced && this.#calls === 0 ? '' : TOOL_CALL_OPEN;
+      deltas.push(...content(mark + call.text));
+    } else if (call === null && this.#between === null) deltas.push(...content(this.#stops.end()));
+    const isCut = reason === 'length' && (call !== null || this.#between === null);
+    this.#finish = isCut || this.#calls === 0 ? reason : 'tool_calls';
+    return deltas;
   }
 
-  #show(generated: string, logprobs: readonly AnswerLogprob[] | null): AnswerDelta | null {
-    const text = this.#read(generated);
-    if (text === '' && logprobs === null) return null;
-    return { type: 'content', text, logprobs };
+  /** Takes generated text; returns what may be shown. */
+  #read(text: string): AnswerDelta[] {
+    if (this.#reasoning === null) return this.#readAnswer(text);
+    const { reasoning, rest } = this.#reasoning.push(text);
+    return [...reasoned(reasoning), ...this.#readAnswer(rest)];
   }
 
-  /** Takes the text of a call; returns the text that may be shown. */
-  #read(text: string): string {
-    if (this.#call !== null) {
-      this.#call += text;
-      return '';
+  #readAnswer(text: string): AnswerDelta[] {
+    const deltas: AnswerDelta[] = [];
+    let rest = text;
+    while (rest !== '' && this.#finish === null) {
+      if (this.#call !== null) rest = this.#readCall(this.#call, rest, deltas);
+      else if (this.#between !== null) rest = this.#readBetween(this.#between + rest);
+      else rest = this.#readText(rest, deltas);
     }
-    const step = this.#stops.push(text);
-    if (step.matched === TOOL_CALL_OPEN && this.#opensCalls) this.#call = step.rest;
-    else if (step.matched !== null) this.#finish = 'stop';
-    return step.text;
+    return deltas;
   }
 
-  /** A call that was cut short is shown as text, so that nothing is lost. */
-  #endCall(text: string): AnswerDelta | null {
-    const call = readToolCall(text);
-    if (call === null) return content(this.#forced ? text : TOOL_CALL_OPEN + text);
-    this.#finish = 'tool_calls';
-    return { type: 'tool-call', call };
+  #readText(text: string, deltas: AnswerDelta[]): string {
+    const step = this.#stops.push(text);
+    deltas.push(...content(step.text));
+    if (step.matched === TOOL_CALL_OPEN && this.#opensCalls) this.#call = new CallReader();
+    else if (step.matched !== null) {
+      this.#finish = 'stop';
+      this.#stopString = step.matched;
+    }
+    return step.rest;
+  }
+
+  #readCall(call: CallReader, text: string, deltas: AnswerDelta[]): string {
+    const { parts, rest } = call.push(text);
+    for (const part of parts) {
+      if (part.type === 'name') this.#calls += 1;
+      deltas.push(
+        part.type === 'name'
+          ? { type: 'call', index: this.#calls - 1, name: part.name }
+          : { type: 'arguments', index: this.#calls - 1, text: part.text },
+      );
+    }
+    if (rest === null || !call.named) return '';
+    this.#call = null;
+    this.#between = '';
+    return rest;
+  }
+
+  /** The end of a call, and the beginning of another, are no text. */
+  #readBetween(all: string): string {
+    const text = all.trimStart();
+    this.#between = all;
+    for (const mark of [TOOL_CALL_OPEN, TOOL_CALL_CLOSE]) {
+      if (text.length < mark.length && mark.startsWith(text)) return '';
+      if (!text.startsWith(mark)) continue;
+      this.#between = mark === TOOL_CALL_CLOSE ? '' : null;
+      if (mark === TOOL_CALL_OPEN) this.#call = new CallReader();
+      return text.slice(mark.length);
+    }
+    this.#between = null;
+    return text;
   }
 }
 
-function content(text: string): AnswerDelta | null {
-  return text === '' ? null : { type: 'content', text, logprobs: null };
+const NOTHING: readonly AnswerDelta[] = [];
+
+function content(text: string): AnswerDelta[] {
+  return text === '' ? [] : [{ type: 'content', text, logprobs: null }];
+}
+
+function reasoned(text: string): AnswerDelta[] {
+  return text === '' ? [] : [{ type: 'reasoning', text }];
+}
+
+/** They belong to all tokens that were read, whatever became of them. */
+function withLogprobs(
+  deltas: readonly AnswerDelta[],
+  logprobs: readonly AnswerLogprob[] | null,
+): readonly AnswerDelta[] {
+  if (logprobs === null) return deltas;
+  const [first, ...others] = deltas;
+  if (first?.type === 'content') return [{ ...first, logprobs }, ...others];
+  return [{ type: 'content', text: '', logprobs }, ...deltas];
 }

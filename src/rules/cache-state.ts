@@ -5,7 +5,7 @@
 import { ApiError, invalid } from '../errors.js';
 import { limits } from '../limits/index.js';
 import type { CacheMetadata } from '../protocol/cache-metadata.js';
-import type { CacheError, CacheExpiry, CacheStatus } from '../protocol/caching.js';
+import type { CacheError, CacheExpiry, CacheStatus, SnapshotFacts } from '../protocol/caching.js';
 import type { PrefixHash } from './prefix.js';
 
 /** What the store keeps of a cache, apart from its messages and tools, which never change. */
@@ -37,6 +37,16 @@ export interface CacheRecord {
   readonly hits: number;
   readonly tokensSaved: number;
   readonly lastMissReason: string | null;
+  /** A chat left it behind: it is gone as soon as it expires. */
+  readonly ephemeral?: boolean;
+  /** Nobody asked for it: its prefix came again. */
+  readonly promoted?: true;
+  /** Id of the cache it goes on from. It holds that one's messages itself, and stays when that one goes. */
+  readonly base?: string;
+  /** Its prefilled prefix is to stay in memory. */
+  readonly pin?: true;
+  /** What the last prefill made; absent before there was one. */
+  readonly snapshot?: SnapshotFacts;
   /** Prefilled again for a chat that found nothing to reuse, and not reused since: no further prefill is tried. */
   readonly remade: boolean;
 }
@@ -56,6 +66,10 @@ export type NewCache = Pick<
   | 'tokens'
   | 'bytes'
   | 'contentFault'
+  | 'ephemeral'
+  | 'base'
+  | 'promoted'
+  | 'pin'
 > & { readonly expiry: CacheExpiry };
 
 /** How a chat used the cache it named. */
@@ -75,10 +89,16 @@ export type CacheMessage =
       readonly metadata: CacheMetadata | null;
       /** null: stays as it is. */
       readonly expiry: CacheExpiry | null;
+      /** Absent: stays as it is. */
+      readonly pin?: boolean;
     }
   | { readonly type: 'read' }
   | { readonly type: 'use'; readonly use: CacheUseNote }
-  | { readonly type: 'prefilled'; readonly generation: number }
+  | {
+      readonly type: 'prefilled';
+      readonly generation: number;
+      readonly snapshot: SnapshotFacts;
+    }
   | { readonly type: 'prefill-failed'; readonly generation: number; readonly error: CacheError }
   /** A chat found the snapshot of a `ready` cache missing. */
   | { readonly type: 'snapshot-lost'; readonly generation: number }
@@ -159,14 +179,14 @@ function change(
   if (state === null) return null;
   switch (message.type) {
     case 'update':
-      return updated(state, message.metadata, message.expiry, nowMs);
+      return updated(state, message, nowMs);
     case 'read':
       return state;
     case 'use':
       return used(state, message.use, nowMs);
     case 'prefilled':
       return awaited(state, message) && holdsSnapshot(state)
-        ? { ...state, status: 'ready' }
+        ? { ...state, status: 'ready', snapshot: madeOf(state, message.snapshot) }
         : state;
     case 'prefill-failed':
       return awaited(state, message) ? { ...state, status: 'error', error: message.error } : state;
@@ -178,6 +198,12 @@ function change(
     case 'delete':
       return null;
   }
+}
+
+/** An attempt that found the snapshot intact evaluated nothing: what it once took stays known. */
+function madeOf({ snapshot: before }: CacheRecord, made: SnapshotFacts): SnapshotFacts {
+  if (made.evaluatedTokens > 0 || !before) return made;
+  return { ...made, evaluatedTokens: before.evaluatedTokens };
 }
 
 function created(state: CacheState, cache: NewCache, nowMs: number): CacheRecord {
@@ -198,9 +224,8 @@ function created(state: CacheState, cache: NewCache, nowMs: number): CacheRecord
 }
 
 function updated(
-  state: CacheRecord,
-  metadata: CacheMetadata | null,
-  expiry: CacheExpiry | null,
+  { pin: pinned, ...state }: CacheRecord,
+  { metadata, expiry, pin = pinned === true }: Extract<CacheMessage, { type: 'update' }>,
   nowMs: number,
 ): CacheRecord {
   // One that was refused is none: the next attempt has the usual time.
@@ -209,6 +234,7 @@ function updated(
     ...state,
     ...(keepsExpiry ? {} : settled(expiry ?? { type: 'default' }, nowMs)),
     metadata: metadata ?? state.metadata,
+    ...(pin ? { pin } : {}),
   });
 }
 
@@ -301,5 +327,6 @@ function expiryMs(record: CacheRecord): number {
 
 /** A cache whose expiry was in the past must not lose the reason of its `error` at once. */
 function goneMs(record: CacheRecord, keepMs: number): number {
-  return Math.max(expiryMs(record), record.expirySetMs) + keepMs;
+  const kept = record.ephemeral === true ? 0 : keepMs;
+  return Math.max(expiryMs(record), record.expirySetMs) + kept;
 }

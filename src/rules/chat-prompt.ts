@@ -5,6 +5,7 @@
 import { canonicalJson } from '../codec.js';
 import { invalid } from '../errors.js';
 import type { ChatMessage, ContentPart } from '../protocol/message.js';
+import type { JsonObject } from '../protocol/schema.js';
 import type { ChatTool } from '../protocol/tool.js';
 import type { PromptInput, PromptMessage, PromptPart, PromptTool } from './prompt.js';
 
@@ -12,18 +13,20 @@ export interface PromptSource {
   readonly messages: readonly ChatMessage[];
   readonly tools: readonly ChatTool[];
   readonly partial: boolean;
+  readonly templateArgs?: JsonObject;
 }
 
 /** Pixels of the image in a data URL. Throws an error that names the field. */
 export type ReadImage = (url: string, field: string) => { width: number; height: number };
 
-/** `readImage` is null for a model that cannot see: an image is then refused, not ignored. */
-export function chatPrompt(source: PromptSource, readImage: ReadImage | null): PromptInput {
+/** @param readImage why there is none, for a model that cannot see: an image is then refused, not ignored. */
+export function chatPrompt(source: PromptSource, readImage: ReadImage | string): PromptInput {
   return {
     messages: source.messages.map((message, position) =>
       promptMessage(message, position, readImage),
     ),
     tools: source.tools.length === 0 ? null : source.tools.map(promptTool),
+    ...(source.templateArgs ? { args: source.templateArgs } : {}),
     continueLast: source.partial,
     generationPrompt: !source.partial,
   };
@@ -31,15 +34,19 @@ export function chatPrompt(source: PromptSource, readImage: ReadImage | null): P
 
 /** A cache keeps its tools in canonical form; a chat must give the same tokens in whatever form it sends them. */
 function promptTool(tool: ChatTool): PromptTool {
-  if (tool.parameters === null) return tool;
-  const parameters = JSON.parse(canonicalJson(tool.parameters)) as PromptTool['parameters'];
-  return { ...tool, parameters };
+  const { name, description, parameters } = tool;
+  if (parameters === null) return { name, description, parameters };
+  return {
+    name,
+    description,
+    parameters: JSON.parse(canonicalJson(parameters)) as PromptTool['parameters'],
+  };
 }
 
 function promptMessage(
   { role, content, name, toolCalls, toolCallId }: ChatMessage,
   position: number,
-  readImage: ReadImage | null,
+  readImage: ReadImage | string,
 ): PromptMessage {
   const parts =
     typeof content === 'string'
@@ -50,11 +57,12 @@ function promptMessage(
   return { role, content: parts, name, toolCalls, toolCallId };
 }
 
-function promptPart(part: ContentPart, field: string, readImage: ReadImage | null): PromptPart {
+function promptPart(part: ContentPart, field: string, readImage: ReadImage | string): PromptPart {
   if (part.type === 'text') return part;
-  if (readImage === null) {
-    throw invalid(`${field} is an image, and the model takes text only`, field);
+  if (typeof readImage === 'string') {
+    const name = part.field ?? field;
+    throw invalid(`${name} is an image, and ${readImage}`, name);
   }
-  const { width, height } = readImage(part.url, `${field}.image_url.url`);
+  const { width, height } = readImage(part.url, part.field ?? `${field}.image_url.url`);
   return { type: 'image', width, height };
 }

@@ -4,12 +4,15 @@
  */
 import { Template } from '@huggingface/jinja';
 import { invalid } from '../errors.js';
+import { CallReader } from './call-reader.js';
 import { passesContents } from './content-trials.js';
 import { type ImageSize, imageTokens } from './image-tokens.js';
 import { LookAlikes, type Marks, marksFor, specialPattern } from './look-alikes.js';
+import { keepsWhole, sharedPrefix } from './prefix-stability.js';
 import type { PromptInput, PromptMessage, PromptSegment } from './prompt.js';
 import { PromptShapes, plainContents } from './prompt-shapes.js';
 import { type TemplateValues, templateValues } from './template-values.js';
+import { TOOL_CALL_CLOSE, TOOL_CALL_OPEN } from './tool-calls.js';
 import { withToolsAsText } from './tool-prompt.js';
 
 /** The part of a tokenizer that a template needs. */
@@ -19,6 +22,8 @@ export interface TemplateSource {
   readonly bosToken: string;
   readonly eosToken: string;
   readonly addBos: boolean;
+  /** Calls are read here, between the marks of this service; absent where another server reads them in the model's form. */
+  readonly readsCalls?: true;
 }
 
 /** Stands for a patch of an image where the vocabulary has no token for it. No vocabulary is that long. */
@@ -30,19 +35,30 @@ export class ChatTemplate {
   readonly #lookAlikes: LookAlikes;
   readonly #specials: RegExp;
   readonly #imageId: number;
-  /** The template has a form of its own for tools, calls and results. */
+  /** The template has a form of its own for tools, calls and results, and who reads the calls knows it. */
   readonly hasTools: boolean;
+  /** It shows several calls of one message, between the marks that open and close one here. */
+  readonly hasManyCalls: boolean;
   /** null: the template changes contents, so every prompt is rendered by it. */
   readonly #shapes: PromptShapes | null;
+  /** Found out when it is first asked for. */
+  #keepsWhole: boolean | null = null;
 
+  /** @throws Error when there is none. */
   constructor(readonly source: TemplateSource) {
+    if (source.template === '') {
+      throw new Error('its file has no chat template; name one as `template` of the model');
+    }
     const specials = Object.keys(source.special);
     this.#template = new Template(source.template);
     this.#lookAlikes = new LookAlikes(specials);
     this.#specials = specialPattern(specials);
     const imageToken = IMAGE_TOKENS.find((text) => Object.hasOwn(source.special, text)) ?? '';
     this.#imageId = source.special[imageToken] ?? IMAGE_ID;
-    this.hasTools = this.#showsTools();
+    const shown = this.#shownTools();
+    const hasForm = TRIAL_PARTS.every((part) => shown.includes(part));
+    this.hasTools = hasForm && (source.readsCalls !== true || isRead(shown));
+    this.hasManyCalls = this.hasTools && MANY_CALLS.test(shown);
     this.#shapes = this.#proveShapes();
   }
 
@@ -54,6 +70,14 @@ export class ChatTemplate {
       return this.#renderWhole(prompt);
     }
     return this.#shapes?.segments(prompt, contents) ?? this.#renderWhole(prompt);
+  }
+
+  /** What the first messages of a chat share with all that go on from them. @throws ApiError as `render`. */
+  renderPrefix(input: PromptInput): PromptSegment[] {
+    const alone = { ...input, generationPrompt: false };
+    const render = (each: PromptInput) => this.render(each);
+    this.#keepsWhole ??= keepsWhole(render);
+    return this.#keepsWhole ? render(alone) : sharedPrefix(render, alone);
   }
 
   /** Remembers the text between plain contents, so that most prompts need no rendering. */
@@ -96,9 +120,10 @@ export class ChatTemplate {
     });
   }
 
-  #text({ messages, tools }: TemplateValues, writesTurn: boolean): string {
+  #text({ messages, tools, args }: TemplateValues, writesTurn: boolean): string {
     try {
       return this.#template.render({
+        ...args,
         messages,
         tools,
         add_generation_prompt: writesTurn,
@@ -153,14 +178,16 @@ export class ChatTemplate {
   }
 
   /** Found by a trial: a template either shows tools, calls and results, or has no form for them. */
-  #showsTools(): boolean {
+  #shownTools(): string {
     const pass = { text: (text: string) => text, image: () => '', end: '' };
-    try {
-      const text = this.#text(templateValues(TRIAL, pass), false);
-      return ['trial_tool', 'trial_argument', 'trial_result'].every((part) => text.includes(part));
-    } catch {
-      return false;
+    for (const calls of [2, 1]) {
+      try {
+        return this.#text(templateValues(trial(calls), pass), false);
+      } catch {
+        // It may refuse two calls in one message.
+      }
     }
+    return '';
   }
 }
 
@@ -193,20 +220,38 @@ const message = (role: PromptMessage['role'], content: string): PromptMessage =>
   toolCallId: null,
 });
 
-const TRIAL: PromptInput = {
+/** A model that was shown calls in another form would write them so, and nobody would see that they are calls. */
+function isRead(shown: string): boolean {
+  return shown.split(TOOL_CALL_OPEN).some((text) => {
+    const { parts } = new CallReader().push(text);
+    const [name, args] = parts.map((part) => (part.type === 'name' ? part.name : part.text));
+    return name === 'trial_tool' && args?.startsWith('{') && args.includes('trial_argument');
+  });
+}
+
+const TRIAL_PARTS = ['trial_tool', 'trial_argument', 'trial_result'];
+const MANY_CALLS = new RegExp(
+  `${TOOL_CALL_OPEN}[^]*trial_argument[^]*${TOOL_CALL_CLOSE}\\s*${TOOL_CALL_OPEN}[^]*trial_argument`,
+);
+
+const trialCall = (position: number) => ({
+  id: `functions.trial_tool:${position}`,
+  name: 'trial_tool',
+  arguments: '{"trial_argument":1}',
+});
+
+const trial = (calls: number): PromptInput => ({
   messages: [
     message('user', 'trial'),
     {
       ...message('assistant', ''),
-      toolCalls: [
-        { id: 'functions.trial_tool:0', name: 'trial_tool', arguments: '{"trial_argument":1}' },
-      ],
+      toolCalls: Array.from({ length: calls }, (_, position) => trialCall(position)),
     },
-    { ...message('tool', 'trial_result'), toolCallId: 'functions.trial_tool:0' },
+    { ...message('tool', 'trial_result'), toolCallId: trialCall(0).id },
   ],
   tools: [
     { name: 'trial_tool', description: 'trial', parameters: { type: 'object', properties: {} } },
   ],
   continueLast: false,
   generationPrompt: false,
-};
+});

@@ -2,6 +2,7 @@
  * Owns the way from ids back to text: whole characters only, whatever the borders of the tokens.
  * It must never show a special token, and never lose a byte: an incomplete character comes out at the end.
  */
+import { isAscii } from 'node:buffer';
 
 /** The bytes of token `i` are `bytes[offsets[i] .. offsets[i + 1]]`; a special token has none. */
 export interface TokenBytes {
@@ -9,20 +10,48 @@ export interface TokenBytes {
   readonly offsets: Uint32Array;
 }
 
+const NONE: ReadonlyMap<number, string> = new Map();
+const ASCII_MAX = 0x7f;
+
 /** One per choice: it remembers the bytes of a character that has begun. */
 export class Detokenizer {
-  readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+  /** Made for the first text beyond ASCII: its making costs more than a short answer. */
+  #decoder: InstanceType<typeof TextDecoder> | null = null;
+  /** A character may have begun. */
+  #isInside = false;
 
-  constructor(readonly vocabulary: TokenBytes) {}
+  /** @param shown texts of special tokens that are to be seen, by their ids. */
+  constructor(
+    readonly vocabulary: TokenBytes,
+    readonly shown: ReadonlyMap<number, string> = NONE,
+  ) {}
 
   /** The text that these ids complete. */
   push(ids: readonly number[]): string {
-    return this.#decoder.decode(joinBytes(this.vocabulary, ids), { stream: true });
+    if (this.shown.size > 0 && ids.some((id) => this.shown.has(id))) return this.#withShown(ids);
+    return this.#textOf(joinBytes(this.vocabulary, ids));
+  }
+
+  #textOf(bytes: Buffer): string {
+    const last = bytes.at(-1);
+    if (last === undefined) return '';
+    if (!this.#isInside && isAscii(bytes)) return bytes.toString('latin1');
+    this.#isInside = last > ASCII_MAX;
+    this.#decoder ??= new TextDecoder('utf-8', { ignoreBOM: true });
+    return this.#decoder.decode(bytes, { stream: true });
+  }
+
+  #withShown(ids: readonly number[]): string {
+    const bytes = ids.map((id) => {
+      const text = this.shown.get(id);
+      return text === undefined ? tokenBytes(this.vocabulary, id) : Buffer.from(text);
+    });
+    return this.#textOf(Buffer.concat(bytes));
   }
 
   /** The rest: U+FFFD for an incomplete character. */
   end(): string {
-    return this.#decoder.decode();
+    return this.#decoder?.decode() ?? '';
   }
 }
 
@@ -36,13 +65,10 @@ export function tokenText(vocabulary: TokenBytes, id: number): string {
   return new TextDecoder('utf-8', { ignoreBOM: true }).decode(tokenBytes(vocabulary, id));
 }
 
-function joinBytes(vocabulary: TokenBytes, ids: readonly number[]): Uint8Array {
-  const [only] = ids;
-  if (only !== undefined && ids.length === 1) return tokenBytes(vocabulary, only);
-  const { bytes, offsets } = vocabulary;
+function joinBytes({ bytes, offsets }: TokenBytes, ids: readonly number[]): Buffer {
   const startOf = (id: number): number => offsets[id] ?? 0;
   const endOf = (id: number): number => offsets[id + 1] ?? startOf(id);
-  const joined = new Uint8Array(ids.reduce((sum, id) => sum + endOf(id) - startOf(id), 0));
+  const joined = Buffer.allocUnsafe(ids.reduce((sum, id) => sum + endOf(id) - startOf(id), 0));
   let at = 0;
   for (const id of ids) {
     for (let from = startOf(id); from < endOf(id); from += 1) joined[at++] = bytes[from] ?? 0;

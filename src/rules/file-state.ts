@@ -8,6 +8,8 @@ import { ApiError } from '../errors.js';
 export interface FileDocument {
   readonly fileType: string;
   readonly title: string;
+  /** What was read how, and what was left out; absent in records from before it was told. */
+  readonly details?: string;
   readonly pages: number;
   /** Bytes of the text, as stored. */
   readonly bytes: number;
@@ -15,7 +17,11 @@ export interface FileDocument {
   readonly crc32?: number;
 }
 
+/** Absent: its text is extracted. The others are kept as they are. */
+export type FilePurpose = 'batch' | 'batch_output';
+
 export type FileProgress =
+  | { readonly status: 'kept' }
   | { readonly status: 'extracting' }
   | { readonly status: 'ok'; readonly document: FileDocument }
   | { readonly status: 'error'; readonly reason: string };
@@ -32,6 +38,7 @@ export interface FileRecord {
   /** Of all bytes; absent in records from before there were checksums. */
   readonly crc32?: number;
   readonly createdS: number;
+  readonly purpose?: FilePurpose;
   readonly progress: FileProgress;
 }
 
@@ -72,6 +79,12 @@ export function fileBytes({ bytes, progress }: FileRecord): number {
   return bytes + (progress.status === 'ok' ? progress.document.bytes : 0);
 }
 
+/** What its owner is told of it: why it has no text, or how it was read. */
+export function fileDetails({ progress }: FileRecord): string {
+  if (progress.status === 'error') return progress.reason;
+  return progress.status === 'ok' ? (progress.document.details ?? '') : '';
+}
+
 /** The effects that a state read from the store still waits for. */
 export function fileEffectsDue(state: FileState): readonly FileEffect[] {
   return state?.progress.status === 'extracting' ? [{ type: 'extract' }] : [];
@@ -94,7 +107,7 @@ function change(state: FileState, message: FileMessage): FileState {
 
 function created(state: FileState, file: NewFile): FileRecord {
   if (state !== null) throw new ApiError('server', { error: `the id ${file.id} is taken` });
-  return { ...file, progress: { status: 'extracting' } };
+  return { ...file, progress: { status: file.purpose ? 'kept' : 'extracting' } };
 }
 
 /** After a crash an extraction may end twice: the first end counts. */

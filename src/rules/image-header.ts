@@ -75,3 +75,16 @@ function bmpSize(bytes: Buffer): Size | null {
   if (isOld) return little16(bytes, 18);
   return { width: bytes.readInt32LE(18), height: Math.abs(bytes.readInt32LE(22)) };
 }
+
+/**
+ * Whether the bytes of an image reach its end: what was cut on its way has none.
+ * @param tail the last bytes of it. @param length all of its bytes.
+ */
+export function imageIsWhole(head: Buffer, tail: Buffer, length: number): boolean {
+  const magic = head.toString('latin1', 0, 4);
+  if (magic === '\x89PNG') return tail.includes('IEND', 0, 'latin1');
+  if (magic.startsWith('\xff\xd8')) return tail.includes(Buffer.from([0xff, 0xd9]));
+  if (magic === 'RIFF') return head.readUInt32LE(4) + 8 <= length;
+  if (magic === 'GIF8') return tail.includes(0x3b);
+  return head.readUInt32LE(2) <= length;
+}

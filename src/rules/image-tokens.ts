@@ -3,7 +3,7 @@
  * It must never decode pixels, fetch anything, or count by the length of the base64 text.
  */
 import { invalid } from '../errors.js';
-import { imageSizeOf } from './image-header.js';
+import { imageIsWhole, imageSizeOf } from './image-header.js';
 
 export interface ImageSize {
   readonly width: number;
@@ -50,6 +50,40 @@ export function imageSizeOfDataUrl(url: string, param: string): ImageSize {
     );
   }
   return size;
+}
+
+/** What is done with images: counted by their size, looked at as a whole, or refused for this reason. */
+export type Sight = 'counts' | 'sees' | { readonly blind: string };
+
+/** For `chatPrompt`. */
+export function imageReader(sight: Sight) {
+  if (typeof sight === 'object') return sight.blind;
+  return sight === 'sees' ? wholeImageSizeOfDataUrl : imageSizeOfDataUrl;
+}
+
+/** The same of an image that a model will look at. @throws ApiError also where its bytes end before it does. */
+export function wholeImageSizeOfDataUrl(url: string, param: string): ImageSize {
+  const size = imageSizeOfDataUrl(url, param);
+  const start = url.indexOf(',') + 1;
+  if ((url.length - start) % 4 === 1 || !BASE64.test(url.slice(start))) {
+    throw invalid(`${param} must hold base64 after its comma, and has other characters`, param);
+  }
+  const bytes = Math.floor(((url.length - start) * 3) / 4);
+  const tail = Buffer.from(url.slice(tailFrom(url, start)), 'base64');
+  if (!imageIsWhole(headBytes(url, start), tail, bytes)) {
+    throw invalid(`${param} must hold a whole image; its ${bytes} bytes end before it does`, param);
+  }
+  return size;
+}
+
+const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
+/** Some writers put a few bytes behind an image. */
+const TAIL_LENGTH = 4_096;
+
+/** On a border of four characters, which are three bytes. */
+function tailFrom(url: string, start: number): number {
+  const from = Math.max(0, url.length - start - TAIL_LENGTH);
+  return start + from - (from % 4);
 }
 
 function patches(width: number, height: number): number {

@@ -1,31 +1,91 @@
 /**
- * Owns the check that a template renders the first messages as the beginning of all; cached prefixes depend on it.
- * It must never be skipped for a served model: a template that fails it would silently never reuse a prefix.
+ * Owns the beginning that a cached prefix shares with every chat that goes on from it, and the check that there is one.
+ * It must never give segments that a longer chat renders otherwise, nor let a template be served that shares nothing.
  */
-import type { ChatTemplate } from './chat-template.js';
+import { ApiError } from '../errors.js';
 import type { PromptInput, PromptMessage, PromptSegment, PromptTool } from './prompt.js';
 
+/** @throws ApiError when the template refuses the messages. */
+export type Render = (input: PromptInput) => PromptSegment[];
+
 /** @throws Error that shows where the renderings differ. */
-export function assertPrefixStable(template: ChatTemplate): void {
-  const breakFound = prefixBreak(template);
-  if (breakFound !== null)
-    throw new Error(`the chat template does not keep prefixes: ${breakFound}`);
+export function assertPrefixStable(template: {
+  readonly renderPrefix: Render;
+  render: Render;
+}): void {
+  const found = prefixBreak(
+    (input) => template.render(input),
+    (input) => template.renderPrefix(input),
+  );
+  if (found !== null) throw new Error(`the chat template does not keep prefixes: ${found}`);
 }
 
-/** The first trial conversation whose beginning is not rendered as it is alone, or null. */
-export function prefixBreak(template: ChatTemplate): string | null {
+/** Whether the first messages, rendered alone, are always the beginning of all: then a prefix is what they render to. */
+export function keepsWhole(render: Render): boolean {
+  return prefixBreak(render, render) === null;
+}
+
+/**
+ * Of the segments that the messages render to alone, those that they keep whatever comes next. Some templates close the
+ * last turn otherwise than an earlier one (gpt-oss), or leave the thoughts of earlier turns out (Qwen 3).
+ */
+export function sharedPrefix(render: Render, alone: PromptInput): PromptSegment[] {
+  const last = alone.messages.at(-1);
+  const open = { ...alone, generationPrompt: true };
+  const after = continuations(last).map((more) => ({
+    ...open,
+    messages: [...alone.messages, ...more],
+  }));
+  let shared = render(alone);
+  for (const input of [open, ...after]) {
+    const whole = rendered(render, input, true);
+    if (whole === null) continue;
+    const at = shared.findIndex((segment, index) => !isSame(segment, whole[index]));
+    if (at >= 0) shared = shared.slice(0, at);
+  }
+  return shared;
+}
+
+/** What may come next: a question, an answer, results of the calls that were made. */
+function continuations(last: PromptMessage | undefined): readonly (readonly PromptMessage[])[] {
+  const [question, answer] = [say('user', 'next'), say('assistant', 'then')];
+  const calls = last?.toolCalls ?? [];
+  const results = calls.map(({ id }) => say('tool', 'seen', { toolCallId: id }));
+  if (results.length > 0) return [results, [...results, answer, question]];
+  return [[question], [answer, question]];
+}
+
+/**
+ * The first trial conversation whose beginning is not rendered as its prefix is, or null. A conversation that the template
+ * refuses tells nothing: a chat of that form is refused, too. Some know no system message, others no tools without one.
+ * @throws ApiError where it refuses even a question and its answer.
+ */
+export function prefixBreak(render: Render, prefixOf: Render): string | null {
   for (const { name, messages, tools } of trials) {
     for (const generationPrompt of [true, false]) {
-      const whole = template.render(prompt(messages, tools, generationPrompt));
+      const mayRefuse = messages !== turns;
+      const whole = rendered(render, prompt(messages, tools, generationPrompt), mayRefuse);
+      if (whole === null) continue;
       for (let count = 1; count <= messages.length; count += 1) {
-        const part = template.render(prompt(messages.slice(0, count), tools, false));
-        const at = part.findIndex((segment, index) => !isSame(segment, whole[index]));
-        if (at >= 0)
-          return `${name}: ${count} of ${messages.length} messages, ${shown(part, whole, at)}`;
+        const part = rendered(prefixOf, prompt(messages.slice(0, count), tools, false), mayRefuse);
+        const at = part?.findIndex((segment, index) => !isSame(segment, whole[index])) ?? -1;
+        const from = `${name}: ${count} of ${messages.length} messages`;
+        if (part !== null && at >= 0) return `${from}, ${shown(part, whole, at)}`;
+        // What is cut off of each prefix must leave something.
+        if (part?.length === 0) return `${from}, nothing stays as it is`;
       }
     }
   }
   return null;
+}
+
+function rendered(render: Render, input: PromptInput, mayRefuse: boolean): PromptSegment[] | null {
+  try {
+    return render(input);
+  } catch (cause) {
+    if (mayRefuse && cause instanceof ApiError) return null;
+    throw cause;
+  }
 }
 
 function isSame(one: PromptSegment, other: PromptSegment | undefined): boolean {

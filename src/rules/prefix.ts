@@ -5,6 +5,7 @@
 import { createHash } from 'node:crypto';
 import { canonicalJson } from '../codec.js';
 import { isObject, type JsonObject } from '../protocol/schema.js';
+import { textSlices } from './text-slices.js';
 
 export type PrefixHash = string & { readonly brand: 'PrefixHash' };
 
@@ -62,9 +63,16 @@ export function prefixChain(of: PrefixOwner, prefix: CanonicalPrefix): PrefixHas
   return chain;
 }
 
+/** The link behind a link. */
+export function nextLink(parent: PrefixHash, message: string): PrefixHash {
+  return hashOf(parent, message);
+}
+
 function hashOf(parent: string, text: string): PrefixHash {
   // The parent has a fixed length, so that no text can be moved from one side to the other.
-  return createHash('sha256').update(parent).update(text).digest('hex') as PrefixHash;
+  const hash = createHash('sha256').update(parent);
+  for (const slice of textSlices(text)) hash.update(slice);
+  return hash.digest('hex') as PrefixHash;
 }
 
 /** Whether a request begins with a cached prefix: equal hashes, then equal bytes. */

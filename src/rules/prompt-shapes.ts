@@ -69,8 +69,8 @@ function textParts(text: string, marks: Marks): (string | number)[] {
  * The contents of a prompt whose messages have only role and content, or null. A tool's message also names its call.
  */
 export function plainContents(prompt: PromptInput): readonly string[] | null {
-  const { messages, tools, continueLast } = prompt;
-  if (continueLast || (tools !== null && tools.length > 0)) return null;
+  const { messages, tools, continueLast, args } = prompt;
+  if (args !== undefined || continueLast || (tools !== null && tools.length > 0)) return null;
   if (messages.length > limits.promptShapeMessagesMax) return null;
   const contents: string[] = [];
   for (const { content, name, toolCalls, toolCallId } of messages) {

@@ -38,6 +38,8 @@ export interface PromptInput {
   readonly messages: readonly PromptMessage[];
   /** null and empty mean the same. */
   readonly tools: readonly PromptTool[] | null;
+  /** Further variables of the template. */
+  readonly args?: Readonly<Record<string, unknown>>;
   /** The last message is an assistant's beginning: the answer continues it. */
   readonly continueLast: boolean;
   /** Ends with the opening of the assistant's turn. A cached prefix is rendered without it. */
@@ -48,5 +50,7 @@ export interface PromptInput {
 export type PromptSegment =
   | { readonly special: number }
   | { readonly text: string }
+  /** As the client counted them. */
+  | { readonly ids: Uint32Array }
   /** An image stands for `tokens` ids, all equal to `image`. */
   | { readonly image: number; readonly tokens: number };

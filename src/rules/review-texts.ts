@@ -6,7 +6,6 @@ import type { FilterText } from '../plugin/contract.js';
 import { jsonInText } from '../protocol/json.js';
 import type { ChatMessage } from '../protocol/message.js';
 import type { ChatTool } from '../protocol/tool.js';
-import type { GeneratedCall } from './tool-calls.js';
 
 /** Messages of every role, calls and tools, with every text in them. */
 export function inputTexts(
@@ -16,8 +15,14 @@ export function inputTexts(
   return [...messages.flatMap(messageTexts), ...tools.flatMap(toolTexts)];
 }
 
+interface ReviewedCall {
+  readonly name: string;
+  /** JSON text, whole or cut. */
+  readonly arguments: string;
+}
+
 /** The JSON as written, and each string in it unescaped: an escape hides nothing. */
-export function callTexts({ name, arguments: json }: GeneratedCall): FilterText[] {
+export function callTexts({ name, arguments: json }: ReviewedCall): FilterText[] {
   const texts = [name, json, ...parsedStrings(json)];
   return texts.map((text) => ({ role: 'assistant', text }));
 }
@@ -40,7 +45,14 @@ function toolTexts({ name, description, parameters }: ChatTool): FilterText[] {
 
 function parsedStrings(json: string): string[] {
   const parsed = jsonInText(json);
-  return parsed === null ? [] : strings(parsed.value);
+  return parsed === null ? [unescaped(json)] : strings(parsed.value);
+}
+
+/** Of arguments that were cut. */
+function unescaped(json: string): string {
+  return json.replace(/\\u([0-9a-fA-F]{4})|\\(.)/g, (_, code?: string, character?: string) =>
+    code === undefined ? (character ?? '') : String.fromCharCode(Number.parseInt(code, 16)),
+  );
 }
 
 /** Keys too. The depth of what came is bounded where it was parsed. */

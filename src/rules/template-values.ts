@@ -8,6 +8,7 @@ import { argumentsValue, declaration } from './tool-prompt.js';
 export interface TemplateValues {
   readonly messages: readonly Readonly<Record<string, unknown>>[];
   readonly tools: readonly unknown[] | null;
+  readonly args: Readonly<Record<string, unknown>>;
 }
 
 /** How the parts of a message enter the template. */
@@ -29,6 +30,7 @@ export function templateValues(input: PromptInput, pass: TextPass): TemplateValu
       tools === null || tools.length === 0
         ? null
         : tools.map((tool) => deep(declaration(tool), pass)),
+    args: deep(input.args ?? {}, pass) as Readonly<Record<string, unknown>>,
   };
 }
 

@@ -24,6 +24,26 @@ export function answerTokensMax(
   return maxTokens;
 }
 
+export interface AnswerLength {
+  readonly maxTokens: number;
+  /** The window lowered it. */
+  readonly windowBound: boolean;
+}
+
+/** The same for a request whose bound the window may lower. @throws ApiError as above. */
+export function answerLength(
+  promptTokens: number,
+  { maxTokens: asked, cutsMaxTokens }: { maxTokens: number | null; cutsMaxTokens: boolean },
+  window: number,
+): AnswerLength {
+  const room = Math.max(1, window - promptTokens);
+  const windowBound = cutsMaxTokens && asked !== null && asked > room;
+  return {
+    maxTokens: answerTokensMax(promptTokens, windowBound ? room : asked, window),
+    windowBound,
+  };
+}
+
 export interface CountedWindow {
   readonly window: number;
   /** Of this prompt, as the model with this window counts it. */

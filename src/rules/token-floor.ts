@@ -4,6 +4,7 @@
  */
 import type { TokenBytes } from './detokenizer.js';
 import type { PromptSegment } from './prompt.js';
+import { textSlices } from './text-slices.js';
 
 /** What of a vocabulary decides it. */
 export interface FloorParts {
@@ -47,9 +48,11 @@ export class TokenFloor {
   }
 
   #keptBytes(text: string): number {
-    const bytes = Buffer.from(text);
     let kept = 0;
-    for (let at = 0; at < bytes.length; at += 1) kept += this.#kept[bytes[at] ?? 0] ?? 0;
+    for (const slice of textSlices(text)) {
+      const bytes = Buffer.from(slice);
+      for (let at = 0; at < bytes.length; at += 1) kept += this.#kept[bytes[at] ?? 0] ?? 0;
+    }
     return kept;
   }
 }
@@ -60,5 +63,6 @@ function sum(segments: readonly PromptSegment[], ofText: (text: string) => numbe
 
 function tokensOf(part: PromptSegment, ofText: (text: string) => number): number {
   if ('text' in part) return ofText(part.text);
+  if ('ids' in part) return part.ids.length;
   return 'special' in part ? 1 : part.tokens;
 }

@@ -1,9 +1,9 @@
 /**
- * Owns how tools constrain an answer, and how a call is read out of it.
+ * Owns how tools and formats constrain an answer, and the marks around a call.
  * It must never run on text a user wrote: only on what the engine generated.
  */
-import type { Constraint } from '../plugin/contract.js';
-import type { PromptTool } from './prompt.js';
+import type { CallsRule, Constraint, SchemaRule } from '../plugin/contract.js';
+import type { JsonObject } from '../protocol/schema.js';
 
 /** What opens and closes a call in an answer, as the prompt tells the model. */
 export const TOOL_CALL_OPEN = '<tool_call>';
@@ -16,73 +16,62 @@ export type ToolChoice =
   | { readonly type: 'auto' | 'none' | 'required' }
   | { readonly type: 'function'; readonly name: string };
 
-export interface ToolPlan {
+interface AnswerTool {
+  readonly name: string;
+  /** Parsed JSON schema, or null where the client gave none. */
+  readonly parameters: JsonObject | null;
+  readonly strict: boolean;
+}
+
+/** What a request says of the form of its answer. */
+export interface AnswerForm {
+  readonly tools: readonly AnswerTool[];
+  readonly toolChoice: ToolChoice;
+  readonly parallelToolCalls: boolean;
+  readonly responseFormat:
+    | { readonly type: 'text' }
+    | { readonly type: 'json_object' }
+    | { readonly type: 'json_schema'; readonly schema: JsonObject; readonly strict: boolean };
+}
+
+export interface AnswerPlan {
   readonly mode: ToolMode;
   readonly constraint: Constraint | null;
 }
 
-export function planTools(tools: readonly PromptTool[], choice: ToolChoice): ToolPlan {
-  if (tools.length === 0 || choice.type === 'none') return { mode: 'off', constraint: null };
-  const open =
-    choice.type === 'function' ? tools.filter(({ name }) => name === choice.name) : tools;
-  const schema = JSON.stringify(callSchema(open));
-  return choice.type === 'auto'
-    ? { mode: 'auto', constraint: { schema, trigger: TOOL_CALL_OPEN } }
-    : { mode: 'forced', constraint: { schema, trigger: null } };
-}
-
-/** The schema of one call of any of these tools. */
-function callSchema(tools: readonly PromptTool[]): object {
-  const $defs: Record<string, unknown> = {};
-  const calls = tools.map(({ name, parameters }, index) => {
-    const place = `t${index}`;
-    $defs[place] = moved(parameters ?? { type: 'object' }, `#/$defs/${place}`);
-    return {
-      type: 'object',
-      properties: { name: { const: name }, arguments: { $ref: `#/$defs/${place}` } },
-      required: ['name', 'arguments'],
-      additionalProperties: false,
-    };
-  });
-  const [only] = calls;
-  return { ...(calls.length === 1 ? only : { anyOf: calls }), $defs };
-}
-
-/** A schema that moves into another one needs its references rewritten. */
-function moved(schema: unknown, place: string): unknown {
-  if (Array.isArray(schema)) return schema.map((item) => moved(item, place));
-  if (typeof schema !== 'object' || schema === null) return schema;
-  return Object.fromEntries(
-    Object.entries(schema).map(([key, value]) => {
-      const isLocal = key === '$ref' && typeof value === 'string' && value.startsWith('#');
-      return [key, isLocal ? place + value.slice(1) : moved(value, place)];
-    }),
-  );
-}
-
-export interface GeneratedCall {
-  readonly name: string;
-  /** JSON text. */
-  readonly arguments: string;
-}
-
-/** @returns null where the text is not one whole call, as after a cut by `max_tokens`. */
-export function readToolCall(text: string): GeneratedCall | null {
-  let call: unknown;
-  try {
-    call = JSON.parse(text);
-  } catch {
-    return null;
+/** @param manyCalls whether the model's template knows several calls in one message. */
+export function planAnswer(form: AnswerForm, manyCalls: boolean): AnswerPlan {
+  const { tools, toolChoice, parallelToolCalls } = form;
+  const value = formatRule(form.responseFormat);
+  if (tools.length === 0 || toolChoice.type === 'none') {
+    return { mode: 'off', constraint: value && { value, calls: null } };
   }
-  if (typeof call !== 'object' || call === null) return null;
-  const { name, arguments: input } = call as Record<string, unknown>;
-  if (typeof name !== 'string' || typeof input !== 'object' || input === null) return null;
-  return { name, arguments: argumentsText(text) ?? JSON.stringify(input) };
+  const opened = toolChoice.type !== 'auto';
+  const calls: CallsRule = {
+    tools: tools.map(callRule).filter(({ name }) => isChosen(toolChoice, name)),
+    open: TOOL_CALL_OPEN,
+    close: TOOL_CALL_CLOSE,
+    opened,
+    many: manyCalls && parallelToolCalls && toolChoice.type !== 'function',
+  };
+  // A call that must come is the answer itself, so the format does not matter.
+  if (opened) return { mode: 'forced', constraint: { value: null, calls } };
+  return { mode: 'auto', constraint: { value, calls } };
 }
 
-/** The arguments as generated, cut out by the grammar's order of fields: parsing would round large numbers. */
-function argumentsText(text: string): string | null {
-  const head = /^\s*\{\s*"name"\s*:\s*"(?:[^"\\]|\\.)*"\s*,\s*"arguments"\s*:/.exec(text);
-  if (head === null) return null;
-  return text.slice(head[0].length, text.lastIndexOf('}')).trim();
+function isChosen(choice: ToolChoice, name: string): boolean {
+  return choice.type !== 'function' || choice.name === name;
+}
+
+function callRule({ name, parameters, strict }: AnswerTool, position: number) {
+  const field = `tools[${position}].function.parameters`;
+  const schema = parameters === null ? null : JSON.stringify(parameters);
+  return { name, input: { schema, strict, field } };
+}
+
+function formatRule(format: AnswerForm['responseFormat']): SchemaRule | null {
+  if (format.type === 'text') return null;
+  const field = 'response_format.json_schema.schema';
+  if (format.type === 'json_object') return { schema: null, strict: false, field };
+  return { schema: JSON.stringify(format.schema), strict: format.strict, field };
 }
