@@ -4,7 +4,7 @@
  */
 import { Socket } from 'node:net';
 import { type ErrorValue, toErrorValue } from '../src/errors.js';
-import type { Engine, EngineEvent } from '../src/plugin/contract.js';
+import type { Engine, EngineEvent, WarmReport } from '../src/plugin/contract.js';
 import { loadPlugin } from '../src/plugin/load.js';
 import type { EngineRef, FromEngine, InferTask, ToEngine } from '../src/pool/messages.js';
 import {
@@ -48,32 +48,43 @@ function open(asker: ServeTask['asker']): Asker {
 }
 
 async function serve(engine: Engine, transport: Asker, warmFirst: boolean): Promise<void> {
-  if (warmFirst) await engine.warm?.();
+  const warm = warmFirst ? await engine.warm?.() : null;
   const send = (message: FromEngine) => transport.send(message);
   const controls = new StreamControls((stream, control) =>
     runStream(stream, control, eventsOf(engine, control), send, engineError),
   );
   transport.receive((messages) => {
     for (const message of messages) {
-      if (message.type === 'ping') send({ type: 'pong' });
-      else controls.receive(message);
+      if (message.type === 'ping') {
+        send({ type: 'pong', reachable: engine.reachable?.() ?? true });
+      } else controls.receive(message);
     }
   });
   const left = new Promise<void>((resolve) => transport.onClose(resolve));
+  engine.watch?.(() => send({ type: 'models', models: engine.models() }));
   send({ type: 'ready', models: engine.models(), refused: engine.refused?.() ?? [] });
+  const tell = (report: WarmReport | null | undefined) => {
+    if (report) send({ type: 'warm', report });
+  };
+  tell(warm);
   // A failure here happens again with the first task, which reports it.
-  if (!warmFirst) engine.warm?.().catch(() => {});
+  if (!warmFirst) engine.warm?.().then(tell, () => {});
   await left;
   await engine.close();
 }
 
 function eventsOf(engine: Engine, control: StreamControl): AsyncIterable<EngineEvent> {
   const { work } = control;
-  return work.type === 'generate' ? engine.generate(work.task, control) : keep(engine, control);
+  if (work.type === 'generate') return engine.generate(work.task, control);
+  if (work.type !== 'vectors') return keep(engine, control);
+  if (engine.vectors === undefined) throw new Error('the engine makes no vectors');
+  return engine.vectors(work.task, control);
 }
 
-/** The messages about snapshots. */
+/** What is done for snapshots and models, beside their tasks. */
 async function* keep(engine: Engine, { work, signal }: StreamControl): AsyncGenerator<EngineEvent> {
+  if (work.type === 'load') await engine.load?.(work.model);
+  if (work.type === 'unload') await engine.unload?.(work.model);
   if (work.type === 'forget') await engine.forget(work.snapshot);
   if (work.type === 'holds') {
     yield { type: 'held', held: (await engine.holds?.(work.task)) ?? true };
@@ -85,11 +96,14 @@ async function* keep(engine: Engine, { work, signal }: StreamControl): AsyncGene
 interface EngineError extends Error {
   readonly code?: string;
   readonly retryAfterMs?: number;
+  /** The field of the request that is at fault. */
+  readonly param?: string | null;
 }
 
 /** Engines are plugins without access to the error table: they set a `code`. */
 function engineError(cause: unknown): ErrorValue {
-  const { code, message, retryAfterMs } = cause instanceof Error ? (cause as EngineError) : {};
+  const { code, message, retryAfterMs, param } =
+    cause instanceof Error ? (cause as EngineError) : {};
   if (code === 'overloaded') {
     return { row: 'overloaded', values: {}, extra: { retryAfterMs: retryAfterMs ?? 1000 } };
   }
@@ -97,11 +111,13 @@ function engineError(cause: unknown): ErrorValue {
     const extra = retryAfterMs === undefined ? {} : { retryAfterMs };
     return { row: 'unavailable', values: { error: message ?? '' }, extra };
   }
+  if (code === 'busy') return { row: 'modelAtWork', values: { error: message ?? '' }, extra: {} };
   if (code === 'no_space') {
     return { row: 'unavailable', values: { error: message ?? '' }, extra: {} };
   }
   if (code === 'unsupported_schema' || code === 'refused') {
-    return { row: 'invalidRequest', values: { error_details: message ?? '' }, extra: {} };
+    const extra = typeof param === 'string' ? { param } : {};
+    return { row: 'invalidRequest', values: { error_details: message ?? '' }, extra };
   }
   return toErrorValue(cause);
 }

@@ -7,12 +7,15 @@ import { toErrorValue } from '../src/errors.js';
 import { limits } from '../src/limits/index.js';
 import type { Tokenizer } from '../src/plugin/contract.js';
 import { loadPlugin } from '../src/plugin/load.js';
+import { collectGarbage } from '../src/pool/garbage.js';
+import { freeMemory } from '../src/pool/memory.js';
 import type {
   PackedText,
   TokenizeResult,
   TokenizerRef,
   TokenizeTask,
 } from '../src/pool/messages.js';
+import { memoryOf, textOf } from '../src/pool/packed-text.js';
 import { step } from '../src/pool/thread-watch.js';
 
 /** One per vocabulary for the life of the thread: building one takes a third of a second. */
@@ -23,10 +26,17 @@ export default async function tokenize(task: TokenizeTask): Promise<TokenizeResu
     const tokenizer = await tokenizerOf(task.tokenizer);
     return task.type === 'info'
       ? { type: 'info', info: tokenizer.info() }
-      : await encodeAll(tokenizer, task.texts);
+      : await encodeAll(tokenizer, task.texts, task.idsMax ?? Number.POSITIVE_INFINITY);
   } catch (cause) {
     return { type: 'error', error: toErrorValue(cause) };
+  } finally {
+    if (task.type === 'encode') tidy(task.texts);
   }
+}
+
+function tidy(texts: readonly (string | PackedText)[]): void {
+  for (const memory of memoryOf(texts)) freeMemory(memory);
+  collectGarbage(texts.reduce((sum, text) => sum + text.length, 0));
 }
 
 async function tokenizerOf({ module, ...options }: TokenizerRef): Promise<Tokenizer> {
@@ -58,28 +68,36 @@ async function encodeLong(tokenizer: Tokenizer, text: string): Promise<Uint32Arr
 async function encodeAll(
   tokenizer: Tokenizer,
   texts: readonly (string | PackedText)[],
+  idsMax: number,
 ): Promise<TokenizeResult> {
   const parts: Uint32Array[] = [];
-  for (const given of texts) {
+  const lengths = new Uint32Array(texts.length);
+  let count = 0;
+  for (const [at, given] of texts.entries()) {
     const text = typeof given === 'string' ? given : textOf(given);
-    if (tokenizer.encodeLater !== undefined) {
-      parts.push(await tokenizer.encodeLater(text));
-      continue;
-    }
-    const isShort = text.length <= limits.encodeChunkLengthMax;
-    parts.push(isShort ? step(() => tokenizer.encode(text)) : await encodeLong(tokenizer, text));
+    // The bytes of one long text are given back before its ids are made.
+    if (texts.length === 1) for (const memory of memoryOf(texts)) freeMemory(memory);
+    const part = await encodeOne(tokenizer, text);
+    lengths[at] = part.length;
+    count += part.length;
+    if (count <= idsMax) parts.push(part);
+    else parts.length = 0;
   }
-  const lengths = Uint32Array.from(parts, (part) => part.length);
-  const ids = new Uint32Array(lengths.reduce((sum, length) => sum + length, 0));
+  return { type: 'encoded', ids: count <= idsMax ? joined(parts, count) : null, lengths };
+}
+
+async function encodeOne(tokenizer: Tokenizer, text: string): Promise<Uint32Array> {
+  if (tokenizer.encodeLater !== undefined) return await tokenizer.encodeLater(text);
+  const isShort = text.length <= limits.encodeChunkLengthMax;
+  return isShort ? step(() => tokenizer.encode(text)) : await encodeLong(tokenizer, text);
+}
+
+function joined(parts: readonly Uint32Array[], count: number): Uint32Array {
+  const ids = new Uint32Array(count);
   let at = 0;
   for (const part of parts) {
     ids.set(part, at);
     at += part.length;
   }
-  return { type: 'encoded', ids, lengths };
-}
-
-function textOf({ memory, byteOffset, length, isWide }: PackedText): string {
-  const bytes = Buffer.from(memory, byteOffset, isWide ? 2 * length : length);
-  return bytes.toString(isWide ? 'utf16le' : 'latin1');
+  return ids;
 }

@@ -13,7 +13,7 @@ import { fileIdOf, fileKeys, sourceBlob, textBlob } from './records.js';
 import type { TextRoom } from './text-room.js';
 
 export interface ExtractionsParts {
-  readonly store: Pick<Store, 'page'>;
+  readonly store: Pick<Store, 'page' | 'commit'>;
   /** null also for one that is damaged. */
   readonly read: (id: string) => FileState;
   readonly blobs: Blobs;
@@ -125,17 +125,30 @@ export class Extractions {
     const { id, owner, filename } = record;
     const { blobs, extraction, room } = this.#parts;
     const text = textBlob(id);
-    // An earlier run of the service may have left a part of it.
+    // An earlier attempt, or an earlier run of the service, may have left a part of it.
+    room.giveBack(id);
+    await this.#assertMayWrite();
     await blobs.remove(text);
-    const source = blobs.path(sourceBlob(id));
+    const source = () => blobs.read(sourceBlob(id));
     const target = blobs.partPath(text);
-    const request = { owner, source, filename, target, text: await room.bound(record) };
+    const { withRoom } = blobs;
+    const bounds = { text: await room.bound(record), withRoom };
+    const request = { owner, source, crc32: record.crc32, filename, target, ...bounds };
     const result = await extraction.extract(request, { signal });
     if (result.type === 'refused') return result;
     const refused = await room.take(record, result.document.bytes);
-    if (refused === null) await blobs.adopt(text);
-    else await blobs.remove(text);
-    return refused ?? result;
+    if (refused === null) {
+      await blobs.adopt(text);
+      return result;
+    }
+    await this.#assertMayWrite();
+    await blobs.remove(text);
+    return refused;
+  }
+
+  /** Another node may have read the file since this one lost the right to write: its text is not ours. @throws ApiError `unavailable`. */
+  async #assertMayWrite(): Promise<void> {
+    await this.#parts.store.commit([{ type: 'remove', key: NOTHING, expected: null }]);
   }
 
   /** Reuses the text of an earlier file with the same bytes. A failure is not reused: a retry may succeed. */
@@ -181,7 +194,9 @@ export class Extractions {
     try {
       const refused = await room.take(to, message.document.bytes);
       if (refused !== null) return refused;
-      return (await blobs.share(textBlob(from), textBlob(to.id))) ? message : null;
+      // One that is damaged is not handed on.
+      const isWhole = await blobs.isWhole(textBlob(from), message.document);
+      return isWhole && (await blobs.share(textBlob(from), textBlob(to.id))) ? message : null;
     } catch (cause) {
       this.#parts.report(cause);
       return null;
@@ -196,6 +211,9 @@ export class Extractions {
     await unlessAborted(over, signal).finally(() => cancel());
   }
 }
+
+/** No record has this key. */
+const NOTHING = [...fileKeys.extracting, '~'];
 
 const BROKEN: FileMessage = {
   type: 'refused',

@@ -13,9 +13,12 @@ import type { Extraction } from '../pool/extraction.js';
 import { fileCreatedS, isFileId } from '../protocol/file-id.js';
 import type { FileQuery } from '../protocol/files.js';
 import { ItemIds } from '../protocol/item-id.js';
+import type { PageQuery } from '../protocol/page-query.js';
 import {
+  type FileDocument,
   type FileEffect,
   type FileMessage,
+  type FilePurpose,
   type FileRecord,
   type FileState,
   fileBytes,
@@ -24,9 +27,9 @@ import {
   type NewFile,
 } from '../rules/file-state.js';
 import { pageRange } from '../rules/paging.js';
-import type { Blobs } from '../store/blobs.js';
+import { type Blobs, DamagedBlob } from '../store/blobs.js';
 import { Damage } from '../store/damage.js';
-import { scanWithPauses } from '../store/scan.js';
+import { firstOfAll, type ScanRange, scan, scanWithPauses } from '../store/scan.js';
 import type { Store, StoreKey } from '../store/store.js';
 import { Extractions } from './extractions.js';
 import {
@@ -80,6 +83,7 @@ export class Files {
   readonly #uploads: Uploads;
   readonly #waiters: Waiters;
   readonly #damage: Damage;
+  #inputOf: (id: string) => string | null = () => null;
   #cancelResume = () => {};
   #closed = false;
 
@@ -113,7 +117,7 @@ export class Files {
       const id = fileIdOfBlob(name);
       // One whose record is damaged has a record.
       const known = this.#damage.without(`file ${id}`, () => this.#read(id) !== null) ?? true;
-      if (!known) await blobs.remove(name);
+      if (!known && (await this.#mayRemove(id))) await blobs.remove(name);
     }
     await this.#resume(null);
   }
@@ -138,6 +142,10 @@ export class Files {
     if (!query.purposeExists) return { files: [], hasMore: false };
     const after = lower && { after: [...prefix, ...lower] };
     const before = upper && { before: [...prefix, ...upper] };
+    if (query.purpose !== null) {
+      const range = { prefix, reverse, ...after, ...before };
+      return this.#listOf(query.purpose, range, query.limit);
+    }
     // One extra entry tells whether there is another page.
     const limit = query.limit + 1;
     const entries = this.#parts.store.page({ prefix, reverse, limit, ...after, ...before });
@@ -147,14 +155,60 @@ export class Files {
     return { files, hasMore: entries.length > query.limit };
   }
 
+  /** Of all owners, for the operator. @throws ApiError for a `before` or `after` that names no file. */
+  async listOfAll(query: PageQuery): Promise<FilePage> {
+    const range = pageRange(query, (id) => {
+      const record = this.#read(id);
+      return record && listPlace(record);
+    });
+    const limit = query.limit + 1;
+    const entries = await firstOfAll(this.#parts.store, {
+      root: fileKeys.byOwner,
+      ...range,
+      limit,
+    });
+    const files = entries
+      .slice(0, query.limit)
+      .flatMap((entry) => this.#readWhole(fileIdOf(entry)) ?? []);
+    return { files, hasMore: entries.length > query.limit };
+  }
+
+  /** The newest with that name and purpose; null for none. */
+  named(owner: string, filename: string, purpose: FilePurpose): FileRecord | null {
+    for (const entry of scan(this.#parts.store, { prefix: fileKeys.owned(owner), reverse: true })) {
+      const record = this.#readWhole(fileIdOf(entry));
+      if (record?.purpose === purpose && record.filename === filename) return record;
+    }
+    return null;
+  }
+
+  #listOf(purpose: string, range: ScanRange, limit: number): FilePage {
+    const files: FileRecord[] = [];
+    for (const entry of scan(this.#parts.store, range)) {
+      const record = this.#readWhole(fileIdOf(entry));
+      if (record === null || (record.purpose ?? 'file-extract') !== purpose) continue;
+      if (files.length === limit) return { files, hasMore: true };
+      files.push(record);
+    }
+    return { files, hasMore: false };
+  }
+
   /** Of the owner: files, and the bytes of their uploads and texts. */
   held(owner: string): Promise<Held> {
     return this.#quota.held(owner);
   }
 
-  /** Resolves when the bytes are freed. @throws ApiError as `get`. */
+  /** @param inputOf names what still reads a file; null where nothing does. */
+  keepInputs(inputOf: (id: string) => string | null): void {
+    this.#inputOf = inputOf;
+  }
+
+  /** Resolves when the bytes are freed. @throws ApiError as `get`, and `fileInUse`. */
   async delete(owner: string, id: string): Promise<void> {
     this.get(owner, id);
+    const batch = this.#inputOf(id);
+    if (batch !== null) throw new ApiError('fileInUse', { id, batch });
+    await this.#quota.counted(owner);
     const gone = await this.#registry.ask(id, { type: 'delete' });
     if (gone === null) throw notFound(id);
     // A text that its record knows counts with it; one that came too late does not.
@@ -181,10 +235,27 @@ export class Files {
     }
   }
 
-  /** The text as one JSON string. Stays readable when the file is deleted. @throws ApiError as `get`. */
-  async openText({ id, owner }: FileRecord): ReturnType<Blobs['read']> {
+  /**
+   * The text as one JSON string. Stays readable when the file is deleted.
+   * @throws ApiError as `get`; DamagedBlob.
+   */
+  async openText({ id, owner }: FileRecord, document: FileDocument): ReturnType<Blobs['read']> {
     try {
-      return await this.#parts.blobs.read(textBlob(id));
+      return await this.#parts.blobs.readWhole(textBlob(id), document);
+    } catch (cause) {
+      if (cause instanceof DamagedBlob)
+        this.#parts.report(new Error(`the text of ${id} is damaged`));
+      this.get(owner, id);
+      throw cause;
+    }
+  }
+
+  /** The bytes as they were uploaded. @throws ApiError as `get`; DamagedBlob. */
+  async openSource(record: FileRecord): ReturnType<Blobs['read']> {
+    const { id, owner, bytes, crc32 } = record;
+    const known = { bytes, ...(crc32 === undefined ? {} : { crc32 }) };
+    try {
+      return await this.#parts.blobs.readWhole(sourceBlob(id), known);
     } catch (cause) {
       this.get(owner, id);
       throw cause;
@@ -215,6 +286,20 @@ export class Files {
     return this.#damage.without(`file ${id}`, () => this.#read(id));
   }
 
+  /**
+   * Where the bytes are shared, another node may have made the file since this one lost the right to write. What only the
+   * holder of that right can commit says so; a store that takes no write keeps the blob until the next start.
+   */
+  async #mayRemove(id: string): Promise<boolean> {
+    const key = fileKeys.record(id);
+    try {
+      return await this.#parts.store.commit([{ type: 'remove', key, expected: null }]);
+    } catch (cause) {
+      this.#parts.report(cause);
+      return false;
+    }
+  }
+
   #place(owner: string, id: string): StoreKey | null {
     const record = this.#readWhole(id);
     if (record === null) {
@@ -227,19 +312,22 @@ export class Files {
   }
 
   async #runEffect(effect: FileEffect, id: string): Promise<FileMessage | null> {
-    if (effect.type === 'tell') {
-      this.#room.kept(id);
-      this.#waiters.tell(id);
-      return null;
-    }
     const record = this.#read(id);
-    return record?.progress.status === 'extracting' ? await this.#extractions.run(record) : null;
+    if (effect.type === 'extract') {
+      return record?.progress.status === 'extracting' ? await this.#extractions.run(record) : null;
+    }
+    // The room of a file that has gone is settled by who deletes it.
+    if (record?.progress.status === 'ok') this.#room.kept(id);
+    else if (record !== null) this.#room.giveBack(id);
+    this.#waiters.tell(id);
+    return null;
   }
 
   async #held(owner: string): Promise<Held> {
     const held = { count: 0, bytes: 0 };
     for await (const entry of scanWithPauses(this.#parts.store, {
       prefix: fileKeys.owned(owner),
+      owner,
     })) {
       const record = this.#readWhole(fileIdOf(entry));
       held.count += 1;

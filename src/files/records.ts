@@ -12,7 +12,8 @@ import type { Store, StoreChange, StoreEntry, StoreKey } from '../store/store.js
 export const fileKeys = {
   record: (id: string): StoreKey => ['file', id],
   /** Prefix of the lists; the key elements after it give the order. */
-  owned: (owner: string): StoreKey => ['file-by-owner', owner],
+  owned: (owner: string): StoreKey => [...fileKeys.byOwner, owner],
+  byOwner: ['file-by-owner'],
   /** Files whose extraction is not over. */
   extracting: ['file-extracting'],
   /** Extracted files that may have the same text. */

@@ -8,7 +8,7 @@ import { ApiError } from '../errors.js';
 import { OwnerLoad } from '../fairness/owner-load.js';
 import { limits } from '../limits/index.js';
 import type { ItemIds } from '../protocol/item-id.js';
-import type { FileRecord, NewFile } from '../rules/file-state.js';
+import type { FilePurpose, FileRecord, NewFile } from '../rules/file-state.js';
 import type { Blobs, BlobWriter } from '../store/blobs.js';
 import { sourceBlob } from './records.js';
 
@@ -90,7 +90,7 @@ export class Upload {
   }
 
   /** @throws ApiError `fileEmpty`, `fileTotal`, `overloaded`, `unavailable`. */
-  async keep(filename: string): Promise<FileRecord> {
+  async keep(filename: string, purpose?: FilePurpose): Promise<FileRecord> {
     const { owner, writer, quota, hasRoom, commit, ids, clock } = this.#parts;
     if (writer.bytes === 0) throw new ApiError('fileEmpty', {}, { param: 'file' });
     // Files are listed in the order in which they are made, and that is now.
@@ -102,7 +102,8 @@ export class Upload {
     this.#place?.giveBack();
     this.#place = await quota.reserve(owner, kept.bytes);
     const createdS = Math.floor(nowMs / 1000);
-    const record = await commit({ id, owner, filename, ...kept, createdS });
+    const as = purpose === undefined ? {} : { purpose };
+    const record = await commit({ id, owner, filename, ...kept, createdS, ...as });
     this.#place.kept();
     this.#place = null;
     return record;

@@ -157,7 +157,11 @@ export function parentPipe<Out, In>(): Transport<Out, In> {
     new Socket({ fd: PIPE_FD, readable: true, writable: true }),
   );
   // A worker in a native call would hold up an ordinary exit.
-  parent.onClose(() => process.kill(process.pid, 'SIGKILL'));
+  parent.onClose(() => {
+    process.kill(process.pid, 'SIGKILL');
+    // The first process of a namespace of processes gets no signal from inside of it.
+    process.abort();
+  });
   // A terminal's interrupt reaches the whole group; the parent decides when its work has ended.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {});
   return parent;

@@ -10,7 +10,9 @@ import type {
   Extractor,
   SourceDocument,
 } from '../plugin/contract.js';
+import { formatNameOf } from './known-formats.js';
 import type { ReadResult } from './messages.js';
+import { ReadingNotes } from './reading-notes.js';
 import type { PageSink } from './text-pieces.js';
 
 export interface OpenExtractor {
@@ -72,6 +74,7 @@ async function readPages(
   let title = '';
   let [length, pages] = [0, 0];
   let isBlank = true;
+  const notes = new ReadingNotes();
   for await (const page of extractor.extract(document, claim)) {
     title ||= page.title ?? '';
     length += page.text.length;
@@ -80,19 +83,21 @@ async function readPages(
       throw bound(`more than ${bounds.textLengthMax} characters of text`);
     }
     pages += 1;
+    notes.add(page);
     isBlank &&= !/\S/.test(page.text);
     await sink.writePage(page.text, page.pages);
   }
   if (isBlank) throw noText(claim, pages);
-  return { type: 'extracted', fileType: claim.fileType, title: titleOf(title) };
+  const details = lineOf(notes.line());
+  return { type: 'extracted', fileType: claim.fileType, title: lineOf(title), details };
 }
 
 // ------------------------------------------------------------------ reasons
 
-const TITLE_LENGTH_MAX = limits.extractionReasonLengthMax;
-
-function titleOf(title: string): string {
-  return toUSVString(title.replace(/\s+/g, ' ').trim().slice(0, TITLE_LENGTH_MAX));
+/** A title, a reason, a note. */
+function lineOf(text: string): string {
+  const line = text.replace(/\s+/g, ' ').trim();
+  return toUSVString(line.slice(0, limits.extractionReasonLengthMax));
 }
 
 function bound(text: string): Error {
@@ -106,12 +111,14 @@ function noText({ fileType }: DocumentClaim, pages: number): Error {
 }
 
 function unsupported({ bytes }: SourceDocument): string {
+  const name = formatNameOf(bytes);
+  const known = name === null ? '' : ` (${name})`;
   const head = Buffer.from(bytes.subarray(0, 8))
     .toString('hex')
     .replace(/..(?!$)/g, '$& ');
   return (
-    `its type is not supported: its bytes begin with ${head}, and it is not text. Supported are PDF, office ` +
-    'documents, spreadsheets, presentations, e-books, web pages, images, and text of any kind'
+    `its type is not supported: its bytes begin with ${head}${known}, and it is not text. Supported are PDF, office documents, spreadsheets, ` +
+    'presentations, e-books, web pages, messages, ZIP archives of documents, images, and text of any kind'
   );
 }
 
@@ -146,6 +153,5 @@ function faultOf(cause: unknown): string {
 }
 
 function refused(reason: string, fileType: string | null): Reading {
-  const text = reason.replace(/\s+/g, ' ').slice(0, limits.extractionReasonLengthMax);
-  return { result: { type: 'refused', reason: toUSVString(text), fileType }, fault: null };
+  return { result: { type: 'refused', reason: lineOf(reason), fileType }, fault: null };
 }

@@ -5,6 +5,7 @@
 import { ApiError, fromErrorValue } from '../errors.js';
 import { limits } from '../limits/index.js';
 import type { PackedText, TokenizeResult, TokenizerRef, TokenizeTask } from './messages.js';
+import { textOf } from './packed-text.js';
 import { ThreadEndedError } from './pool.js';
 
 export interface TokenizePool {
@@ -14,12 +15,21 @@ export interface TokenizePool {
 
 type Ids = Uint32Array;
 
+export interface Encoded {
+  /** Numbers of ids, text by text. */
+  readonly lengths: readonly number[];
+  /** null where there are more than were asked for. */
+  readonly ids: readonly Ids[] | null;
+}
+
 /** The texts of one request. */
 interface Order {
   readonly owner: string;
   readonly texts: readonly (string | PackedText)[];
   readonly length: number;
-  resolve(ids: readonly Ids[]): void;
+  /** Of more ids, only their number is wanted. */
+  readonly idsMax: number;
+  resolve(encoded: Encoded): void;
   reject(cause: unknown): void;
 }
 
@@ -44,12 +54,14 @@ export class EncodeBatches {
     owner: string,
     tokenizer: TokenizerRef,
     texts: readonly (string | PackedText)[],
-  ): Promise<readonly Ids[]> {
+    idsMax = Number.POSITIVE_INFINITY,
+  ): Promise<Encoded> {
     const length = texts.reduce((sum, text) => sum + text.length, 0);
     return new Promise((resolve, reject) => {
-      const order = { owner, texts, length, resolve, reject };
+      const order = { owner, texts, length, idsMax, resolve, reject };
       if (length > limits.encodeTaskLengthMax) void this.#run(tokenizer, [order]);
-      else this.#add(tokenizer, order);
+      // The memory of a packed text may hold many others, which need not cross with it.
+      else this.#add(tokenizer, { ...order, texts: texts.map(asText) });
     });
   }
 
@@ -82,12 +94,15 @@ export class EncodeBatches {
   /** Never rejects. After a failure each order is retried alone, so that only the order at fault fails. */
   async #run(tokenizer: TokenizerRef, orders: readonly Order[], again = false): Promise<void> {
     const texts = orders.flatMap((order) => order.texts);
-    const owner = orders.length === 1 ? orders[0]?.owner : undefined;
+    const [first] = orders;
+    const only = orders.length === 1 ? first : undefined;
+    const bound = only === undefined ? {} : { idsMax: only.idsMax };
     try {
-      const result = await this.pool.run({ type: 'encode', tokenizer, texts }, owner);
-      deliver(orders, idsOf(result, texts.length));
+      const task = { type: 'encode', tokenizer, texts, ...bound } as const;
+      deliver(orders, encodedOf(await this.pool.run(task, only?.owner), texts.length));
     } catch (cause) {
-      if (cause instanceof ThreadEndedError && !again) this.#retry(tokenizer, orders);
+      const isThere = texts.every((text) => typeof text === 'string' || !isMoved(text));
+      if (cause instanceof ThreadEndedError && !again && isThere) this.#retry(tokenizer, orders);
       else if (orders.length === 1) orders[0]?.reject(cause);
       else for (const order of orders) void this.#run(tokenizer, [order]);
     }
@@ -107,23 +122,37 @@ function hasRoom(batch: Batch, order: Order): boolean {
   );
 }
 
-function deliver(orders: readonly Order[], ids: readonly Ids[]): void {
-  let at = 0;
+function asText(text: string | PackedText): string {
+  return typeof text === 'string' ? text : textOf(text);
+}
+
+/** A long text whose thread ended is gone with it. */
+function isMoved({ memory }: PackedText): boolean {
+  return memory.byteLength === 0;
+}
+
+function deliver(orders: readonly Order[], { lengths, ids }: Encoded): void {
+  let from = 0;
   for (const order of orders) {
-    order.resolve(ids.slice(at, at + order.texts.length));
-    at += order.texts.length;
+    const to = from + order.texts.length;
+    order.resolve({ lengths: lengths.slice(from, to), ids: ids?.slice(from, to) ?? null });
+    from = to;
   }
 }
 
-function idsOf(result: TokenizeResult, texts: number): Ids[] {
+function encodedOf(result: TokenizeResult, texts: number): Encoded {
   if (result.type === 'error') throw fromErrorValue(result.error);
   if (result.type !== 'encoded' || result.lengths.length !== texts) throw outOfTurn(result);
+  const { ids } = result;
+  const lengths = [...result.lengths];
+  if (ids === null) return { lengths, ids };
   let end = 0;
-  return Array.from(result.lengths, (length) => {
+  const parts = lengths.map((length) => {
     end += length;
     // A copy: a view of one text's ids would keep the ids of all texts in memory.
-    return result.ids.slice(end - length, end);
+    return ids.slice(end - length, end);
   });
+  return { lengths, ids: parts };
 }
 
 export function outOfTurn(result: TokenizeResult): ApiError {

@@ -39,9 +39,13 @@ export interface Extraction {
 export interface ExtractionOptions {
   /** Processes that read at the same time. */
   readonly processes: number;
+  /** So many read while their documents are quick; the others read beside documents that take long. Absent: all. */
+  readonly quickMax?: number;
   /** Modules of the extractor plugins; at equal claims the first one reads. */
   readonly extractors: readonly string[];
   readonly languages: readonly string[];
+  /** Whether pictures in documents that have text are read too; absent: they are. */
+  readonly pictures?: boolean;
   /** What the system holds readers back with. */
   readonly walls: Pick<Walls, 'command'>;
   readonly clock: Clock;
@@ -59,6 +63,8 @@ export interface PoolBounds {
   readonly queueMax: number;
   readonly queueOwnerMax: number;
   readonly idleMs: number;
+  /** A document that is read for this long leaves its place to one that may be quick. */
+  readonly longMs: number;
   readonly document: ExtractionBounds;
 }
 
@@ -79,6 +85,7 @@ const usualBounds: PoolBounds = {
   queueMax: limits.extractionQueueMax,
   queueOwnerMax: limits.extractionQueueOwnerMax,
   idleMs: limits.extractionIdleMs,
+  longMs: limits.extractionLongMs,
   document: documentBounds,
 };
 
@@ -90,20 +97,26 @@ interface Job {
 }
 
 export class ExtractionPool implements Extraction {
+  readonly #spare: SpareReader;
   readonly #queue = new FairQueue<Job>();
   /** Documents of each owner that wait or are read. */
   readonly #load = new OwnerLoad();
   readonly #slots: ReaderSlot[];
   readonly #bounds: PoolBounds;
   readonly #report: TakeReport | undefined;
+  readonly #clock: Clock;
+  readonly #quickMax: number;
   #closed = false;
 
   constructor(options: ExtractionOptions) {
     this.#bounds = { ...usualBounds, ...options.bounds };
     this.#report = options.report;
+    this.#clock = options.clock;
+    this.#quickMax = options.quickMax ?? options.processes;
+    this.#spare = new SpareReader(options, this.#bounds);
     this.#slots = Array.from(
       { length: options.processes },
-      () => new ReaderSlot(options, this.#bounds),
+      () => new ReaderSlot(options, this.#bounds, this.#spare),
     );
   }
 
@@ -139,7 +152,7 @@ export class ExtractionPool implements Extraction {
   async close(): Promise<void> {
     this.#closed = true;
     for (const job of this.#queue.drain()) job.reject(CLOSED);
-    await Promise.all(this.#slots.map((slot) => slot.end(CLOSED)));
+    await Promise.all([...this.#slots.map((slot) => slot.end(CLOSED)), this.#spare.end()]);
   }
 
   async #enqueue(request: ExtractionRequest, control: ExtractionControl): Promise<ExtractResult> {
@@ -155,12 +168,27 @@ export class ExtractionPool implements Extraction {
   }
 
   #pump(): void {
-    for (const slot of this.#slots) {
-      if (slot.job !== null || this.#closed) continue;
-      const job = this.#queue.shift();
+    for (;;) {
+      const free = this.#slots.filter(({ job }) => job === null);
+      const isFull = free.length === 0 || this.#quick() >= this.#quickMax;
+      const job = isFull || this.#closed ? undefined : this.#queue.shift();
       if (job === undefined) return;
-      void slot.run(job).then(() => this.#pump());
+      this.#start(job, bestFor(job.request.owner, free));
     }
+  }
+
+  /** Documents that have not been read for long. */
+  #quick(): number {
+    const longSinceMs = this.#clock.monotonicMs() - this.#bounds.longMs;
+    return this.#slots.filter(({ job, beganMs }) => job !== null && beganMs > longSinceMs).length;
+  }
+
+  #start(job: Job, slot: ReaderSlot | undefined): void {
+    const cancel = this.#clock.after(this.#bounds.longMs, () => this.#pump());
+    void slot?.run(job).then(() => {
+      cancel();
+      this.#pump();
+    });
   }
 
   #abort(job: Job): void {
@@ -180,9 +208,63 @@ function formatOf(outcome: ExtractResult | { readonly cause: unknown }): string 
 
 const CLOSED = new ApiError('unavailable', { error: 'the service is closing' });
 
-/** Reads one document at a time. Its process starts when it is needed. */
+/** One whose process knows the owner already, or nobody: another one would have to be started anew. */
+function bestFor(owner: string, free: readonly ReaderSlot[]): ReaderSlot | undefined {
+  return (
+    free.find((slot) => slot.owner === owner) ??
+    free.find((slot) => slot.owner === null) ??
+    free.at(0)
+  );
+}
+
+/** A process that has met no document, for when the owner changes: its start is then over already. */
+class SpareReader {
+  #reader: Reader | null = null;
+  #cancelIdle = () => {};
+
+  constructor(
+    readonly options: ExtractionOptions,
+    readonly bounds: PoolBounds,
+  ) {}
+
+  /** @throws Error where the system has no process to give. */
+  take(): Reader {
+    const reader = this.#reader?.usable === true ? this.#reader : null;
+    this.#cancelIdle();
+    this.#reader = null;
+    return reader ?? startReader(this.options, this.bounds);
+  }
+
+  /** The next change of owner need not wait for a start. */
+  prepare(): void {
+    this.#cancelIdle();
+    try {
+      if (this.#reader?.usable !== true) this.#reader = startReader(this.options, this.bounds);
+    } catch {
+      // Who takes one tries again, and is told.
+    }
+    this.#cancelIdle = this.options.clock.after(this.bounds.idleMs, () => void this.end());
+  }
+
+  async end(): Promise<void> {
+    this.#cancelIdle();
+    const reader = this.#reader;
+    this.#reader = null;
+    reader?.end('it was idle');
+    await reader?.ended;
+  }
+}
+
+/**
+ * Reads one document at a time. Its process starts when it is needed, and reads for one owner: what a document leaves
+ * behind in it must not meet another owner's.
+ */
 class ReaderSlot {
   job: Job | null = null;
+  /** Whose documents the process has met; null: nobody's. */
+  owner: string | null = null;
+  /** Of the document that is read. */
+  beganMs = 0;
   #reader: Reader | null = null;
   /** Set while the document is not wanted any more: what is thrown instead of its result. */
   #unwanted: { readonly reason: unknown } | null = null;
@@ -191,6 +273,7 @@ class ReaderSlot {
   constructor(
     readonly options: ExtractionOptions,
     readonly bounds: PoolBounds,
+    readonly spare: SpareReader,
   ) {}
 
   /** Settles the job; never rejects. */
@@ -198,10 +281,10 @@ class ReaderSlot {
     this.job = job;
     this.#cancelIdle();
     const { clock } = this.options;
-    const beganMs = clock.monotonicMs();
+    this.beganMs = clock.monotonicMs();
     const outcome = await this.#outcome(job).catch((cause: unknown) => ({ cause }));
     const unwanted = this.#unwanted;
-    if (unwanted === null) this.#told(outcome, clock.monotonicMs() - beganMs);
+    if (unwanted === null) this.#told(outcome, clock.monotonicMs() - this.beganMs);
     const failed = unwanted !== null || 'cause' in outcome || outcome.type === 'refused';
     if (failed) await this.#clear(job);
     if (unwanted === null && this.#reader?.usable === false) this.#replace();
@@ -222,10 +305,21 @@ class ReaderSlot {
   }
 
   async #outcome({ request, control }: Job): Promise<ExtractResult> {
-    if (this.#reader?.usable !== true) this.#reader = this.#start();
-    const { source, filename, target, text } = request;
-    const task = { source, filename, target, ...(text === undefined ? {} : { text }) };
-    return await this.#reader.read(task, (progress) => control.onProgress?.(progress));
+    const reader = this.#readerFor(request.owner);
+    return await reader.read(request, (progress) => control.onProgress?.(progress));
+  }
+
+  #readerFor(owner: string): Reader {
+    const present = this.#reader;
+    if (present?.usable === true && (this.owner === null || this.owner === owner)) {
+      this.owner = owner;
+      return present;
+    }
+    present?.end('it read for another user');
+    this.#reader = this.spare.take();
+    if (this.owner !== null && this.owner !== owner) this.spare.prepare();
+    this.owner = owner;
+    return this.#reader;
   }
 
   #told(outcome: ExtractResult | { readonly cause: unknown }, durationMs: number): void {
@@ -254,8 +348,9 @@ class ReaderSlot {
 
   /** The next document need not wait for the start of another process. */
   #replace(): void {
+    this.owner = null;
     try {
-      this.#reader = this.#start();
+      this.#reader = this.spare.take();
     } catch {
       // The next document tries again, and is told.
     }
@@ -264,23 +359,25 @@ class ReaderSlot {
   #retire(): void {
     this.#reader?.end('it was idle');
     this.#reader = null;
+    this.owner = null;
   }
+}
 
-  #start(): Reader {
-    const { clock, log, languages, walls } = this.options;
-    const { memoryBytesMax, msMax, pageMsMax, document } = this.bounds;
-    const options: ExtractorOptions = { bounds: document, languages };
-    const extractors = this.options.extractors.map((module) => ({ module, options }));
-    return new Reader({
-      start: { extractors, memoryBytesMax },
-      walls,
-      bounds: document,
-      clock,
-      startMsMax: limits.extractionStartMsMax,
-      readMsMax: msMax,
-      pageMsMax,
-      memoryKeptBytesMax: limits.extractionMemoryKeptBytesMax,
-      log,
-    });
-  }
+function startReader(
+  { clock, log, languages, pictures = true, walls, extractors: modules }: ExtractionOptions,
+  { memoryBytesMax, msMax, pageMsMax, document }: PoolBounds,
+): Reader {
+  const options: ExtractorOptions = { bounds: document, languages, pictures };
+  const extractors = modules.map((module) => ({ module, options }));
+  return new Reader({
+    start: { extractors, memoryBytesMax },
+    walls,
+    bounds: document,
+    clock,
+    startMsMax: limits.extractionStartMsMax,
+    readMsMax: msMax,
+    pageMsMax,
+    memoryKeptBytesMax: limits.extractionMemoryKeptBytesMax,
+    log,
+  });
 }

@@ -4,50 +4,66 @@
  */
 import { ApiError } from '../errors.js';
 import { FairQueue } from '../fairness/fair-queue.js';
+import { OwnerLoad } from '../fairness/owner-load.js';
+import { hasShare } from '../fairness/shares.js';
 import { limits } from '../limits/index.js';
 import type { TokenizePool } from './encode-batches.js';
 import type { TokenizeResult, TokenizeTask } from './messages.js';
+import { memoryOf } from './packed-text.js';
 
 export class FairEncoding implements TokenizePool {
   /** The functions that start the waiting tasks. */
   readonly #waiting = new FairQueue<() => void>();
-  #running = 0;
+  /** Long texts that are being encoded, and their UTF-16 units. */
+  readonly #running = new OwnerLoad();
   /** UTF-16 units of the long texts that run or wait. */
-  #length = 0;
+  readonly #held = new OwnerLoad();
 
-  constructor(readonly pool: { run(task: TokenizeTask): Promise<TokenizeResult> }) {}
+  constructor(
+    /** The memory of packed texts is moved to the thread, and is not there for a second attempt. */
+    readonly pool: { run(task: TokenizeTask, moved?: ArrayBuffer[]): Promise<TokenizeResult> },
+  ) {}
 
   async run(task: TokenizeTask, owner = ''): Promise<TokenizeResult> {
     const length = lengthOf(task);
     if (length <= limits.encodeChunkLengthMax) return await this.pool.run(task);
-    if (this.#length + length > limits.encodeLongLengthMax) {
+    if (!this.#hasRoom(owner, length)) {
       throw new ApiError('overloaded', {}, { retryAfterMs: 1000 });
     }
-    this.#length += length;
-    await this.#turn(owner);
+    this.#held.add(owner, length);
+    await this.#turn(owner, length);
     try {
-      return await this.pool.run(task);
+      return await this.pool.run(task, task.type === 'encode' ? memoryOf(task.texts) : []);
     } finally {
-      this.#length -= length;
-      this.#running -= 1;
+      this.#held.remove(owner, length);
+      this.#running.remove(owner, length);
       this.#startNext();
     }
   }
 
-  #turn(owner: string): Promise<void> {
+  /** An owner's first text may be as long as what is left. */
+  #hasRoom(owner: string, length: number): boolean {
+    const { encodeLongLengthMax: max } = limits;
+    const total = this.#held.total.work;
+    const own = this.#held.of(owner).work;
+    return own === 0 ? total + length <= max : hasShare({ own, total }, length, max);
+  }
+
+  #turn(owner: string, length: number): Promise<void> {
     return new Promise<void>((resolve) => {
-      this.#waiting.push(owner, resolve);
+      this.#waiting.push(owner, () => {
+        // It counts as running from now on, so no later one can overtake it.
+        this.#running.add(owner, length);
+        resolve();
+      });
       this.#startNext();
     });
   }
 
-  /** The next task counts as running from now on, so no later one can overtake it. */
   #startNext(): void {
-    if (this.#running >= limits.encodeLongTasksMax) return;
-    const start = this.#waiting.shift();
-    if (start === undefined) return;
-    this.#running += 1;
-    start();
+    if (this.#running.total.count >= limits.encodeLongTasksMax) return;
+    // What an owner has in the threads is bounded, since no account counts their memory.
+    this.#waiting.shift((owner) => this.#running.of(owner).work < limits.encodeOwnerLengthMax)?.();
   }
 }
 

@@ -10,12 +10,18 @@ import { limits } from '../limits/index.js';
 import type {
   EngineEvent,
   EngineModel,
+  ExactState,
   GenerateTask,
+  ModelMemory,
   PrefillTask,
   RefusedModel,
   SnapshotInfo,
+  VectorTask,
+  WarmCount,
+  WarmReport,
 } from '../plugin/contract.js';
 import { childPipe, killChild, startChild } from './child.js';
+import type { LargeImages } from './large-images.js';
 import { LifeWatch } from './life-watch.js';
 import type {
   EngineWork,
@@ -39,6 +45,8 @@ export interface HostOptions {
   readonly streamsMax: number;
   readonly clock: Clock;
   readonly log: (line: string) => void;
+  /** Beside what an engine gets of this process's own. */
+  readonly env?: Readonly<Record<string, string>>;
   /** `limits.hostPingMs` and `hostPingsMax` if absent. */
   readonly pingMs?: number;
   readonly pingsMax?: number;
@@ -80,6 +88,10 @@ export class Host {
   readonly #leaving = new Set<ChildProcess>();
   readonly #watchers: HostWatcher[] = [];
   #refused: readonly RefusedModel[] = [];
+  /** As the present engine says. */
+  readonly #exact = new Map<string, ExactState | undefined>();
+  readonly #seeing = new Map<string, boolean>();
+  readonly #memory = new Map<string, ModelMemory | undefined>();
   #delayMs: number = limits.hostRestartDelayMs;
   #onFirstState: (state: EngineState) => void = () => {};
   /** Models the engine offers; settled by the first start, which must succeed. */
@@ -91,7 +103,7 @@ export class Host {
         if (state.type === 'ready') {
           this.#refused = state.refused;
           resolve(state.models);
-        } else reject(fromErrorValue(state.error));
+        } else if (state.type === 'failed') reject(fromErrorValue(state.error));
       };
     });
     // The one who composes awaits it; until then a failure must not end the process.
@@ -102,6 +114,21 @@ export class Host {
   /** Models the engine does not offer, once it is `ready`. */
   get refused(): readonly RefusedModel[] {
     return this.#refused;
+  }
+
+  /** See `EngineModel.exact`: it may become known while the engine serves. */
+  exact(model: string): ExactState | undefined {
+    return this.#exact.get(model);
+  }
+
+  /** See `EngineModel.vision`: an upstream may tell it while the engine serves. */
+  sees(model: string): boolean | undefined {
+    return this.#seeing.get(model);
+  }
+
+  /** See `EngineModel.memory`; it says nothing while no engine is there. */
+  memory(model: string): ModelMemory | undefined {
+    return this.serving ? this.#memory.get(model) : undefined;
   }
 
   get pid(): number | undefined {
@@ -118,17 +145,27 @@ export class Host {
     return this.#opened && this.#client?.closed === false;
   }
 
-  /** Whether it answers now: an engine that is there and stands still does not. */
+  /** Whether it answers now: an engine that stands still does not, nor one whose upstreams are all dead. */
   get answers(): boolean {
-    return this.serving && (this.#client?.pingsUnanswered ?? 0) < limits.hostPingsLateMax;
+    const client = this.#client;
+    if (!this.serving || client === null) return false;
+    return client.reachable && client.pingsUnanswered < limits.hostPingsLateMax;
   }
 
   watch(watcher: HostWatcher): void {
     this.#watchers.push(watcher);
   }
 
-  generate(task: GenerateTask, handlers: TokenStreamHandlers): TokenStream {
-    return this.#start({ type: 'generate', task }, handlers);
+  generate(
+    task: GenerateTask,
+    handlers: TokenStreamHandlers,
+    images: LargeImages | null = null,
+  ): TokenStream {
+    return this.#start({ type: 'generate', task }, handlers, images);
+  }
+
+  vectors(task: VectorTask, handlers: TokenStreamHandlers): TokenStream {
+    return this.#start({ type: 'vectors', task }, handlers);
   }
 
   /** See `Engine.prefill`. @throws ApiError, also when the process dies under way or the signal ends it. */
@@ -150,6 +187,16 @@ export class Host {
     await this.#whole({ type: 'forget', snapshot });
   }
 
+  /** See `Engine.load`. @throws ApiError `modelAtWork`. */
+  async load(model: string): Promise<void> {
+    await this.#whole({ type: 'load', model });
+  }
+
+  /** See `Engine.unload`. @throws ApiError `modelAtWork`. */
+  async unload(model: string): Promise<void> {
+    await this.#whole({ type: 'unload', model });
+  }
+
   #whole(work: EngineWork, signal?: AbortSignal): Promise<EngineEvent[]> {
     const events: EngineEvent[] = [];
     return new Promise((resolve, reject) => {
@@ -166,10 +213,14 @@ export class Host {
     });
   }
 
-  #start(work: EngineWork, handlers: TokenStreamHandlers): TokenStream {
+  #start(
+    work: EngineWork,
+    handlers: TokenStreamHandlers,
+    images: LargeImages | null = null,
+  ): TokenStream {
     const client = this.#client;
     // The pipe closes a moment before the exit is told.
-    if (client !== null && !client.closed) return client.start(work, handlers);
+    if (client !== null && !client.closed) return client.start(work, handlers, images);
     return refused(handlers, RESTARTING);
   }
 
@@ -230,7 +281,7 @@ export class Host {
         start,
         input: 'start',
         beats: true,
-        env: engineEnvironment(process.env),
+        env: { ...engineEnvironment(process.env), ...this.options.env },
         prints: true,
         onEnd: (ended, how) => this.#ended(ended, how),
       });
@@ -247,8 +298,20 @@ export class Host {
 
   #onState(state: EngineState): void {
     this.#onFirstState(state);
+    if (state.type === 'warm') {
+      this.options.log(`inference process: ${warmLine(state.report)}`);
+      return;
+    }
+    if (state.type !== 'failed') {
+      for (const { id, exact, vision, memory } of state.models) {
+        this.#exact.set(id, exact);
+        this.#seeing.set(id, vision);
+        this.#memory.set(id, memory);
+      }
+    }
     if (state.type === 'ready') this.#ready();
-    else this.options.log(`inference process: ${fromErrorValue(state.error).message}`);
+    else if (state.type === 'failed')
+      this.options.log(`inference process: ${fromErrorValue(state.error).message}`);
   }
 
   #ready(): void {
@@ -349,4 +412,10 @@ async function killed(child: ChildProcess | null): Promise<void> {
     child.once('error', resolve);
     killChild(child);
   });
+}
+
+function warmLine({ pinned, loaded, ms }: WarmReport): string {
+  const told = ({ count, tokens, bytes }: WarmCount) =>
+    `${count} (${tokens} tokens, ${Math.round(bytes / 2 ** 20)} MiB)`;
+  return `prefixes in memory: pinned ${told(pinned)}, used most ${told(loaded)}, after ${Math.round(ms)} ms`;
 }

@@ -14,7 +14,10 @@ import type {
   RefusedModel,
   RemoteVocabulary,
   TokenizerInfo,
+  VectorTask,
+  WarmReport,
 } from '../plugin/contract.js';
+import type { ImageMarks } from './large-images.js';
 
 /** A plugin module, by path or package name, and what it is opened with. */
 export interface PluginRef<Options> {
@@ -48,29 +51,41 @@ export type TokenizeTask =
       readonly type: 'encode';
       readonly tokenizer: TokenizerRef;
       readonly texts: readonly (string | PackedText)[];
+      /** Of more ids, only their number is answered. Absent: all are. */
+      readonly idsMax?: number;
     };
 
 export type TokenizeResult =
   | { readonly type: 'info'; readonly info: TokenizerInfo }
-  /** Ids of all texts, one text after the other, and the number of ids of each. */
+  /** Ids of all texts, one text after the other, and the number of ids of each; null: more than were asked for. */
   | {
       readonly type: 'encoded';
-      readonly ids: Uint32Array;
+      readonly ids: Uint32Array | null;
       readonly lengths: Uint32Array;
     }
   | { readonly type: 'error'; readonly error: ErrorValue };
 
 // ------------------------------------------------- inference pool: many streams over one transport
 
-/** The work of a stream. Every kind but `generate` gives a few events and ends. */
+/** The work of a stream. Every kind but the first two gives a few events and ends. */
 export type EngineWork =
   | { readonly type: 'generate'; readonly task: GenerateTask }
+  | { readonly type: 'vectors'; readonly task: VectorTask }
   | { readonly type: 'prefill'; readonly task: PrefillTask }
   | { readonly type: 'holds'; readonly task: PrefillTask }
-  | { readonly type: 'forget'; readonly snapshot: string };
+  | { readonly type: 'forget'; readonly snapshot: string }
+  | { readonly type: 'load' | 'unload'; readonly model: string };
 
 export type ToEngine =
-  | { readonly type: 'start'; readonly stream: number; readonly work: EngineWork }
+  | {
+      readonly type: 'start';
+      readonly stream: number;
+      readonly work: EngineWork;
+      /** Marks of them stand in the work; their bytes came before. */
+      readonly images?: ImageMarks;
+    }
+  /** A piece of the images of a stream that begins next, the last one first. */
+  | { readonly type: 'bytes'; readonly stream: number; readonly bytes: Uint8Array }
   /** The reader can receive this many more pieces. */
   | { readonly type: 'credit'; readonly stream: number; readonly pieces: number }
   /** `choice` null ends the whole stream; only `end` follows. */
@@ -84,13 +99,18 @@ export type FromEngine =
       readonly models: readonly EngineModel[];
       readonly refused: readonly RefusedModel[];
     }
+  /** What the engine says of its models has changed. */
+  | { readonly type: 'models'; readonly models: readonly EngineModel[] }
+  /** What the engine took into memory before anybody asked for it. */
+  | { readonly type: 'warm'; readonly report: WarmReport }
   /** The engine could not be opened; nothing follows. */
   | { readonly type: 'failed'; readonly error: ErrorValue }
   /** The events of one stream within one turn of the event loop, in order. */
   | { readonly type: 'events'; readonly stream: number; readonly events: EngineEvent[] }
   | { readonly type: 'end'; readonly stream: number }
   | { readonly type: 'error'; readonly stream: number; readonly error: ErrorValue }
-  | { readonly type: 'pong' };
+  /** `reachable`: see `Engine.reachable`. */
+  | { readonly type: 'pong'; readonly reachable: boolean };
 
 export type EngineRef = PluginRef<EngineOptions>;
 
@@ -184,7 +204,13 @@ export type FromReader =
 
 /** As the reader tells it; how many pages there are is counted on this side. */
 export type ReadResult =
-  | { readonly type: 'extracted'; readonly fileType: string; readonly title: string }
+  | {
+      readonly type: 'extracted';
+      readonly fileType: string;
+      readonly title: string;
+      /** What was read how, and what was left out; empty for nothing to tell. */
+      readonly details: string;
+    }
   | Refusal;
 
 export interface Refusal {
@@ -197,6 +223,7 @@ export interface Refusal {
 export interface ExtractedDocument {
   readonly fileType: string;
   readonly title: string;
+  readonly details: string;
   readonly pages: number;
   /** Bytes of the file that was written. */
   readonly bytes: number;

@@ -33,12 +33,13 @@ function resultOf({ type, result, fault, error }: Fields): ReaderResult {
   return { type, result: readOf(fieldsOf(result)), fault: told };
 }
 
-function readOf({ type, fileType, title, reason }: Fields): ReadResult {
+function readOf({ type, fileType, title, details, reason }: Fields): ReadResult {
   if (type === 'extracted') {
     return {
       type,
       fileType: mediaType(fileType),
       title: words(title, limits.extractionReasonLengthMax),
+      details: words(details, limits.extractionReasonLengthMax),
     };
   }
   if (type !== 'refused') throw new Error('a reading of an unknown type');

@@ -106,7 +106,7 @@ export class Reader {
       },
       onTaken: () => this.#transport?.send({ type: 'taken' }),
       onFault: (cause) => this.#fail(cause),
-      onExcess: (reason) => this.end(reason),
+      onRefused: (reason) => this.end(reason),
     });
     try {
       const { readMsMax } = this.options;

@@ -4,14 +4,15 @@
  */
 import { type FileHandle, open } from 'node:fs/promises';
 import type { Writable } from 'node:stream';
+import { crc32 } from '../crc32.js';
 import { limits } from '../limits/index.js';
 import type { ExtractionBounds } from '../plugin/contract.js';
 import type { ExtractProgress, ExtractResult, ReadResult, TextPiece } from './messages.js';
-import { type TextBound, TextExcess, TextFile } from './text-file.js';
+import { type TakeRoom, type TextBound, TextExcess, TextFile } from './text-file.js';
 
 export interface ExtractTask {
-  /** File with the document's bytes. */
-  readonly source: string;
+  /** Path of the file with the document's bytes, or what opens it when the document's turn has come. */
+  readonly source: string | (() => Promise<FileHandle>);
   readonly filename: string;
   /**
    * File to write, which must not exist: the text of all pages as one JSON string literal, UTF-8, pages parted by a
@@ -20,6 +21,10 @@ export interface ExtractTask {
   readonly target: string;
   /** Of the target; absent: what the bounds of the service say of any document. */
   readonly text?: TextBound;
+  /** Of the source, where it is known: other bytes are not read. */
+  readonly crc32?: number | undefined;
+  /** Asked before each write of text. */
+  readonly withRoom?: TakeRoom | undefined;
 }
 
 const usualText: TextBound = {
@@ -35,8 +40,8 @@ interface Listener {
   onTaken(): void;
   /** The disk did not take a piece, or did not give the document. */
   onFault(cause: Error): void;
-  /** The text is larger than it may be: the document is refused for that. */
-  onExcess(reason: string): void;
+  /** The text is larger than it may be, or the document is damaged: it is refused for that. */
+  onRefused(reason: string): void;
 }
 
 export class Reading {
@@ -48,6 +53,7 @@ export class Reading {
   private constructor(
     readonly source: FileHandle,
     readonly bytes: number,
+    readonly sum: number | undefined,
     readonly text: TextFile,
     readonly bounds: ReadingBounds,
     readonly listener: Listener,
@@ -55,14 +61,15 @@ export class Reading {
 
   /** @throws Error where source or target cannot be used: no fault of the document. */
   static async open(
-    { source, target, text = usualText }: ExtractTask,
+    { source, target, text = usualText, crc32: sum, withRoom }: ExtractTask,
     bounds: ReadingBounds,
     listener: Listener,
   ): Promise<Reading> {
-    const file = await open(source, 'r');
+    const file = await (typeof source === 'string' ? open(source, 'r') : source());
     try {
       const { size } = await file.stat();
-      return new Reading(file, size, await TextFile.create(target, text), bounds, listener);
+      const written = await TextFile.create(target, text, withRoom);
+      return new Reading(file, size, sum, written, bounds, listener);
     } catch (cause) {
       await file.close();
       throw cause;
@@ -78,7 +85,15 @@ export class Reading {
     const options = { end: this.bytes - 1, highWaterMark: READ_BYTES, autoClose: false };
     if (this.bytes === 0) return;
     const bytes = this.source.createReadStream(options);
-    for await (const part of bytes) {
+    let [sum, at] = [0, 0];
+    for await (const part of bytes as AsyncIterable<Buffer>) {
+      sum = crc32(part, sum);
+      at += part.length;
+      // Before its last part leaves: nothing is read of a document that is not whole.
+      if (at === this.bytes && this.sum !== undefined && this.sum !== sum) {
+        this.listener.onRefused(DAMAGED);
+        return;
+      }
       if (!pipe.writable) return;
       if (!pipe.write(part)) await drained(pipe);
     }
@@ -95,7 +110,7 @@ export class Reading {
       throw new Error('more text than allowed');
     this.#written = this.#written.then(() => this.#write(piece));
     this.#written.catch((cause: Error) => {
-      if (cause instanceof TextExcess) this.listener.onExcess(cause.message);
+      if (cause instanceof TextExcess) this.listener.onRefused(cause.message);
       else this.listener.onFault(cause);
     });
   }
@@ -114,8 +129,9 @@ export class Reading {
       if (!(cause instanceof TextExcess)) throw cause;
       return { type: 'refused', reason: cause.message, fileType: result.fileType };
     }
-    const { fileType, title } = result;
-    return { type: 'extracted', document: { fileType, title, pages: this.text.pages, ...written } };
+    const { fileType, title, details } = result;
+    const { pages } = this.text;
+    return { type: 'extracted', document: { fileType, title, details, pages, ...written } };
   }
 
   /** Nothing is written any more after it. */
@@ -133,6 +149,7 @@ export class Reading {
   }
 }
 
+const DAMAGED = 'its stored bytes are damaged: delete it, then upload it again';
 const READ_BYTES = 256 * 1024;
 
 function drained(pipe: Writable): Promise<void> {

@@ -16,6 +16,11 @@ export interface TextBound {
 /** The text is larger than its bound; the message is for the uploader. */
 export class TextExcess extends Error {}
 
+/** Begins a write of so many bytes where the disk has room for it. */
+export type TakeRoom = (bytes: number, write: () => Promise<void>) => Promise<void>;
+
+const anyRoom: TakeRoom = (_bytes, write) => write();
+
 const QUOTE = '"';
 const PAGE_BREAK = '\\f';
 
@@ -29,11 +34,12 @@ export class TextFile {
   private constructor(
     readonly file: FileHandle,
     readonly bound: TextBound,
+    readonly withRoom: TakeRoom,
   ) {}
 
   /** @throws Error where the file already exists. */
-  static async create(path: string, bound: TextBound): Promise<TextFile> {
-    return new TextFile(await open(path, 'wx', 0o600), bound);
+  static async create(path: string, bound: TextBound, withRoom = anyRoom): Promise<TextFile> {
+    return new TextFile(await open(path, 'wx', 0o600), bound, withRoom);
   }
 
   /** @throws Error where the disk does not take it; TextExcess before the bound would be exceeded. */
@@ -62,9 +68,11 @@ export class TextFile {
     if (this.#bytes + bytes.length + last > this.bound.bytesMax) {
       throw new TextExcess(this.bound.excess);
     }
-    for (let at = 0; at < bytes.length; ) {
-      at += (await this.file.write(bytes, at)).bytesWritten;
-    }
+    await this.withRoom(bytes.length, async () => {
+      for (let at = 0; at < bytes.length; ) {
+        at += (await this.file.write(bytes, at)).bytesWritten;
+      }
+    });
     this.#bytes += bytes.length;
     this.#crc32 = crc32(bytes, this.#crc32);
   }

@@ -3,6 +3,7 @@
  * It must never share remembered fragments between owners: a quick answer would reveal what another owner wrote.
  */
 import { fromErrorValue } from '../errors.js';
+import { loopTurns } from '../fairness/loop-turns.js';
 import { limits } from '../limits/index.js';
 import type { TokenizerInfo } from '../plugin/contract.js';
 import type { PromptSegment } from '../rules/prompt.js';
@@ -18,13 +19,23 @@ export type CountedSegment = PromptSegment | { readonly packed: PackedText };
 type Ids = Uint32Array;
 
 const NO_IDS: Ids = new Uint32Array(0);
+
+/** A prompt's number of tokens, and its ids where they were wanted. */
+export interface Counted {
+  readonly tokens: number;
+  readonly ids: Ids | null;
+}
+
 /** Ids by the keys of their fragments. */
 type Answer = ReadonlyMap<string, Ids>;
 
 const NO_ANSWER: Promise<Answer> = Promise.resolve(new Map());
 
 /** A segment whose text is replaced by its ids, or by the key under which they will be stored. */
-type Fragment = Ids | string | Exclude<PromptSegment, { readonly text: string }>;
+type Fragment =
+  | Ids
+  | string
+  | Exclude<PromptSegment, { readonly text: string } | { readonly ids: Ids }>;
 
 export class TokenCounter {
   readonly #memory: TokenMemory;
@@ -49,9 +60,62 @@ export class TokenCounter {
     tokenizer: TokenizerRef,
     segments: readonly CountedSegment[],
   ): Ids | Promise<Ids> {
+    const { fragments, unknown } = this.#look(owner, tokenizer, segments);
+    if (unknown.size === 0) return joined(fragments, () => undefined);
+    return this.#completed(owner, tokenizer, fragments, unknown);
+  }
+
+  /**
+   * As `encode`, but of a prompt with more tokens than `idsMax` only their number: nobody will evaluate it, and its ids
+   * may take four times the memory of its text.
+   */
+  count(
+    owner: string,
+    tokenizer: TokenizerRef,
+    segments: readonly CountedSegment[],
+    idsMax: number,
+  ): Counted | Promise<Counted> {
+    const { fragments, unknown } = this.#look(owner, tokenizer, segments);
+    if (unknown.size === 0) return countedIds(joined(fragments, () => undefined));
+    let length = 0;
+    for (const text of unknown.values()) length += text.length;
+    return length <= idsMax
+      ? this.#completed(owner, tokenizer, fragments, unknown).then(countedIds)
+      : this.#countedLong(owner, tokenizer, fragments, unknown, idsMax);
+  }
+
+  async #countedLong(
+    owner: string,
+    tokenizer: TokenizerRef,
+    fragments: readonly Fragment[],
+    unknown: ReadonlyMap<string, string | PackedText>,
+    idsMax: number,
+  ): Promise<Counted> {
+    const texts = [...unknown.values()];
+    const { ids, lengths } = await this.#batches.encode(owner, tokenizer, texts, idsMax);
+    const keys = [...unknown.keys()];
+    if (ids === null) {
+      const tokensOf = new Map(keys.map((key, at) => [key, lengths[at] ?? 0]));
+      return { tokens: tokensIn(fragments, tokensOf), ids };
+    }
+    const answer = this.#remembered(keys, ids);
+    return countedIds(joined(fragments, (key) => answer.get(key)));
+  }
+
+  /** Ids of each text. They are not remembered: many texts that come once would drive out those that come again. */
+  async encodeOnce(
+    owner: string,
+    tokenizer: TokenizerRef,
+    texts: readonly string[],
+  ): Promise<readonly Ids[]> {
+    return (await this.#batches.encode(owner, tokenizer, texts)).ids ?? [];
+  }
+
+  #look(owner: string, tokenizer: TokenizerRef, segments: readonly CountedSegment[]) {
     const scope = this.#scopeOf(owner, tokenizer);
     const unknown = new Map<string, string | PackedText>();
-    const fragments = segments.map((segment) => {
+    const fragments: Fragment[] = segments.map((segment) => {
+      if ('ids' in segment) return segment.ids;
       const isPacked = 'packed' in segment;
       if (!isPacked && !('text' in segment)) return segment;
       const key = isPacked
@@ -61,8 +125,7 @@ export class TokenCounter {
       if (ids === undefined) unknown.set(key, isPacked ? segment.packed : segment.text);
       return ids ?? key;
     });
-    if (unknown.size === 0) return joined(fragments, () => undefined);
-    return this.#completed(owner, tokenizer, fragments, unknown);
+    return { fragments, unknown };
   }
 
   info(tokenizer: TokenizerRef): Promise<TokenizerInfo> {
@@ -93,6 +156,8 @@ export class TokenCounter {
     // Usually one answer holds all of them.
     const awaited = new Set([...unknown.keys()].map((key) => this.#underway.get(key) ?? NO_ANSWER));
     const answers = await Promise.all(awaited);
+    // Many requests may have waited for the same answer: they go on in turns.
+    await loopTurns.next(owner);
     return joined(fragments, (key) => answers.find((answer) => answer.has(key))?.get(key));
   }
 
@@ -115,13 +180,18 @@ export class TokenCounter {
   ): Promise<Answer> {
     const texts = fresh.map(([, text]) => text);
     try {
-      const ids = await this.#batches.encode(owner, tokenizer, texts);
-      const answer = new Map(fresh.map(([key], at) => [key, ids[at] ?? NO_IDS]));
-      for (const [key, one] of answer) this.#memory.set(key, one);
-      return answer;
+      const { ids } = await this.#batches.encode(owner, tokenizer, texts);
+      const keys = fresh.map(([key]) => key);
+      return this.#remembered(keys, ids ?? []);
     } finally {
       for (const [key] of fresh) this.#underway.delete(key);
     }
+  }
+
+  #remembered(keys: readonly string[], ids: readonly Ids[]): Answer {
+    const answer = new Map(keys.map((key, at) => [key, ids[at] ?? NO_IDS]));
+    for (const [key, one] of answer) this.#memory.set(key, one);
+    return answer;
   }
 
   async #askInfo(tokenizer: TokenizerRef): Promise<TokenizerInfo> {
@@ -130,6 +200,10 @@ export class TokenCounter {
     if (result.type !== 'info') throw outOfTurn(result);
     return result.info;
   }
+}
+
+function countedIds(ids: Ids): Counted {
+  return { tokens: ids.length, ids };
 }
 
 function joined(fragments: readonly Fragment[], awaited: (key: string) => Ids | undefined): Ids {
@@ -145,6 +219,12 @@ function joined(fragments: readonly Fragment[], awaited: (key: string) => Ids | 
     at += lengthOf(part);
   }
   return ids;
+}
+
+function tokensIn(fragments: readonly Fragment[], known: ReadonlyMap<string, number>): number {
+  const tokensOf = (part: Fragment) =>
+    typeof part === 'string' ? (known.get(part) ?? 0) : lengthOf(part);
+  return fragments.reduce((sum, part) => sum + tokensOf(part), 0);
 }
 
 function lengthOf(part: Exclude<Fragment, string>): number {

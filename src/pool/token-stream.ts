@@ -4,7 +4,8 @@
  */
 import { type ErrorValue, toErrorValue } from '../errors.js';
 import { limits } from '../limits/index.js';
-import type { EngineEvent } from '../plugin/contract.js';
+import type { EngineEvent, GenerateTask } from '../plugin/contract.js';
+import { imagePieces, joinedPieces, type LargeImages, withImages } from './large-images.js';
 import type { EngineWork, FromEngine, ToEngine } from './messages.js';
 import type { Transport } from './transport.js';
 
@@ -26,7 +27,10 @@ export interface TokenStream {
 /** Messages about one stream. */
 export type StreamMessage = Exclude<ToEngine, { readonly type: 'ping' }>;
 
-export type EngineState = Extract<FromEngine, { readonly type: 'ready' | 'failed' }>;
+export type EngineState = Extract<
+  FromEngine,
+  { readonly type: 'ready' | 'models' | 'warm' | 'failed' }
+>;
 
 export const ENGINE_GONE: ErrorValue = {
   row: 'server',
@@ -49,6 +53,7 @@ export class TokenStreamClient {
   #next = 1;
   #closed = false;
   #pings = 0;
+  #reachable = true;
 
   constructor(
     readonly transport: Transport<ToEngine, FromEngine>,
@@ -77,17 +82,38 @@ export class TokenStreamClient {
     return this.#pings;
   }
 
-  start(work: EngineWork, handlers: TokenStreamHandlers): TokenStream {
+  /** As its last answer to a ping says; see `Engine.reachable`. */
+  get reachable(): boolean {
+    return this.#reachable;
+  }
+
+  /** @param images whose marks stand in the conversation of the work; they are given back as they leave. */
+  start(
+    work: EngineWork,
+    handlers: TokenStreamHandlers,
+    images: LargeImages | null = null,
+  ): TokenStream {
     if (this.#closed) return refused(handlers, ENGINE_GONE);
     if (this.#streams.size >= this.streamsMax) return refused(handlers, OVERLOADED);
     const stream = this.#next++;
     this.#streams.set(stream, handlers);
-    this.transport.send({ type: 'start', stream, work });
+    this.#begin(stream, work, images);
     return {
       number: stream,
       grant: (pieces) => this.#sendIfLive({ type: 'credit', stream, pieces }),
       cancel: (choice) => this.#sendIfLive({ type: 'cancel', stream, choice }),
     };
+  }
+
+  #begin(stream: number, work: EngineWork, images: LargeImages | null): void {
+    if (images === null) {
+      this.transport.send({ type: 'start', stream, work });
+      return;
+    }
+    for (const bytes of imagePieces(images))
+      this.transport.sendNow({ type: 'bytes', stream, bytes });
+    const { secret, ends } = images;
+    this.transport.send({ type: 'start', stream, work, images: { secret, ends } });
   }
 
   #sendIfLive(message: StreamMessage): void {
@@ -100,7 +126,8 @@ export class TokenStreamClient {
       if (message.type === 'events') this.#tell(message.stream, message.events);
       else if (message.type === 'end') this.#end(message.stream, null);
       else if (message.type === 'error') this.#end(message.stream, message.error);
-      else if (message.type !== 'pong') this.onState(message);
+      else if (message.type === 'pong') this.#reachable = message.reachable;
+      else this.onState(message);
     }
   }
 
@@ -131,7 +158,7 @@ export class TokenStreamClient {
 }
 
 /** Events that use up credit. */
-const PIECES: ReadonlySet<EngineEvent['type']> = new Set(['piece', 'text', 'call']);
+const PIECES: ReadonlySet<EngineEvent['type']> = new Set(['piece', 'text', 'call', 'scored']);
 
 /** One stream, on the answering side. */
 export class StreamControl {
@@ -216,16 +243,48 @@ export function joinEvents(last: FromEngine, next: FromEngine): boolean {
   return true;
 }
 
+function withUrls(task: GenerateTask, whole: (url: string) => string): GenerateTask {
+  const { conversation } = task;
+  if (conversation === undefined) return task;
+  const messages = conversation.messages.map((message) => {
+    const { parts } = message;
+    if (parts === undefined) return message;
+    const seen = parts.map((part) =>
+      part.type === 'image' ? { ...part, url: whole(part.url) } : part,
+    );
+    return { ...message, parts: seen };
+  });
+  return { ...task, conversation: { ...conversation, messages } };
+}
+
 /** The answering side's streams, by number. A credit or cancel without a stream is for one that has ended. */
 export class StreamControls {
   readonly #controls = new Map<number, StreamControl>();
+  /** Of images, until the stream begins that they belong to. */
+  readonly #pieces = new Map<number, Uint8Array[]>();
 
   constructor(readonly run: (stream: number, control: StreamControl) => Promise<void>) {}
 
   receive(message: StreamMessage): void {
-    if (message.type === 'start') this.#start(message.stream, new StreamControl(message.work));
+    if (message.type === 'bytes') this.#gather(message);
+    else if (message.type === 'start')
+      this.#start(message.stream, new StreamControl(this.#whole(message)));
     else if (message.type === 'credit') this.#controls.get(message.stream)?.grant(message.pieces);
     else this.#controls.get(message.stream)?.cancel(message.choice);
+  }
+
+  #gather({ stream, bytes }: Extract<StreamMessage, { readonly type: 'bytes' }>): void {
+    const pieces = this.#pieces.get(stream);
+    if (pieces === undefined) this.#pieces.set(stream, [bytes]);
+    else pieces.push(bytes);
+  }
+
+  /** The work as an engine gets it. */
+  #whole({ stream, work, images }: Extract<StreamMessage, { readonly type: 'start' }>): EngineWork {
+    if (images === undefined || work.type !== 'generate') return work;
+    const bytes = joinedPieces(this.#pieces.get(stream) ?? []);
+    this.#pieces.delete(stream);
+    return { ...work, task: withUrls(work.task, (url) => withImages(url, images, bytes)) };
   }
 
   #start(stream: number, control: StreamControl): void {

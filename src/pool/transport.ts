@@ -10,6 +10,8 @@ import { limits } from '../limits/index.js';
 export interface Transport<Out, In> {
   /** Messages of one turn of the event loop leave together, in order. */
   send(message: Out): void;
+  /** Behind what waits, now and alone: nothing of it is kept here. */
+  sendNow(message: Out): void;
   /** Sets the listener, which gets all messages that arrived together. Called once, before anything can arrive. */
   receive(listener: (messages: readonly In[]) => void): void;
   /** Calls the listener once, when the other side is gone for any reason. */
@@ -36,6 +38,11 @@ class Batch<Out> {
     if (last !== undefined && this.join(last, message)) return;
     this.#waiting.push(message);
     if (this.#waiting.length === 1) setImmediate(() => this.leave());
+  }
+
+  now(message: Out): void {
+    this.leave();
+    this.sendFrame(packFrame([message]));
   }
 
   leave(): void {
@@ -68,6 +75,7 @@ export function portTransport<Out, In>(
   const batch = new Batch<Out>(sendFrame, join);
   return {
     send: (message) => batch.add(message),
+    sendNow: (message) => batch.now(message),
     receive: (listener) =>
       port.on('message', (frame: Uint8Array) => listener(unpackFrame(frame) as In[])),
     onClose: (listener) => port.once('close', listener),
@@ -96,6 +104,7 @@ export function pipeTransport<Out, In>(
   pipe.on('error', () => {});
   return {
     send: (message) => batch.add(message),
+    sendNow: (message) => batch.now(message),
     receive: (listener) => {
       const frames = new FrameReader((frame) => listener(unpackFrame(frame) as In[]));
       pipe.on('data', (chunk: Buffer) => {

@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { limits } from '../limits/index.js';
 import { callFilter } from './call-filter.js';
 import { type Command, FILTER_FD, killChild, spawnCommand } from './child.js';
+import { type Seen, unshareLine } from './unshare.js';
 
 export type Wall =
   | 'namespaces'
@@ -41,6 +42,8 @@ export interface WallsOptions {
   readonly hidden: readonly string[];
   /** Walls to do without, for who wants to see the others hold: a test. */
   readonly without?: readonly Wall[];
+  /** Programs that are taken as not installed. */
+  readonly withoutPrograms?: readonly string[];
   /** Bytes of memory that a reader may have by its own count. */
   readonly memoryBytesMax: number;
 }
@@ -50,6 +53,8 @@ interface Tools {
   /** Not a wall: chats go first. */
   readonly nice: string | null;
   readonly bwrap: string | null;
+  /** Stands for bubblewrap where that is missing. */
+  readonly unshare: string | null;
   readonly prlimit: string | null;
   readonly setpriv: string | null;
   /** Started as root: may take another user. */
@@ -72,7 +77,7 @@ const SCRATCH = '/tmp/ocr-';
 
 /** Tries the strongest first. */
 export async function findWalls(options: WallsOptions): Promise<Walls> {
-  const tools = findTools();
+  const tools = findTools(options);
   for (const plan of plansOf(tools, options)) {
     if (await stands(plan)) return wallsOf(plan, tools);
   }
@@ -82,19 +87,22 @@ export async function findWalls(options: WallsOptions): Promise<Walls> {
 const NOTHING = {
   nice: null,
   bwrap: null,
+  unshare: null,
   prlimit: null,
   setpriv: null,
   isRoot: false,
   permissionFlag: null,
 };
 
-function findTools(): Tools {
+function findTools({ withoutPrograms = [] }: WallsOptions): Tools {
   const isLinux = process.platform === 'linux';
-  const any = (name: string) => programIn(process.env.PATH ?? '', name);
+  const any = (name: string) =>
+    withoutPrograms.includes(name) ? null : programIn(process.env.PATH ?? '', name);
   const found = (name: string) => (isLinux ? any(name) : null);
   return {
     nice: any('nice'),
     bwrap: found('bwrap'),
+    unshare: found('unshare'),
     prlimit: found('prlimit'),
     setpriv: found('setpriv'),
     isRoot: process.getuid?.() === 0,
@@ -113,21 +121,25 @@ function* plansOf(tools: Tools, options: WallsOptions): Generator<Plan> {
     ...options,
     nice: tools.nice,
     bwrap: wants('namespaces') ? tools.bwrap : null,
+    unshare: null,
     prlimit: wants('resource limits') ? tools.prlimit : null,
     setpriv: wants('no new privileges') ? tools.setpriv : null,
     isRoot: wants('own user') && tools.isRoot,
     permissionFlag: wants('permission model') ? permissionFlag() : null,
   };
-  if (best.bwrap !== null) {
-    yield best;
-    // Where another user may not read the package.
-    if (best.isRoot) yield { ...best, isRoot: false };
-  }
   const open = { ...best, bwrap: null };
+  const apart = [best, { ...open, unshare: wants('namespaces') ? tools.unshare : null }];
+  for (const plan of apart.filter(hasNamespaces)) {
+    yield plan;
+    // Where another user may not read the package.
+    if (plan.isRoot) yield { ...plan, isRoot: false };
+  }
   yield open;
   if (open.isRoot) yield { ...open, isRoot: false };
   yield { ...open, isRoot: false, setpriv: null, prlimit: null };
 }
+
+const hasNamespaces = ({ bwrap, unshare }: Plan) => bwrap !== null || unshare !== null;
 
 /** Node 20 has it as an experiment. */
 function permissionFlag(): string | null {
@@ -146,21 +158,31 @@ function wallsOf(plan: Plan, tools: Tools): Walls {
 }
 
 function commandOf(plan: Plan, args: readonly string[]): Command {
-  const { nice, bwrap, prlimit, setpriv, isRoot } = plan;
+  const { nice, prlimit, isRoot } = plan;
   const node = realpathSync(process.execPath);
-  const filter = bwrap === null || without(plan, 'system call filter') ? null : callFilter();
+  const filter = isFiltered(plan) ? callFilter() : null;
   const line = [
     ...(nice === null ? [] : [nice, '-n', `${NICE}`]),
     ...(prlimit === null ? [] : [prlimit, ...resourceLimits(plan), '--']),
-    ...(bwrap === null
-      ? privileges(setpriv)
-      : [bwrap, ...NAMESPACES, ...sight(plan), ...filterOf(filter), '--']),
+    ...apart(plan, filter),
     node,
     ...permissions(plan),
     ...args,
   ];
   const [file = node, ...rest] = line;
   return { file, args: rest, uid: isRoot ? NOBODY : null, filter };
+}
+
+function apart(plan: Plan, filter: Uint8Array | null): readonly string[] {
+  const { bwrap, unshare, setpriv } = plan;
+  if (bwrap !== null) return [bwrap, ...NAMESPACES, ...sight(plan), ...filterOf(filter), '--'];
+  if (unshare === null) return privileges(setpriv);
+  const scratchBytes = limits.extractionScratchBytesMax;
+  return [...privileges(setpriv), ...unshareLine(unshare, seenBy(plan), scratchBytes)];
+}
+
+function isFiltered(plan: Plan): boolean {
+  return plan.bwrap !== null && !without(plan, 'system call filter') && callFilter() !== null;
 }
 
 const without = (plan: Plan, wall: Wall) => plan.without?.includes(wall) ?? false;
@@ -193,13 +215,17 @@ const NAMESPACES = [
 ];
 
 /** The node program with its libraries, the code of readers, and nothing else that is a file. */
+function seenBy(plan: Plan): Seen[] {
+  const paths = [realpathSync(process.execPath), ...libraries(), ...codeRoots(plan)];
+  return paths.map((path) => [realpathSync(path), path]);
+}
+
 function sight(plan: Plan): string[] {
-  const seen = [realpathSync(process.execPath), ...libraries(), ...codeRoots(plan)];
   return [
     ...['--proc', '/proc', '--dev', '/dev'],
     // Before the code, which may lie in it.
     ...['--size', `${limits.extractionScratchBytesMax}`, '--tmpfs', '/tmp'],
-    ...seen.flatMap((path) => ['--ro-bind', realpathSync(path), path]),
+    ...seenBy(plan).flatMap((pair) => ['--ro-bind', ...pair]),
     ...['--remount-ro', '/'],
   ];
 }
@@ -300,11 +326,9 @@ async function stands(plan: Plan): Promise<boolean> {
 
 function standing(plan: Plan): Wall[] {
   const { bwrap, prlimit, setpriv, isRoot } = plan;
-  const isFiltered =
-    bwrap !== null && !without(plan, 'system call filter') && callFilter() !== null;
   const walls: Readonly<Record<Wall, boolean>> = {
-    namespaces: bwrap !== null,
-    'system call filter': isFiltered,
+    namespaces: hasNamespaces(plan),
+    'system call filter': isFiltered(plan),
     'own user': isRoot,
     'no new privileges': bwrap !== null || setpriv !== null,
     'resource limits': prlimit !== null,
@@ -317,9 +341,14 @@ function missing(plan: Plan, tools: Tools): string[] {
   if (process.platform !== 'linux') return ['walls of the system are built on Linux alone'];
   const notes: [boolean, string][] = [
     [tools.bwrap === null, 'bubblewrap is not installed (`apt-get install bubblewrap`)'],
+    [plan.unshare !== null, 'the system call filter, which unshare in its place does not bring'],
     [
       tools.bwrap !== null && plan.bwrap === null,
       'bubblewrap may not make namespaces here (user namespaces are closed to it)',
+    ],
+    [
+      tools.bwrap === null && plan.unshare === null,
+      'unshare of util-linux may not make them either, or is not installed',
     ],
     [tools.prlimit === null, 'prlimit of util-linux is not installed'],
     [tools.isRoot && !plan.isRoot, 'the user nobody may not read the package of preface'],

@@ -2,9 +2,14 @@
  * Owns the stored grants of accounts, and how they override the settings.
  * It must never use a remembered grant in a later turn without reading its version: another process may change it.
  */
-import { decodeRecord, encodeRecord } from '../codec.js';
+import { decodeWhole, encodeRecord } from '../codec.js';
 import { limits } from '../limits/index.js';
-import { type AccountGrant, type AccountPolicy, policyOf } from '../rules/account-policy.js';
+import {
+  type AccountGrant,
+  type AccountPolicy,
+  accountOf,
+  policyOf,
+} from '../rules/account-policy.js';
 import { assertOwner } from './keys.js';
 import { scan } from './scan.js';
 import type { Store, StoreKey } from './store.js';
@@ -17,6 +22,9 @@ export interface GrantParts {
   /** Grants by the settings. */
   readonly users: ReadonlyMap<string, AccountGrant>;
 }
+
+/** What it granted is not known, and it may have been a suspension: the account is closed until it is granted anew. */
+const DAMAGED: AccountGrant = { state: 'suspended' };
 
 interface KnownPolicy {
   readonly version: number | null;
@@ -33,8 +41,9 @@ export class AccountGrants {
 
   constructor(readonly parts: GrantParts) {}
 
-  /** The current policy, with one read of the file per turn of the event loop. */
-  of(user: string): AccountPolicy {
+  /** The current policy of the owner's account, with one read of the file per turn of the event loop. */
+  of(owner: string): AccountPolicy {
+    const user = accountOf(owner);
     const now = this.#now.get(user);
     if (now !== undefined) return now;
     if (this.#now.size === 0) setImmediate(() => this.#now.clear());
@@ -49,7 +58,7 @@ export class AccountGrants {
     const known = this.#known.get(user);
     if (known?.version === version) return known.policy;
     const { base, users } = this.parts;
-    const stored = record === null ? {} : decodeRecord<AccountGrant>(record.value);
+    const stored = record === null ? {} : (decodeWhole<AccountGrant>(record.value) ?? DAMAGED);
     const policy = policyOf(base, users.get(user) ?? {}, stored);
     this.#remember(user, { version, policy });
     return policy;
@@ -62,7 +71,8 @@ export class AccountGrants {
     const key = keyOf(user);
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
       const record = store.get(key);
-      const stored = record === null ? {} : decodeRecord<AccountGrant>(record.value);
+      // One that is damaged is written anew.
+      const stored = record === null ? {} : (decodeWhole<AccountGrant>(record.value) ?? {});
       const value = encodeRecord(change(stored));
       const expected = record?.version ?? null;
       if (!(await store.commit([{ type: 'put', key, value, expected }]))) continue;
@@ -75,6 +85,12 @@ export class AccountGrants {
   /** Whether the user has a stored grant or one of the settings. */
   has(user: string): boolean {
     return this.parts.users.has(user) || this.parts.store.get(keyOf(user)) !== null;
+  }
+
+  /** Whether the stored grant is damaged: the account is suspended until somebody changes it. */
+  isDamaged(user: string): boolean {
+    const record = this.parts.store.get(keyOf(user));
+    return record !== null && decodeWhole<AccountGrant>(record.value) === null;
   }
 
   /** Users with a stored grant or one of the settings, in no order. */

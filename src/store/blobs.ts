@@ -1,18 +1,11 @@
 /**
- * Owns the bytes of files on the disk: a private folder, generated names, whole blobs or none.
- * It must never build a path from client input, nor acknowledge a blob that a power cut could lose.
+ * Owns the contract of the place for the bytes of files: generated names, whole blobs or none, bytes as they were written.
+ * It must never depend on where the bytes are.
  */
-import { constants } from 'node:fs';
-import { chmod, type FileHandle, link, mkdir, open, opendir, rm } from 'node:fs/promises';
-import { join } from 'node:path';
-import { crc32 } from '../crc32.js';
-import { ApiError } from '../errors.js';
-import { limits } from '../limits/index.js';
-import { ContentSample, sameContent } from './content-sample.js';
-import { named, PART, settled } from './durable.js';
+import type { FileHandle } from 'node:fs/promises';
 
 const NAME = /^[a-z0-9]{1,64}(\.[a-z]{1,16})?$/;
-const PRIVATE = { folder: 0o700, file: 0o600 };
+const KINDS = /^[a-z0-9]{1,64}\.(?:source|text)$/;
 
 export interface KeptBlob {
   readonly bytes: number;
@@ -22,191 +15,82 @@ export interface KeptBlob {
   readonly crc32: number;
 }
 
-export class Blobs {
-  readonly #folder: string;
+/** What is known of a blob's bytes; without `crc32` in records from before there were checksums. */
+export interface KnownBlob {
+  readonly bytes: number;
+  readonly crc32?: number;
+}
 
-  private constructor(folder: string) {
-    this.#folder = folder;
-  }
+/** Begins a write of so many bytes where the disk has room for it. */
+export type TakeRoom = (bytes: number, write: () => Promise<void>) => Promise<void>;
 
-  /** Removes unfinished blobs of an earlier run. No other process may have the folder open. */
-  static async open(folder: string): Promise<Blobs> {
-    await mkdir(folder, { recursive: true, mode: PRIVATE.folder });
-    await chmod(folder, PRIVATE.folder);
-    const blobs = new Blobs(folder);
-    for await (const { name } of await opendir(folder)) {
-      if (name.endsWith(PART)) await rm(join(folder, name), { force: true });
-    }
-    return blobs;
-  }
+export const anyRoom: TakeRoom = (_bytes, write) => write();
 
-  /** @throws ApiError `unavailable`. */
-  async create(name: string): Promise<BlobWriter> {
-    const path = this.partPath(name);
-    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
-    const handle = await onDisk(() => open(path, flags, PRIVATE.file));
-    return new BlobWriter(handle, path, (as) => named(path, this.path(as)));
-  }
+/** Every method throws ApiError `unavailable` while the place cannot be reached or is full. */
+export interface Blobs {
+  /** For every write of bytes into the data folder. */
+  readonly withRoom: TakeRoom;
 
-  /** Makes the file at `partPath` the blob. @throws ApiError `unavailable`. */
-  async adopt(name: string): Promise<void> {
-    await onDisk(() => settled(this.partPath(name), this.path(name)));
-  }
+  create(name: string): Promise<BlobWriter>;
+
+  /** The path on the disk at which a blob is written before it is adopted. */
+  partPath(name: string): string;
+
+  /** Makes the file at `partPath` the blob. Resolves when it would survive a power cut; then the file is gone. */
+  adopt(name: string): Promise<void>;
 
   /** Gives the bytes a second name; each name is removed separately. @returns false where there is no blob `from`. */
-  async share(from: string, to: string): Promise<boolean> {
-    return await onDisk(async () => {
-      await rm(this.partPath(to), { force: true });
-      try {
-        await link(this.path(from), this.partPath(to));
-      } catch (cause) {
-        if (codeOf(cause) === 'ENOENT') return false;
-        throw cause;
-      }
-      // The bytes are already on the disk, under the other name.
-      await named(this.partPath(to), this.path(to));
-      return true;
-    });
-  }
+  share(from: string, to: string): Promise<boolean>;
 
   /** Compares byte by byte. False where one of the two is missing. @throws the signal's reason. */
-  async same(one: string, other: string, signal: AbortSignal): Promise<boolean> {
-    return await sameContent(this.path(one), this.path(other), signal);
-  }
+  same(one: string, other: string, signal: AbortSignal): Promise<boolean>;
 
-  /** The path of a blob, for reading only. */
-  path(name: string): string {
-    if (!NAME.test(name)) throw new Error(`a blob cannot be called ${JSON.stringify(name)}`);
-    return join(this.#folder, name);
-  }
+  /** For reading only. Stays readable when the blob is removed. @throws Error of code `ENOENT` for one that is missing. */
+  read(name: string): Promise<FileHandle>;
 
-  /** The path at which a blob is written before it is adopted. */
-  partPath(name: string): string {
-    return this.path(name) + PART;
-  }
+  /** As `read`. @throws DamagedBlob where it has other bytes than it was written with. */
+  readWhole(name: string, known: KnownBlob): Promise<FileHandle>;
 
-  async read(name: string): Promise<FileHandle> {
-    return await open(this.path(name), constants.O_RDONLY | constants.O_NOFOLLOW);
-  }
+  /** False also where it is missing. */
+  isWhole(name: string, known: KnownBlob): Promise<boolean>;
 
   /** Removes the blob and its part file, where they exist. */
-  async remove(name: string): Promise<void> {
-    await rm(this.partPath(name), { force: true });
-    await rm(this.path(name), { force: true });
-  }
+  remove(name: string): Promise<void>;
 
-  async *names(): AsyncGenerator<string> {
-    for await (const { name } of await opendir(this.#folder)) yield name;
-  }
+  /** Of all blobs. */
+  names(): AsyncGenerator<string>;
 }
 
-/** One blob on its way to the disk. Either `keep` or `discard` ends it. */
-export class BlobWriter {
-  readonly #sample = new ContentSample();
-  #crc32 = 0;
-  #gathered: Buffer[] = [];
-  #gatheredBytes = 0;
-  #bytes = 0;
-  /** The running write; meanwhile the next pieces are gathered. It rejects for every caller that waits for it. */
-  #writing: Promise<void> = Promise.resolve();
-  #open = true;
+/** One blob on its way. Either `keep` or `discard` ends it. */
+export interface BlobWriter {
+  readonly bytes: number;
 
-  constructor(
-    readonly handle: FileHandle,
-    readonly path: string,
-    readonly settle: (name: string) => Promise<void>,
-  ) {}
-
-  get bytes(): number {
-    return this.#bytes;
-  }
-
-  /** One call at a time: waiting for the promise is the back-pressure. @throws ApiError `unavailable`. */
-  async write(piece: Buffer): Promise<void> {
-    this.#bytes += piece.length;
-    this.#gathered.push(piece);
-    this.#gatheredBytes += piece.length;
-    if (this.#gatheredBytes >= limits.uploadWriteBytes) await this.#flush();
-  }
-
-  /** Resolves when the buffer has room for more. */
-  async #flush(): Promise<void> {
-    await this.#writing;
-    this.#writing = this.#writeGathered();
-    this.#writing.catch(() => {});
-  }
+  /** One call at a time: waiting for the promise is the back-pressure. @throws ApiError `unavailable`, `overloaded`. */
+  write(piece: Buffer): Promise<void>;
 
   /** Under that name. Resolves when the blob would survive a power cut. @throws ApiError `unavailable`; then nothing is left. */
-  async keep(name: string): Promise<KeptBlob> {
-    try {
-      await this.#flush();
-      await this.#writing;
-      await onDisk(() => this.handle.sync());
-      await this.#close();
-      await onDisk(() => this.settle(name));
-    } catch (cause) {
-      await this.discard();
-      throw cause;
-    }
-    return { bytes: this.#bytes, sample: this.#sample.digest(), crc32: this.#crc32 };
-  }
+  keep(name: string): Promise<KeptBlob>;
 
   /** Removes the bytes, unless the blob was kept. */
-  async discard(): Promise<void> {
-    this.#gathered = [];
-    await this.#writing.catch(() => {});
-    await this.#close();
-    await rm(this.path, { force: true });
-  }
+  discard(): Promise<void>;
+}
 
-  async #writeGathered(): Promise<void> {
-    const pieces = this.#gathered;
-    this.#gathered = [];
-    this.#gatheredBytes = 0;
-    for (const piece of pieces) {
-      this.#sample.update(piece);
-      this.#crc32 = crc32(piece, this.#crc32);
-    }
-    let rest = pieces;
-    while (rest.length > 0) rest = await this.#writeOnce(rest);
-  }
+/** Somebody changed the bytes of a blob, or its place did. The message names none: it may reach a client. */
+export class DamagedBlob extends Error {
+  override readonly name = 'DamagedBlob';
 
-  /** Repeats the call, because one write may take fewer bytes than it was given. */
-  async #writeOnce(pieces: readonly Buffer[]): Promise<Buffer[]> {
-    let { bytesWritten } = await onDisk(() => this.handle.writev(pieces));
-    const rest: Buffer[] = [];
-    for (const piece of pieces) {
-      const written = Math.min(bytesWritten, piece.length);
-      bytesWritten -= written;
-      if (written < piece.length) rest.push(piece.subarray(written));
-    }
-    return rest;
-  }
-
-  async #close(): Promise<void> {
-    if (!this.#open) return;
-    this.#open = false;
-    await this.handle.close();
+  constructor() {
+    super('a stored text is damaged: delete its file, then upload it again');
   }
 }
 
-/** Error codes of a disk that refuses a write now and may accept it later. */
-const PASSING = ['ENOSPC', 'EDQUOT', 'EIO', 'EMFILE', 'ENFILE', 'EROFS', 'ENOMEM'];
-
-async function onDisk<Result>(act: () => Promise<Result>): Promise<Result> {
-  try {
-    return await act();
-  } catch (cause) {
-    const code = codeOf(cause);
-    if (code === undefined || !PASSING.includes(code)) throw cause;
-    throw new ApiError(
-      'unavailable',
-      { error: `the data folder did not take a write (${code})` },
-      { retryAfterMs: limits.storeRetryMs },
-    );
-  }
+/** @throws Error for what is no generated name. */
+export function blobName(name: string): string {
+  if (NAME.test(name)) return name;
+  throw new Error(`a blob cannot be called ${JSON.stringify(name)}`);
 }
 
-function codeOf(cause: unknown): string | undefined {
-  return cause instanceof Error && 'code' in cause ? String(cause.code) : undefined;
+/** Whether it is called as a blob of a file is: a bucket may hold what others keep there, too. */
+export function isBlob(name: string): boolean {
+  return KINDS.test(name);
 }

@@ -61,7 +61,8 @@ export async function sameContent(
   }
 }
 
-async function sameBytes(
+/** Of two open files. @throws the signal's reason. */
+export async function sameBytes(
   one: FileHandle,
   other: FileHandle,
   signal: AbortSignal,

@@ -3,7 +3,7 @@
  * It must never show a file under its final name before the disk has all of its bytes.
  */
 import { constants } from 'node:fs';
-import { chmod, copyFile, open, rename, writeFile } from 'node:fs/promises';
+import { chmod, copyFile, lstat, open, rename, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 const PRIVATE_FILE = 0o600;
@@ -16,8 +16,12 @@ export async function writeDurably(path: string, text: string): Promise<void> {
   await settled(path + PART, path);
 }
 
-/** Copies the whole file or nothing, even across a power cut. */
+/**
+ * Copies the whole file or nothing, even across a power cut.
+ * @throws Error for a symbolic link: what another made must not name a file of this machine.
+ */
 export async function copyDurably(from: string, to: string): Promise<void> {
+  if (!(await lstat(from)).isFile()) throw new Error(`${from} is no file of its own`);
   await copyFile(from, to + PART, constants.COPYFILE_FICLONE);
   await chmod(to + PART, PRIVATE_FILE);
   await settled(to + PART, to);

@@ -10,6 +10,7 @@
 import { createHash } from 'node:crypto';
 import { type Clock, type NewBytes, unixS } from '../clock.js';
 import { decodeRecord, decodeWhole, encodeRecord } from '../codec.js';
+import { ApiError } from '../errors.js';
 import { limits } from '../limits/index.js';
 import type { ApiKeySetting } from '../settings/types.js';
 import { pages, scan, scanWithPauses } from './scan.js';
@@ -44,6 +45,11 @@ export interface KeyParts {
 }
 
 const ALL: StoreKey = ['key'];
+const INDEX = 'key-by-user';
+/** What is shown of a key whose record is damaged: it opens nothing, and it can be revoked. */
+const DAMAGED = '(damaged)';
+/** No user has this name. */
+const NOBODY = '(unknown)';
 /** Index entries have no value: the hash in their key leads to the record. */
 const EMPTY = new Uint8Array(0);
 /** Exists once every stored key has its index entry. */
@@ -61,10 +67,10 @@ export function keyChanges(hash: string, info: KeyInfo, type: 'put' | 'remove'):
 }
 
 function ofUser(user: string): StoreKey {
-  return ['key-by-user', user];
+  return [INDEX, user];
 }
 
-function indexKey(hash: string, { user, createdS }: KeyInfo): StoreKey {
+function indexKey(hash: string, { user, createdS }: Pick<KeyInfo, 'user' | 'createdS'>): StoreKey {
   return [...ofUser(user), createdS, hash];
 }
 
@@ -116,7 +122,7 @@ export class ApiKeys {
     const hash = sha256(key);
     const info: KeyInfo = {
       user,
-      keyId: `ak-${hash.slice(0, ID_LENGTH)}`,
+      keyId: idOf(hash),
       createdS: unixS(this.#parts.clock),
       shown: `sk-${user}-${secret.slice(0, SECRET_SHOWN)}…`,
     };
@@ -129,7 +135,9 @@ export class ApiKeys {
   /** Stored keys, the oldest first, without the keys of the settings. */
   list(): KeyInfo[] {
     const entries = scan(this.#parts.store, { prefix: ALL });
-    const infos = [...entries].flatMap(({ record }) => decodeWhole<KeyInfo>(record.value) ?? []);
+    const infos = [...entries].map(
+      (entry) => decodeWhole<KeyInfo>(entry.record.value) ?? this.#damaged(hashOf(entry)),
+    );
     return infos.sort((a, b) => a.createdS - b.createdS || (a.keyId < b.keyId ? -1 : 1));
   }
 
@@ -143,15 +151,27 @@ export class ApiKeys {
 
   /** Stored keys of one user, the oldest first. It reads no key of another user. */
   async listOf(user: string): Promise<KeyInfo[]> {
-    await this.#indexed();
+    // Where nothing can be written, all keys are read.
+    if (!(await this.#isIndexed())) return this.list().filter((info) => info.user === user);
     const { store } = this.#parts;
     const infos: KeyInfo[] = [];
     for await (const { key } of scanWithPauses(store, { prefix: ofUser(user) })) {
-      const record = store.get([...ALL, String(key.at(-1))]);
-      const info = record && decodeWhole<KeyInfo>(record.value);
-      if (info !== null) infos.push(info);
+      const hash = String(key.at(-1));
+      const record = store.get([...ALL, hash]);
+      if (record !== null)
+        infos.push(decodeWhole<KeyInfo>(record.value) ?? shownDamaged(hash, key));
     }
     return infos;
+  }
+
+  async #isIndexed(): Promise<boolean> {
+    try {
+      await this.#indexed();
+      return true;
+    } catch (cause) {
+      if (cause instanceof ApiError && cause.row === 'unavailable') return false;
+      throw cause;
+    }
   }
 
   /** Keys of an earlier version have no index entry. The first call of a process adds the missing entries. */
@@ -172,7 +192,7 @@ export class ApiKeys {
         page.flatMap((entry) => {
           const info = decodeWhole<KeyInfo>(entry.record.value);
           if (info === null) return [];
-          const key = indexKey(String(entry.key.at(-1)), info);
+          const key = indexKey(hashOf(entry), info);
           return [{ type: 'put', key, value: EMPTY } as const];
         }),
       );
@@ -180,18 +200,34 @@ export class ApiKeys {
     await store.commit([{ type: 'put', key: INDEXED, value: EMPTY }]);
   }
 
+  /** False once it is revoked, or no more in the settings. */
+  isLive(keyId: string): boolean {
+    const isSetting = [...this.#settings.values()].some((holder) => holder.keyId === keyId);
+    return isSetting || this.#entry(keyId) !== null;
+  }
+
   /** One stored key, by id. */
   find(keyId: string): KeyInfo | null {
     const entry = this.#entry(keyId);
-    return entry === null ? null : decodeRecord<KeyInfo>(entry.record.value);
+    if (entry === null) return null;
+    return decodeWhole<KeyInfo>(entry.record.value) ?? this.#damaged(hashOf(entry));
+  }
+
+  /** Of a key whose record is damaged its index entry tells whose it is. Damage is rare: all entries are read. */
+  #damaged(hash: string): KeyInfo {
+    for (const { key } of scan(this.#parts.store, { prefix: [INDEX] })) {
+      if (key.at(-1) === hash) return shownDamaged(hash, key);
+    }
+    return shownDamaged(hash, indexKey(hash, { user: NOBODY, createdS: 0 }));
   }
 
   /** @returns false when there is no such key. Durable when this resolves. */
   async revoke(keyId: string): Promise<boolean> {
     const entry = this.#entry(keyId);
     if (entry === null) return false;
-    const hash = String(entry.key.at(-1));
-    const [record, index] = keyChanges(hash, infoOf(entry), 'remove') as [StoreChange, StoreChange];
+    const hash = hashOf(entry);
+    const info = decodeWhole<KeyInfo>(entry.record.value) ?? this.#damaged(hash);
+    const [record, index] = keyChanges(hash, info, 'remove') as [StoreChange, StoreChange];
     const expected = entry.record.version;
     const removed = await this.#parts.store.commit([{ ...record, expected }, index]);
     await this.#parts.store.flushed();
@@ -227,8 +263,19 @@ export class ApiKeys {
   }
 }
 
-function infoOf({ record }: StoreEntry): KeyInfo {
-  return decodeRecord<KeyInfo>(record.value);
+/** The record of a key, and its index entry, end in it. */
+function hashOf({ key }: StoreEntry): string {
+  return String(key.at(-1));
+}
+
+/** Named, so that it can be revoked. */
+function shownDamaged(hash: string, [, user, createdS]: StoreKey): KeyInfo {
+  const keyId = idOf(hash);
+  return { user: String(user), keyId, createdS: Number(createdS), shown: DAMAGED };
+}
+
+function idOf(hash: string): string {
+  return `ak-${hash.slice(0, ID_LENGTH)}`;
 }
 
 export function isOwner(text: string): boolean {

@@ -38,14 +38,13 @@ function fileDamage(path: string): string | null {
     return null;
   }
   try {
-    const bytes = fstatSync(file).size;
-    return bytes === 0 ? null : metaDamage(file, bytes);
+    return fstatSync(file).size === 0 ? null : metaDamage(file);
   } finally {
     closeSync(file);
   }
 }
 
-function metaDamage(file: number, bytes: number): string | null {
+function metaDamage(file: number): string | null {
   const first = readMeta(file, 0);
   const pageBytes = first?.readUInt32LE(AT.pageBytes) ?? 0;
   if (!first || pageBytes < PAGE_BYTES_MIN || pageBytes > PAGE_BYTES_MAX) {
@@ -55,7 +54,8 @@ function metaDamage(file: number, bytes: number): string | null {
   if (!second) return 'the second head is missing';
   const newest =
     second.readBigUInt64LE(AT.transaction) > first.readBigUInt64LE(AT.transaction) ? second : first;
-  const pages = BigInt(Math.ceil(bytes / pageBytes));
+  // After the heads: a service that writes meanwhile makes the file longer before its head names the new pages.
+  const pages = BigInt(Math.ceil(fstatSync(file).size / pageBytes));
   const pagesMin = newest.readBigUInt64LE(AT.lastPage) - UNWRITTEN_PAGES_MAX;
   const rootsInside = AT.roots
     .map((at) => newest.readBigUInt64LE(at))

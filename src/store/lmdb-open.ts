@@ -2,10 +2,20 @@
  * Owns the one door to LMDB: how its files are opened, claimed and copied.
  * It must never write a record, nor open a file before it has checked it.
  */
-import { accessSync, constants, existsSync, mkdirSync, realpathSync } from 'node:fs';
+import {
+  accessSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
-import { open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb';
+import { getLastVersion, open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb';
 import { limits } from '../limits/index.js';
+import { copyOf } from '../pool/memory.js';
 import { assertReadable, FORMAT_RECORD } from './data-format.js';
 import { assertIntact } from './lmdb-file.js';
 import { makePrivate, PRIVATE_MODE } from './private-files.js';
@@ -72,6 +82,22 @@ function assertWhole(folder: string): void {
   );
 }
 
+/**
+ * The library reads into one buffer that it uses again. It would make a buffer for each large value, which then lies until a
+ * garbage collection: copied into memory of its own, a large value is given back by the one who read it.
+ */
+export function readEntry(
+  db: Database,
+  key: Buffer,
+): { value: Uint8Array; version: number } | null {
+  const read = db.getBinaryFast(key);
+  if (read === undefined) return null;
+  const version = getLastVersion();
+  const bytes = read.subarray(0, read.length);
+  const isLarge = bytes.byteLength > limits.bodyNearBytesMax;
+  return { value: isLarge ? copyOf(bytes) : Uint8Array.prototype.slice.call(bytes), version };
+}
+
 /** Bytes of the pages that hold records. Freed pages are used again before the file grows. */
 export function usedBytes(db: Database): number {
   const stats = db.getStats() as Readonly<Record<string, number>>;
@@ -95,10 +121,24 @@ export function openReadable(folder: string, file: string, readOnly = false): Da
   }
 }
 
-function openFile(folder: string, file: string, readOnly = false, mapSize?: number): Database {
+/** A new file in place of one that was left. What is in it is not missed after a crash: nothing waits for the disk. */
+export function openThrowaway(folder: string, file: string): Database {
+  const path = join(folder, file);
+  for (const name of [path, `${path}-lock`]) rmSync(name, { force: true });
+  return openFile(folder, file, false, limits.storeMapBytes, { noSync: true });
+}
+
+function openFile(
+  folder: string,
+  file: string,
+  readOnly = false,
+  mapSize?: number,
+  more: Partial<RootDatabaseOptionsWithPath> = {},
+): Database {
   const path = join(folder, file);
   assertIntact(folder, path);
   try {
+    makeLock(`${path}-lock`);
     const options: RootDatabaseOptionsWithPath & Untyped = {
       path,
       noSubdir: true,
@@ -111,6 +151,7 @@ function openFile(folder: string, file: string, readOnly = false, mapSize?: numb
       // Never reached: a writer that starts in the middle of a turn takes the core from the code that fills its transaction.
       txnStartThreshold: 100_000,
       readOnly,
+      ...more,
       ...(mapSize === undefined ? {} : { mapSize }),
     };
     const db = open<Uint8Array, Buffer>(options);
@@ -122,6 +163,24 @@ function openFile(folder: string, file: string, readOnly = false, mapSize?: numb
       `the data folder ${folder} cannot be opened (${file}: ${cause}): restore it from a backup, or set another data folder`,
       { cause },
     );
+  }
+}
+
+/** As large as LMDB makes it. */
+const LOCK_BYTES = 8_272;
+
+/**
+ * LMDB maps its lock file, which it makes longer without writing to it: where the disk has no block for a page of it, the first
+ * touch ends the process by a bus error. Zeros that are written get their blocks, or an error.
+ */
+function makeLock(path: string): void {
+  if (existsSync(path) && statSync(path).size > 0) return;
+  try {
+    writeFileSync(path, Buffer.alloc(LOCK_BYTES), { mode: PRIVATE_MODE.file });
+  } catch (cause) {
+    // What there was room for is a file with a hole, too.
+    rmSync(path, { force: true });
+    throw cause;
   }
 }
 

@@ -7,36 +7,22 @@ import { limits } from '../limits/index.js';
 import { CommitGroups } from './commit-groups.js';
 import { FORMAT_RECORD, formatValue } from './data-format.js';
 import { assertNoLoss } from './data-loss.js';
-import { bytesKey, keyBytes, rangeBounds } from './key-order.js';
-import {
-  claim,
-  type Database,
-  makeFolder,
-  openReadable,
-  type Release,
-  usedBytes,
-} from './lmdb-open.js';
+import { claim, type Database, makeFolder, openReadable, type Release } from './lmdb-open.js';
+import { readPage, readRecord } from './lmdb-reads.js';
+import { RecordRoom } from './record-room.js';
 import type { Reserve } from './reserve.js';
-import {
-  assertCommitSize,
-  assertPageLimit,
-  type Store,
-  type StoreChange,
-  type StoredRecord,
-  type StoreEntry,
-  type StoreKey,
-  type StoreRange,
+import { type Step, stepsOf } from './steps.js';
+import type {
+  Store,
+  StoreChange,
+  StoredRecord,
+  StoreEntry,
+  StoreKey,
+  StoreRange,
 } from './store.js';
 
 /** With `separateFlushed`, the promise of a commit has the promise of its flush as a property. */
 type CommitPromise = Promise<boolean> & { readonly flushed?: Promise<unknown> };
-
-/** A change and its bytes; `value` is null for a removal. */
-interface Step {
-  readonly change: StoreChange;
-  readonly key: Buffer;
-  readonly value: Buffer | null;
-}
 
 export interface LmdbStoreOptions {
   readonly folder: string;
@@ -62,20 +48,14 @@ const VERSION_RECORD = Buffer.of(0x00, 0x01);
 /** Versions are reserved on disk in blocks, so that none is used twice, not even after a crash. */
 const VERSION_BLOCK = 1_000_000;
 const READER_CHECK_VERSIONS = 1_000;
-/** In the worst case a record needs a page of its own, and pages are half full. */
-const RECORD_BYTES_MIN = 4_096;
-const FILL_MIN = 0.5;
 
 export class LmdbStore implements Store {
   readonly #db: Database;
   readonly #release: Release;
-  readonly #bytesMax: number;
+  readonly #room: RecordRoom;
   readonly #readOnly: boolean;
   readonly #reserve: Reserve | null;
   readonly #urgent: boolean;
-  #refillDueMs = 0;
-  /** Bytes that may be written before the used bytes are read again, which costs a few reads. */
-  #roomBytes = 0;
   #version: number;
   #versionEnd: number;
   #flushed: Promise<unknown> = Promise.resolve();
@@ -115,7 +95,7 @@ export class LmdbStore implements Store {
   private constructor(db: Database, release: Release, options: LmdbStoreOptions, readOnly = false) {
     this.#db = db;
     this.#release = release;
-    this.#bytesMax = options.bytesMax ?? Number.POSITIVE_INFINITY;
+    this.#room = new RecordRoom(db, options.bytesMax ?? Number.POSITIVE_INFINITY);
     this.#reserve = options.reserve ?? null;
     this.#urgent = options.urgent ?? false;
     this.#readOnly = readOnly;
@@ -125,45 +105,21 @@ export class LmdbStore implements Store {
 
   get(key: StoreKey): StoredRecord | null {
     this.#assertOpen();
-    const entry = this.#db.getEntry(keyBytes(key));
-    return entry ? record(entry) : null;
+    return readRecord(this.#db, key);
   }
 
   page(range: StoreRange): StoreEntry[] {
     this.#assertOpen();
-    assertPageLimit(range.limit);
-    const { start, startExcluded, end } = rangeBounds(range);
-    const bounds = range.reverse
-      ? { start: end, end: start, exclusiveStart: true, reverse: true }
-      : { start, end };
-    const entries: StoreEntry[] = [];
-    // LMDB excludes `end`. In a reversed range that is the low end, which belongs to the range: include it, then check.
-    const rows = this.#db.getRange({
-      ...bounds,
-      inclusiveEnd: range.reverse === true,
-      versions: true,
-    });
-    for (const row of rows) {
-      if (entries.length === range.limit) break;
-      if (startExcluded && row.key.equals(start)) continue;
-      entries.push({ key: bytesKey(row.key), record: record(row) });
-    }
-    return entries;
+    return readPage(this.#db, range);
   }
 
   async commit(changes: readonly StoreChange[]): Promise<boolean> {
     this.#assertOpen();
-    assertCommitSize(changes);
     if (this.#readOnly) throw unavailableFor('the data folder takes no writes');
-    // All bytes are made before the first write: an error between two writes would leave half a commit.
-    const steps = changes.map((change) => ({
-      change,
-      key: keyBytes(change.key),
-      value: change.type === 'put' ? Buffer.from(change.value) : null,
-    }));
+    const steps = stepsOf(changes);
     if (this.#urgent || steps.some(({ value }) => value === null)) return await this.#force(steps);
     this.#assertReserve();
-    this.#takeRoom(steps);
+    this.#room.take(steps);
     return await this.#groups.run(() => this.#write(steps));
   }
 
@@ -180,13 +136,8 @@ export class LmdbStore implements Store {
 
   /** What was given up for others is not for what adds something. @throws ApiError `unavailable`. */
   #assertReserve(): void {
-    if (this.#reserve?.low !== true) return;
-    const nowMs = performance.now();
-    if (nowMs >= this.#refillDueMs) {
-      this.#refillDueMs = nowMs + limits.storeRetryMs;
-      if (this.#reserve.fill()) return;
-    }
-    throw unavailableFor('the disk of the data folder is full');
+    if (this.#reserve?.isWhole() === false)
+      throw unavailableFor('the disk of the data folder is full');
   }
 
   /** The writes of one turn of the event loop become one transaction. */
@@ -215,22 +166,6 @@ export class LmdbStore implements Store {
     await this.#groups.idle();
     await this.#db.close();
     await this.#release();
-  }
-
-  /**
-   * LMDB reports no bound of its map: the map grows with the file until the address space or the disk is used up, and
-   * without address space the process ends. A commit that removes something is let through, as it makes room.
-   */
-  #takeRoom(steps: readonly Step[]): void {
-    let bytes = 0;
-    for (const { key, value } of steps) {
-      if (value === null) return;
-      bytes += Math.max(RECORD_BYTES_MIN, (key.length + value.length) / FILL_MIN);
-    }
-    // Running commits are not counted yet: the bound may be exceeded by them, once.
-    if (this.#roomBytes < bytes) this.#roomBytes = this.#bytesMax - usedBytes(this.#db);
-    if (this.#roomBytes < bytes) throw full(this.#bytesMax);
-    this.#roomBytes -= bytes;
   }
 
   /** Nests one condition block for each change; the innermost block holds the writes. */
@@ -294,12 +229,6 @@ export class LmdbStore implements Store {
   }
 }
 
-function record(entry: { value: Uint8Array; version?: number }): StoredRecord {
-  const { value, version } = entry;
-  if (version === undefined) throw new Error('a stored record has no version');
-  return { version, value };
-}
-
 /** What LMDB and the system say of a disk that takes no more. */
 export function isFull(cause: unknown): boolean {
   const text = cause instanceof Error ? cause.message : String(cause);
@@ -307,11 +236,6 @@ export function isFull(cause: unknown): boolean {
 }
 
 function unavailableFor(error: string): ApiError {
-  return new ApiError('unavailable', { error }, { retryAfterMs: limits.storeRetryMs });
-}
-
-function full(bytesMax: number): ApiError {
-  const error = `its records have reached their bound of ${bytesMax} bytes`;
   return new ApiError('unavailable', { error }, { retryAfterMs: limits.storeRetryMs });
 }
 

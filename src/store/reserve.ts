@@ -8,7 +8,7 @@ import { limits } from '../limits/index.js';
 import { PRIVATE_MODE } from './private-files.js';
 
 const NAME = 'reserve';
-const { reserveBytes, reserveStepBytes } = limits;
+const { reserveBytes, reserveStepBytes, storeRetryMs } = limits;
 
 /** By folder: the stores of one folder share it. */
 const known = new Map<string, Reserve>();
@@ -17,6 +17,7 @@ export class Reserve {
   readonly #path: string;
   /** Some of it was given up, or there was no room for it: what adds something waits until it is whole again. */
   low = false;
+  #refillDueMs = 0;
 
   static of(folder: string): Reserve {
     const found = known.get(folder) ?? new Reserve(folder);
@@ -35,9 +36,19 @@ export class Reserve {
     return !this.low;
   }
 
+  /** Tries to fill it, but not at every call: what adds something asks this first. */
+  isWhole(): boolean {
+    if (!this.low) return true;
+    const nowMs = performance.now();
+    if (nowMs < this.#refillDueMs) return false;
+    this.#refillDueMs = nowMs + storeRetryMs;
+    return this.fill();
+  }
+
   #write(missing: number): boolean {
-    const file = openSync(this.#path, 'a', PRIVATE_MODE.file);
+    let file: number | null = null;
     try {
+      file = openSync(this.#path, 'a', PRIVATE_MODE.file);
       // Written, not only made longer: a file with holes holds no room.
       const zeros = Buffer.alloc(reserveStepBytes);
       for (let left = missing; left > 0; ) {
@@ -47,7 +58,7 @@ export class Reserve {
     } catch {
       return false;
     } finally {
-      closeSync(file);
+      if (file !== null) closeSync(file);
     }
   }
 

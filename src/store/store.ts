@@ -47,11 +47,13 @@ export interface StoreEntry {
 }
 
 export interface Store {
+  /** The value is the caller's: a large one may be in memory of its own, which the caller may move or give back. */
   get(key: StoreKey): StoredRecord | null;
   /** Returns at most `limit` entries, so that no read transaction stays open between pages. */
   page(range: StoreRange): StoreEntry[];
   /**
-   * Makes all changes or none, in one transaction. Resolves when `get` sees the result.
+   * Makes all changes or none, in one transaction. Resolves when `get` sees the result. Until then a
+   * value in resizable memory, which is for large ones, must not change: it is not copied.
    * @returns false when an `expected` version did not hold; then nothing was written.
    */
   commit(changes: readonly StoreChange[]): Promise<boolean>;

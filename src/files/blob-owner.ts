@@ -1,0 +1,27 @@
+/**
+ * Owns the mark by which a bucket knows the records whose files it keeps.
+ * It must never give another mark to records that have one.
+ */
+import type { NewBytes } from '../clock.js';
+import { decodeRecord, encodeRecord } from '../codec.js';
+import type { Store, StoreKey } from '../store/store.js';
+
+const KEY: StoreKey = ['blob-owner'];
+const ID_BYTES = 16;
+
+/** @param make for records without a mark; null: they stay without. */
+export async function storeIdOf(
+  store: Store,
+  { make }: { readonly make: NewBytes | null },
+): Promise<string | null> {
+  const present = store.get(KEY);
+  if (present !== null) return decodeRecord<string>(present.value);
+  if (make === null) return null;
+  const id = Buffer.from(make(ID_BYTES)).toString('hex');
+  const made = await store.commit([
+    { type: 'put', key: KEY, value: encodeRecord(id), expected: null },
+  ]);
+  if (!made) return await storeIdOf(store, { make: null });
+  await store.flushed();
+  return id;
+}

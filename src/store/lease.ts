@@ -1,0 +1,179 @@
+/**
+ * Owns this process's lease of a part: while it is held, no other process writes the part.
+ * It must never count as held for longer than the database grants it, by either of this machine's own clocks.
+ *
+ * Each taking of the lease has a number, the fence, and the database carries out no write with an older one. So a process that
+ * was paused for longer than its lease writes nothing, whatever it believes.
+ */
+import type { Clock } from '../clock.js';
+import { limits } from '../limits/index.js';
+import type { MirrorRow } from './mirror.js';
+import { isConflict, type PostgresConnection } from './postgres-connection.js';
+import { type PartName, statements } from './postgres-tables.js';
+
+/** Another process has the part now, or what became of a write cannot be told. */
+export class LeaseLost extends Error {
+  override readonly name = 'LeaseLost';
+}
+
+export interface LeaseParts {
+  readonly connection: PostgresConnection;
+  readonly part: PartName;
+  /** Names this process, and no other; without a space. */
+  readonly holder: string;
+  readonly clock: Clock;
+}
+
+/** The monotonic clock may stand still while the machine is suspended; the wall clock may jump back. */
+interface Moment {
+  readonly monotonicMs: number;
+  readonly wallMs: number;
+}
+
+const PAST: Moment = {
+  monotonicMs: Number.NEGATIVE_INFINITY,
+  wallMs: Number.NEGATIVE_INFINITY,
+};
+
+interface Taken {
+  readonly fence: string;
+  readonly version: string;
+}
+
+const { leaseMs, leaseMarginMs, leaseRenewMs, postgresConflictsMax } = limits;
+
+export class Lease {
+  readonly #parts: LeaseParts;
+  #fence: number | null = null;
+  #holder: string;
+  #version = 0;
+  /** It ends when either clock has reached it. */
+  #end = PAST;
+
+  constructor(parts: LeaseParts) {
+    this.#parts = parts;
+    this.#holder = parts.holder;
+  }
+
+  get held(): boolean {
+    return this.#leftMs > 0;
+  }
+
+  /** Whether it was taken, and nobody was seen to take it since. */
+  get isTaken(): boolean {
+    return this.#fence !== null;
+  }
+
+  /** The version of the part's last change. */
+  get version(): number {
+    return this.#version;
+  }
+
+  /** Whether its end is near. */
+  get isDue(): boolean {
+    return this.#leftMs < leaseMs - leaseMarginMs - leaseRenewMs;
+  }
+
+  get #leftMs(): number {
+    const { monotonicMs, wallMs } = this.#now();
+    return Math.min(this.#end.monotonicMs - monotonicMs, this.#end.wallMs - wallMs);
+  }
+
+  /** @param origin where others reach the holder. @returns false while another process holds it. @throws ConnectionLost. */
+  async take(origin = ''): Promise<boolean> {
+    const { connection, part, holder } = this.#parts;
+    this.#holder = `${holder} ${origin}`.trimEnd();
+    const sent = this.#now();
+    const values = [part, this.#holder, leaseMs];
+    const { rows } = await connection.query<Taken>(statements.takeLease, values);
+    return this.#taken(rows[0], sent);
+  }
+
+  /**
+   * Ends whatever this process sent before: it is carried out before this resolves, or never.
+   * @throws LeaseLost, ConnectionLost.
+   */
+  async retake(): Promise<void> {
+    const { connection, part } = this.#parts;
+    const sent = this.#now();
+    const values = [part, this.#holder, leaseMs];
+    const { rows } = await connection.query<Taken>(statements.retakeLease, values);
+    if (!this.#taken(rows[0], sent)) throw this.#lost();
+  }
+
+  /** @throws LeaseLost, ConnectionLost. */
+  async renew(): Promise<void> {
+    const { connection, part } = this.#parts;
+    const sent = this.#now();
+    const values = [part, this.#fence, leaseMs];
+    const { count } = await connection.query(statements.renewLease, values);
+    if (count === 0) throw this.#lost();
+    this.#extend(sent);
+  }
+
+  /**
+   * Writes all rows or none; each gets `version`. It renews the lease too.
+   * @throws LeaseLost, and nothing is written; ConnectionLost, and `retake` tells.
+   */
+  async write(version: number, rows: readonly Omit<MirrorRow, 'version'>[]): Promise<void> {
+    const { connection, part } = this.#parts;
+    const sent = this.#now();
+    const keys = rows.map(({ key }) => key);
+    const bytes = rows.map(({ value }) => value);
+    const values = [part, this.#fence, leaseMs, version, keys, bytes];
+    const { count } = await withoutConflicts(() => connection.query(statements.write, values));
+    if (count === 0) throw this.#lost();
+    this.#version = version;
+    this.#extend(sent);
+  }
+
+  /** The next process need not wait for its end. */
+  async release(): Promise<void> {
+    const fence = this.#fence;
+    if (fence === null) return;
+    const { connection, part } = this.#parts;
+    this.drop();
+    await connection.query(statements.releaseLease, [part, fence]);
+  }
+
+  /** It is not held from now on. */
+  drop(): void {
+    this.#fence = null;
+    this.#end = PAST;
+  }
+
+  #taken(row: Taken | undefined, sent: Moment): boolean {
+    if (row === undefined) return false;
+    this.#fence = Number(row.fence);
+    this.#version = Number(row.version);
+    this.#extend(sent);
+    return true;
+  }
+
+  #now(): Moment {
+    const { clock } = this.#parts;
+    return { monotonicMs: clock.monotonicMs(), wallMs: clock.nowMs() };
+  }
+
+  #extend({ monotonicMs, wallMs }: Moment): void {
+    const lastsMs = leaseMs - leaseMarginMs;
+    this.#end = { monotonicMs: monotonicMs + lastsMs, wallMs: wallMs + lastsMs };
+  }
+
+  #lost(): LeaseLost {
+    this.drop();
+    const { connection, part } = this.#parts;
+    return new LeaseLost(`another process took over the ${part} in ${connection.database}`);
+  }
+}
+
+/** Some databases leave it to their clients to run a transaction again that met another one. */
+async function withoutConflicts<Result>(act: () => Promise<Result>): Promise<Result> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await act();
+    } catch (cause) {
+      if (!isConflict(cause) || attempt === postgresConflictsMax) throw cause;
+    }
+  }
+}

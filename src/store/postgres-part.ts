@@ -1,0 +1,64 @@
+/**
+ * Owns what every user of a part does first: it makes the tables where there are none, checks their format, and reads all records.
+ * It must never hold a transaction open between two pages.
+ */
+import { randomUUID } from 'node:crypto';
+import { limits } from '../limits/index.js';
+import { DATA_FORMAT } from './data-format.js';
+import type { MirrorRow } from './mirror.js';
+import { isMadeTwice, type PostgresConnection } from './postgres-connection.js';
+import {
+  mirrorRow,
+  type PartName,
+  type PartRow,
+  type RecordRow,
+  statements,
+  tables,
+} from './postgres-tables.js';
+
+const MADE_ATTEMPTS = 3;
+
+/** @returns the id of the store, which its tables got when they were made. @throws Error for a newer format. */
+export async function openPart(connection: PostgresConnection, part: PartName): Promise<string> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      for (const statement of tables) await connection.query(statement);
+      break;
+    } catch (cause) {
+      if (!isMadeTwice(cause) || attempt === MADE_ATTEMPTS) throw cause;
+    }
+  }
+  await connection.query(statements.addPart, [part, randomUUID(), DATA_FORMAT]);
+  const { store_id: storeId, format } = await readPart(connection, part);
+  if (Number(format) <= DATA_FORMAT) return storeId;
+  throw new Error(
+    `the database ${connection.database} was written by a newer version of preface (data format ${format}, this version reads up to ${DATA_FORMAT}): start that version, or set another database; nothing was changed`,
+  );
+}
+
+export async function readPart(connection: PostgresConnection, part: PartName): Promise<PartRow> {
+  const { rows } = await connection.query<PartRow>(statements.readPart, [part]);
+  const [row] = rows;
+  if (row === undefined) throw new Error(`the database ${connection.database} lost its tables`);
+  return row;
+}
+
+const NO_KEY: Buffer = Buffer.alloc(0);
+const { postgresPageMin, postgresPageMax, postgresPageBytes } = limits;
+
+/** All rows of a part in the order of their keys. A page has so many rows that its bytes are few. */
+export async function* allRows(
+  connection: PostgresConnection,
+  part: PartName,
+): AsyncGenerator<MirrorRow[]> {
+  let length: number = postgresPageMin;
+  for (let last = NO_KEY; ; ) {
+    const { rows } = await connection.query<RecordRow>(statements.page, [part, last, length]);
+    if (rows.length > 0) yield rows.map(mirrorRow);
+    if (rows.length < length) return;
+    last = rows.at(-1)?.key ?? last;
+    const bytes = rows.reduce((sum, { value }) => sum + (value?.length ?? 0), 0);
+    if (bytes < postgresPageBytes / 2) length = Math.min(postgresPageMax, 2 * length);
+    else if (bytes > postgresPageBytes) length = Math.max(1, length >> 1);
+  }
+}

@@ -1,0 +1,383 @@
+/**
+ * Owns the records in PostgreSQL for the one process that may write them, and this process's mirror, which answers reads.
+ * It must never resolve a commit before the database has it, nor write without the lease.
+ *
+ * The holder of the lease is the only writer, so its mirror has what the database has: conditions are checked there, in the
+ * order of the commits, and the fence is checked by the database in the same transaction as each write.
+ */
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
+import type { Clock } from '../clock.js';
+import { ApiError } from '../errors.js';
+import { limits } from '../limits/index.js';
+import { Lease, LeaseLost } from './lease.js';
+import { claim, makeFolder, type Release } from './lmdb-open.js';
+import { Mirror, type MirrorRow } from './mirror.js';
+import { ConnectionLost, PostgresConnection } from './postgres-connection.js';
+import { allRows, openPart, readPart } from './postgres-part.js';
+import { statements } from './postgres-tables.js';
+import { type Step, stepsOf } from './steps.js';
+import type {
+  Store,
+  StoreChange,
+  StoredRecord,
+  StoreEntry,
+  StoreKey,
+  StoreRange,
+} from './store.js';
+import { assertOwnFolder } from './store-folder.js';
+
+export interface PostgresStoreOptions {
+  readonly url: string;
+  /** Of the mirror, and of the node's other files. */
+  readonly folder: string;
+  readonly clock: Clock;
+  /** Bound of the mirror. A write beyond it is refused with `unavailable`. */
+  readonly bytesMax?: number;
+}
+
+/** Another process, as the row of the lease names it. */
+export interface Holder {
+  readonly words: string;
+  /** Where it listens; null where it did not say. */
+  readonly origin: string | null;
+}
+
+/** Who waits for the lease. */
+export interface Waits {
+  /** Where others reach this process. */
+  readonly origin?: string;
+  /** It does not want it any more. */
+  readonly leaving?: AbortSignal;
+  /** It is this process's now, and the records are read next. */
+  taken(): void;
+  /** Another one has it. */
+  held(holder: Holder): void;
+  /** The database does not answer. */
+  lost(why: string): void;
+}
+
+/** A commit that waits for its turn. */
+interface Waiting {
+  readonly steps: readonly Step[];
+  readonly resolve: (holds: boolean) => void;
+  readonly reject: (cause: unknown) => void;
+}
+
+const PART = 'records';
+const { leaseRenewMs, leasePollMs, postgresGroupBytes } = limits;
+
+export class PostgresStore implements Store {
+  readonly #connection: PostgresConnection;
+  readonly #mirror: Mirror;
+  readonly #release: Release;
+  readonly #clock: Clock;
+  readonly #lease: Lease;
+  #waiting: Waiting[] = [];
+  #running: Promise<void> | null = null;
+  /** Writes, renewals and removals come one after the other. */
+  #turn: Promise<void> = Promise.resolve();
+  #cancelBeat: (() => void) | null = null;
+  /** The version of a write that was carried out, or not; until that is known, nothing else is written. */
+  #doubt: number | null = null;
+  /** Keys of rows without a value. */
+  #removed: Buffer[] = [];
+  #closing: Promise<void> | null = null;
+  #tellLost: (cause: Error) => void = () => {};
+  /** Resolves when this process may not go on: another one has the records. */
+  readonly lost = new Promise<Error>((resolve) => {
+    this.#tellLost = resolve;
+  });
+
+  /** @throws Error that names the folder or the database, and the remedy. */
+  static async open(options: PostgresStoreOptions): Promise<PostgresStore> {
+    const { url, folder } = options;
+    makeFolder(folder);
+    const release = claim(folder, PART);
+    const connection = new PostgresConnection(url);
+    try {
+      const storeId = await openPart(connection, PART);
+      assertOwnFolder(folder, storeId, connection.database);
+      return new PostgresStore(connection, release, storeId, options);
+    } catch (cause) {
+      await connection.close();
+      await release();
+      throw cause;
+    }
+  }
+
+  private constructor(
+    connection: PostgresConnection,
+    release: Release,
+    /** Which its tables got when they were made. */
+    readonly storeId: string,
+    { folder, clock, bytesMax }: PostgresStoreOptions,
+  ) {
+    this.#connection = connection;
+    this.#release = release;
+    this.#clock = clock;
+    this.#mirror = new Mirror(folder, 'mirror', bytesMax);
+    const holder = `${hostname()}:${process.pid}:${randomUUID()}`;
+    this.#lease = new Lease({ connection, part: PART, holder, clock });
+  }
+
+  get database(): string {
+    return this.#connection.database;
+  }
+
+  /** Whether this process may answer from the records now. */
+  get held(): boolean {
+    return this.#lease.held && this.#doubt === null;
+  }
+
+  /** With which this machine reaches the database; null for a database on it. */
+  get localAddress(): string | null {
+    return this.#connection.localAddress;
+  }
+
+  /**
+   * Takes the lease and reads the records, when no other process holds it.
+   * @param origin where others reach this process. @param taken is told before the records are read.
+   * @returns who holds it, or null when this process does.
+   */
+  async lead(origin?: string, taken: () => void = () => {}): Promise<Holder | null> {
+    if (!(await this.#lease.take(origin))) return holderOf(await readPart(this.#connection, PART));
+    taken();
+    this.#beatLater();
+    this.#removed = [];
+    await this.#mirror.clear();
+    for await (const rows of allRows(this.#connection, PART)) {
+      this.#removed.push(...rows.filter(({ value }) => value === null).map(({ key }) => key));
+      await this.#mirror.apply(rows.filter(({ value }) => value !== null));
+    }
+    return null;
+  }
+
+  /** Waits for the lease as long as another process holds it, or the database does not answer. */
+  async leadWhenFree({ origin, leaving, taken, held, lost }: Waits): Promise<void> {
+    while (this.#closing === null) {
+      try {
+        const holder = await this.lead(origin, taken);
+        leaving?.throwIfAborted();
+        if (holder === null) return;
+        held(holder);
+      } catch (cause) {
+        if (!(cause instanceof ConnectionLost)) throw cause;
+        lost(cause.message);
+      }
+      await delay(leasePollMs, undefined, { signal: leaving });
+    }
+    throw new Error('the store is closed');
+  }
+
+  get(key: StoreKey): StoredRecord | null {
+    return this.#mirror.get(key);
+  }
+
+  page(range: StoreRange): StoreEntry[] {
+    return this.#mirror.page(range);
+  }
+
+  async commit(changes: readonly StoreChange[]): Promise<boolean> {
+    this.#mirror.assertOpen();
+    const steps = stepsOf(changes);
+    if (this.#closing !== null || !this.#lease.isTaken) throw unavailable(NOT_HELD);
+    this.#mirror.room.take(steps);
+    return await new Promise((resolve, reject) => {
+      this.#waiting.push({ steps, resolve, reject });
+      this.#running ??= this.#run();
+    });
+  }
+
+  /** A commit resolves when the database has it. */
+  async flushed(): Promise<void> {}
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    while (this.#running) await this.#running;
+    this.#cancelBeat?.();
+    await this.#turn;
+    await this.#lease.release().catch(() => {});
+    await this.#connection.close();
+    await this.#mirror.close();
+    await this.#release();
+  }
+
+  // ----------------------------------------------------------------- commits
+
+  /** Commits that arrive while a group is written form the next group. */
+  async #run(): Promise<void> {
+    // Requests that arrive in one turn of the event loop commit in one group.
+    await nextTurn();
+    while (this.#waiting.length > 0) {
+      const group = this.#nextGroup();
+      await this.#inTurn(() => this.#write(group).catch((cause: unknown) => refuse(group, cause)));
+    }
+    this.#running = null;
+  }
+
+  #nextGroup(): Waiting[] {
+    let bytes = 0;
+    const end = this.#waiting.findIndex(({ steps }) => {
+      bytes += steps.reduce((sum, { value }) => sum + (value?.length ?? 0), 0);
+      return bytes > postgresGroupBytes;
+    });
+    return this.#waiting.splice(0, end < 0 ? this.#waiting.length : Math.max(1, end));
+  }
+
+  async #write(group: readonly Waiting[]): Promise<void> {
+    const { rows, holds } = decide(group, this.#mirror);
+    if (rows.length > 0) await this.#writeRows(rows);
+    for (const [at, { resolve }] of group.entries()) resolve(holds[at] === true);
+  }
+
+  async #writeRows(rows: readonly Omit<MirrorRow, 'version'>[]): Promise<void> {
+    const version = this.#lease.version + 1;
+    await this.#stored(version, rows);
+    try {
+      await this.#mirror.apply(rows.map((row) => ({ ...row, version })));
+    } catch (cause) {
+      // The database has it, and this process cannot show it.
+      this.#lose(cause);
+      throw unavailable('this node could not copy what it wrote');
+    }
+    this.#removed.push(...rows.filter(({ value }) => value === null).map(({ key }) => key));
+  }
+
+  /** @throws ApiError `unavailable` where nothing was written, and never will be; or another process is the holder now. */
+  async #stored(version: number, rows: readonly Omit<MirrorRow, 'version'>[]): Promise<void> {
+    try {
+      if (this.#doubt !== null || !this.#lease.isTaken) throw unavailable(NOT_HELD);
+      // After a pause of this process: what it can still renew was nobody else's meanwhile.
+      if (!this.#lease.held) await this.#lease.renew();
+      await this.#lease.write(version, rows).catch((cause: unknown) => this.#find(version, cause));
+    } catch (cause) {
+      if (cause instanceof ApiError) throw cause;
+      if (cause instanceof LeaseLost) this.#lose(cause);
+      throw unavailable(`the database did not take a write (${(cause as Error).message})`);
+    }
+  }
+
+  /**
+   * Finds out what became of a write whose answer was lost, while the lease lasts. What is found out later is nobody's answer
+   * any more. @throws ApiError where it was not carried out, or is not known; LeaseLost.
+   */
+  async #find(version: number, cause: unknown): Promise<void> {
+    if (!(cause instanceof ConnectionLost)) throw cause;
+    if (!cause.sent) throw unavailable(cause.message);
+    this.#doubt = version;
+    do {
+      const found = await this.#outcome();
+      if (found === 'written') return;
+      if (found === 'not written') break;
+      await delay(leasePollMs);
+    } while (this.#lease.held);
+    throw unavailable(cause.message);
+  }
+
+  /** @returns null while the database does not answer. @throws LeaseLost. */
+  async #outcome(): Promise<'written' | 'not written' | null> {
+    try {
+      await this.#lease.retake();
+    } catch (cause) {
+      if (cause instanceof ConnectionLost) return null;
+      throw cause;
+    }
+    const isWritten = this.#lease.version === this.#doubt;
+    this.#doubt = null;
+    return isWritten ? 'written' : 'not written';
+  }
+
+  // ------------------------------------------------------------------- lease
+
+  async #inTurn(act: () => Promise<void>): Promise<void> {
+    this.#turn = this.#turn.then(act);
+    await this.#turn;
+  }
+
+  #beatLater(): void {
+    this.#cancelBeat?.();
+    this.#cancelBeat = this.#clock.after(this.held ? leaseRenewMs : leasePollMs, () => {
+      void this.#inTurn(() => this.#beat()).then(() => {
+        if (this.#closing === null) this.#beatLater();
+      });
+    });
+  }
+
+  async #beat(): Promise<void> {
+    if (this.#closing !== null) return;
+    try {
+      if (this.#doubt !== null && (await this.#outcome()) === 'written') throw new LeaseLost(LATE);
+      if (this.#doubt === null && this.#lease.isDue) await this.#lease.renew();
+      if (this.#removed.length > 0) await this.#forget();
+    } catch (cause) {
+      // Until the database answers again, the lease ends, and commits are refused.
+      if (cause instanceof LeaseLost) this.#lose(cause);
+    }
+  }
+
+  async #forget(): Promise<void> {
+    const keys = this.#removed.slice(0, limits.storePageMax);
+    await this.#connection.query(statements.forget, [PART, keys]);
+    this.#removed = this.#removed.slice(keys.length);
+  }
+
+  #lose(cause: unknown): void {
+    this.#lease.drop();
+    this.#tellLost(cause instanceof Error ? cause : new Error(String(cause)));
+  }
+}
+
+const NOT_HELD = 'this node does not hold the records now';
+/** Its answer was that the server cannot take it now, and the actors go by that. */
+const LATE =
+  'a write was carried out whose answer was lost: the records are read again by a new start';
+
+interface Decided {
+  readonly rows: readonly Omit<MirrorRow, 'version'>[];
+  /** For each commit. */
+  readonly holds: readonly boolean[];
+}
+
+/** Each commit sees those before it in its group. */
+function decide(group: readonly Waiting[], mirror: Mirror): Decided {
+  /** By the key's bytes as Latin-1 text. */
+  const written = new Map<string, Step>();
+  /** A version that is only known once the group is written: nobody can expect it. */
+  const exists = (step: Step): number | null => (step.value === null ? null : Number.NaN);
+  const holds = group.map(({ steps }) => {
+    const named = steps.map((step) => ({ step, name: step.key.toString('latin1') }));
+    const good = named.every(({ step, name }) => {
+      const { expected } = step.change;
+      if (expected === undefined) return true;
+      const before = written.get(name);
+      return expected === (before === undefined ? mirror.versionOf(step.key) : exists(before));
+    });
+    if (good) for (const { step, name } of named) written.set(name, step);
+    return good;
+  });
+  const rows = [...written.values()].map(({ key, value }) => ({ key, value }));
+  return { rows, holds };
+}
+
+function refuse(group: readonly Waiting[], cause: unknown): void {
+  for (const { reject } of group) reject(cause);
+}
+
+function unavailable(error: string): ApiError {
+  return new ApiError('unavailable', { error }, { retryAfterMs: limits.leaseMs });
+}
+
+/** A name is host, process and what tells it from others, then a space and where it listens. */
+function holderOf({ holder }: { readonly holder: string }): Holder {
+  const [name = '', origin = null] = holder.split(' ');
+  const [host = '', pid = ''] = name.split(':');
+  const words =
+    host === '' ? 'the last holder has just gone' : `${host} (process ${pid}) holds the records`;
+  return { words, origin };
+}

@@ -1,0 +1,153 @@
+/**
+ * Owns the tables of a store in PostgreSQL, and the statements that are sent to it.
+ * It must never use what CockroachDB, YugabyteDB, Neon or Aurora do not document as supported.
+ *
+ * A part is a set of records that changes in one order. Each part has a row: how many changes it has seen, and who may write it.
+ * A removed record keeps its row without a value until all who copy the part have seen that.
+ */
+import type { MirrorRow } from './mirror.js';
+import type { Statement } from './postgres-connection.js';
+
+export type PartName = 'records' | 'keys';
+
+export const tables: readonly Statement[] = [
+  {
+    name: 'make-parts',
+    text: `CREATE TABLE IF NOT EXISTS preface_parts (
+      part text PRIMARY KEY,
+      store_id text NOT NULL,
+      format bigint NOT NULL,
+      version bigint NOT NULL,
+      fence bigint NOT NULL,
+      holder text NOT NULL,
+      held_until timestamptz NOT NULL)`,
+  },
+  {
+    name: 'make-records',
+    text: `CREATE TABLE IF NOT EXISTS preface_records (
+      part text NOT NULL,
+      key bytea NOT NULL,
+      version bigint NOT NULL,
+      value bytea,
+      PRIMARY KEY (part, key))`,
+  },
+];
+
+/**
+ * A lease lasts from when its row is written. By `now()`, the start of the transaction, a renewal that was delayed would shorten
+ * the lease that a later one had renewed. The later of both ends would not do: once the database's clock was set back, nobody
+ * could take over for as long.
+ */
+export const statements = {
+  /** $1 part, $2 id of the store, $3 format. */
+  addPart: {
+    name: 'add-part',
+    text: `INSERT INTO preface_parts (part, store_id, format, version, fence, holder, held_until)
+      VALUES ($1, $2, $3, 0, 0, '', TIMESTAMPTZ '1970-01-01 00:00:00+00') ON CONFLICT (part) DO NOTHING`,
+  },
+  /** $1 part. */
+  readPart: {
+    name: 'read-part',
+    text: 'SELECT store_id, format, version, fence, holder FROM preface_parts WHERE part = $1',
+  },
+  /** $1 part, $2 holder, $3 milliseconds. */
+  takeLease: {
+    name: 'take-lease',
+    text: `UPDATE preface_parts SET fence = fence + 1, holder = $2,
+        held_until = clock_timestamp() + $3::float8 * INTERVAL '1 millisecond'
+      WHERE part = $1 AND (held_until < now() OR holder = $2) RETURNING fence, version`,
+  },
+  /** By who holds it: what this holder sent before can do nothing any more. $1 part, $2 holder, $3 milliseconds. */
+  retakeLease: {
+    name: 'retake-lease',
+    text: `UPDATE preface_parts SET fence = fence + 1,
+        held_until = clock_timestamp() + $3::float8 * INTERVAL '1 millisecond'
+      WHERE part = $1 AND holder = $2 RETURNING fence, version`,
+  },
+  /** $1 part, $2 fence, $3 milliseconds. */
+  renewLease: {
+    name: 'renew-lease',
+    text: `UPDATE preface_parts
+      SET held_until = clock_timestamp() + $3::float8 * INTERVAL '1 millisecond'
+      WHERE part = $1 AND fence = $2`,
+  },
+  /** $1 part, $2 fence. */
+  releaseLease: {
+    name: 'release-lease',
+    text: `UPDATE preface_parts SET holder = '', held_until = TIMESTAMPTZ '1970-01-01 00:00:00+00'
+      WHERE part = $1 AND fence = $2`,
+  },
+  /**
+   * One statement is one transaction and one round trip. It waits for a lease that is being taken, and then writes nothing.
+   * $1 part, $2 fence, $3 milliseconds, $4 version, $5 keys, $6 values.
+   */
+  write: {
+    name: 'write',
+    text: `WITH held AS (
+        UPDATE preface_parts SET version = $4,
+          held_until = clock_timestamp() + $3::float8 * INTERVAL '1 millisecond'
+        WHERE part = $1 AND fence = $2 RETURNING version)
+      INSERT INTO preface_records (part, key, version, value)
+      SELECT $1, each.key, held.version, each.value
+      FROM held CROSS JOIN unnest($5::bytea[], $6::bytea[]) AS each (key, value)
+      ON CONFLICT (part, key) DO UPDATE SET version = excluded.version, value = excluded.value`,
+  },
+  /** The rows of removed records: nothing that is read changes, so any process may send it. $1 part, $2 keys. */
+  forget: {
+    name: 'forget',
+    text: 'DELETE FROM preface_records WHERE part = $1 AND key = ANY($2::bytea[]) AND value IS NULL',
+  },
+  /** $1 part, $2 the last key before the page, $3 length. */
+  page: {
+    name: 'page',
+    text: `SELECT key, version, value FROM preface_records
+      WHERE part = $1 AND key > $2 ORDER BY key LIMIT $3`,
+  },
+  /** $1 part, $2 version. */
+  changes: {
+    name: 'changes',
+    text: `SELECT key, version, value FROM preface_records
+      WHERE part = $1 AND version > $2 ORDER BY version`,
+  },
+  begin: { name: 'begin', text: 'BEGIN' },
+  commit: { name: 'commit', text: 'COMMIT' },
+  rollback: { name: 'rollback', text: 'ROLLBACK' },
+  /** The next change of the part waits for the end of this transaction. $1 part. */
+  nextVersion: {
+    name: 'next-version',
+    text: 'UPDATE preface_parts SET version = version + 1 WHERE part = $1 RETURNING version',
+  },
+  /** $1 part, $2 keys. */
+  versions: {
+    name: 'versions',
+    text: `SELECT key, version FROM preface_records
+      WHERE part = $1 AND key = ANY($2::bytea[]) AND value IS NOT NULL`,
+  },
+  /** $1 part, $2 version, $3 keys, $4 values. */
+  put: {
+    name: 'put',
+    text: `INSERT INTO preface_records (part, key, version, value)
+      SELECT $1, each.key, $2, each.value
+      FROM unnest($3::bytea[], $4::bytea[]) AS each (key, value)
+      ON CONFLICT (part, key) DO UPDATE SET version = excluded.version, value = excluded.value`,
+  },
+} as const satisfies Record<string, Statement>;
+
+/** Whole numbers of 64 bits arrive as text. */
+export interface PartRow {
+  readonly store_id: string;
+  readonly format: string;
+  readonly version: string;
+  readonly fence: string;
+  readonly holder: string;
+}
+
+export interface RecordRow {
+  readonly key: Buffer;
+  readonly version: string;
+  readonly value: Buffer | null;
+}
+
+export function mirrorRow({ key, version, value }: RecordRow): MirrorRow {
+  return { key, version: Number(version), value };
+}

@@ -1,0 +1,251 @@
+/**
+ * Owns blobs in a bucket of an S3-compatible store: an object each, and copies on the disk for as long as one is read.
+ * It must never share its prefix with the blobs of another store: what no record of its own explains is removed.
+ */
+import { constants } from 'node:fs';
+import { chmod, type FileHandle, mkdir, open, opendir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { crc32 } from '../crc32.js';
+import { ApiError } from '../errors.js';
+import { limits } from '../limits/index.js';
+import {
+  type Blobs,
+  type BlobWriter,
+  blobName,
+  DamagedBlob,
+  isBlob,
+  type KnownBlob,
+  type TakeRoom,
+} from './blobs.js';
+import { sameBytes } from './content-sample.js';
+import { PART } from './durable.js';
+import { HeldBytes } from './held-bytes.js';
+import { MissingObject, type S3 } from './s3.js';
+import { S3Writer } from './s3-writer.js';
+
+const PRIVATE = { folder: 0o700, file: 0o600 };
+/** Names the store whose blobs are here. No blob can be called like that. */
+const OWNER = 'preface-owner';
+
+export interface S3BlobsParts {
+  readonly s3: S3;
+  /** For texts that are being written, and for copies. No other process may have it open. */
+  readonly folder: string;
+  readonly withRoom: TakeRoom;
+  /** Of the records that know the blobs. */
+  readonly storeId: string;
+}
+
+export class S3Blobs implements Blobs {
+  readonly #s3: S3;
+  readonly #folder: string;
+  readonly #copied = new HeldBytes(limits.blobCopiedBytesMax);
+  readonly #uploaded = new HeldBytes(limits.blobUploadBytesMax);
+  #copies = 0;
+
+  private constructor(
+    { s3, folder }: S3BlobsParts,
+    readonly withRoom: TakeRoom,
+  ) {
+    this.#s3 = s3;
+    this.#folder = folder;
+  }
+
+  /** Ends uploads that an earlier run left. @throws Error for a prefix that is another store's, and for blobs in the folder. */
+  static async open(parts: S3BlobsParts): Promise<S3Blobs> {
+    const { s3, folder, storeId, withRoom } = parts;
+    await clean(folder);
+    await claim(s3, storeId);
+    for (const { name, id } of await s3.openParts())
+      if (isBlob(name)) await s3.abortParts(name, id);
+    return new S3Blobs(parts, withRoom);
+  }
+
+  async create(name: string): Promise<BlobWriter> {
+    return new S3Writer({ s3: this.#s3, name: blobName(name), held: this.#uploaded });
+  }
+
+  partPath(name: string): string {
+    return join(this.#folder, blobName(name) + PART);
+  }
+
+  async adopt(name: string): Promise<void> {
+    const path = this.partPath(name);
+    const writer = new S3Writer({ s3: this.#s3, name, held: this.#uploaded });
+    const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW);
+    try {
+      for (;;) {
+        const piece = Buffer.allocUnsafe(limits.uploadWriteBytes);
+        const { bytesRead } = await file.read(piece, 0, piece.length);
+        if (bytesRead === 0) break;
+        await writer.write(piece.subarray(0, bytesRead));
+      }
+      await writer.keep(name);
+    } catch (cause) {
+      await writer.discard();
+      throw cause;
+    } finally {
+      await file.close();
+    }
+    await rm(path, { force: true });
+  }
+
+  async share(from: string, to: string): Promise<boolean> {
+    return await this.#s3.copy(blobName(from), blobName(to));
+  }
+
+  async same(one: string, other: string, signal: AbortSignal): Promise<boolean> {
+    const copies: FileHandle[] = [];
+    try {
+      for (const name of [one, other]) {
+        signal.throwIfAborted();
+        copies.push(await this.read(name));
+      }
+      const [first, second] = copies as [FileHandle, FileHandle];
+      return await sameBytes(first, second, signal);
+    } catch (cause) {
+      if (cause instanceof MissingObject) return false;
+      throw cause;
+    } finally {
+      for (const copy of copies) await copy.close();
+    }
+  }
+
+  async read(name: string): Promise<FileHandle> {
+    return await this.#copy(name, null);
+  }
+
+  async readWhole(name: string, known: KnownBlob): Promise<FileHandle> {
+    return await this.#copy(name, known);
+  }
+
+  async isWhole(name: string, known: KnownBlob): Promise<boolean> {
+    try {
+      await (await this.#copy(name, known)).close();
+      return true;
+    } catch (cause) {
+      if (cause instanceof DamagedBlob || cause instanceof MissingObject) return false;
+      throw cause;
+    }
+  }
+
+  async remove(name: string): Promise<void> {
+    await rm(this.partPath(name), { force: true });
+    await this.#s3.remove(name);
+  }
+
+  async *names(): AsyncGenerator<string> {
+    for await (const name of this.#s3.names()) if (isBlob(name)) yield name;
+  }
+
+  /**
+   * A copy on the disk that has no name, so that nothing is left of it when it is closed, or when the process ends.
+   * @param known null: any bytes. @throws DamagedBlob, MissingObject.
+   */
+  async #copy(name: string, known: KnownBlob | null): Promise<FileHandle> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await this.#copyOnce(blobName(name), known);
+      } catch (cause) {
+        // A connection that broke on the way.
+        const passes = cause instanceof ApiError && cause.row === 'unavailable';
+        if (!passes || attempt === limits.objectStoreAttemptsMax) throw cause;
+      }
+    }
+  }
+
+  async #copyOnce(name: string, known: KnownBlob | null): Promise<FileHandle> {
+    const body = await this.#s3.get(name);
+    const giveBack = this.#held(body.bytes, known, body.end);
+    let file: FileHandle | null = null;
+    try {
+      file = givenBack(await this.#nameless(), giveBack);
+      let [sum, at] = [0, 0];
+      for await (const piece of body.pieces) {
+        const bytes = Buffer.from(piece.buffer, piece.byteOffset, piece.length);
+        if (at + bytes.length > body.bytes) throw new DamagedBlob();
+        sum = crc32(bytes, sum);
+        await this.#write(file, bytes, at);
+        at += bytes.length;
+      }
+      const asWritten = known?.crc32 === undefined || known.crc32 === sum;
+      if (at !== body.bytes || !asWritten) throw new DamagedBlob();
+      return file;
+    } catch (cause) {
+      body.end();
+      if (file === null) giveBack();
+      await file?.close();
+      throw cause;
+    }
+  }
+
+  /** @returns what gives the room back. @throws DamagedBlob, ApiError `overloaded`. */
+  #held(bytes: number, known: KnownBlob | null, end: () => void): () => void {
+    try {
+      // Of more bytes than a blob can have nothing is taken.
+      const max = known?.bytes ?? limits.extractionTextBytesMax;
+      if (!(bytes <= max) || (known !== null && bytes !== known.bytes)) throw new DamagedBlob();
+      return this.#copied.take(bytes);
+    } catch (cause) {
+      end();
+      throw cause;
+    }
+  }
+
+  async #write(file: FileHandle, bytes: Buffer, at: number): Promise<void> {
+    await this.withRoom(bytes.length, async () => {
+      for (let done = 0; done < bytes.length; ) {
+        done += (await file.write(bytes, done, bytes.length - done, at + done)).bytesWritten;
+      }
+    });
+  }
+
+  async #nameless(): Promise<FileHandle> {
+    this.#copies += 1;
+    const path = join(this.#folder, `copy-${this.#copies}${PART}`);
+    const flags = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
+    const file = await open(path, flags, PRIVATE.file);
+    await rm(path);
+    return file;
+  }
+}
+
+/** What holds the bytes of a copy is who closes it. */
+function givenBack(file: FileHandle, giveBack: () => void): FileHandle {
+  const close = file.close.bind(file);
+  file.close = () => {
+    giveBack();
+    return close();
+  };
+  return file;
+}
+
+/** Removes what an earlier run left unfinished. @throws Error where the folder has blobs. */
+async function clean(folder: string): Promise<void> {
+  await mkdir(folder, { recursive: true, mode: PRIVATE.folder });
+  await chmod(folder, PRIVATE.folder);
+  for await (const { name } of await opendir(folder)) {
+    if (!name.endsWith(PART)) throw new Error(elsewhere(folder));
+    await rm(join(folder, name), { force: true });
+  }
+}
+
+function elsewhere(folder: string): string {
+  return (
+    `files are kept in ${folder}, and the setting PREFACE_BLOBS names a bucket: with the service stopped, copy what is in ` +
+    'the folder into the bucket under the same names (`aws s3 cp --recursive`), then move the folder away; or unset PREFACE_BLOBS'
+  );
+}
+
+/** @throws Error where the bucket holds the blobs of other records. */
+async function claim(s3: S3, storeId: string): Promise<void> {
+  const present = await s3.text(OWNER);
+  if (present === null) await s3.create(OWNER, storeId);
+  // Of two that claim it at once, the first has it.
+  const owner = present ?? (await s3.text(OWNER));
+  if (owner === storeId) return;
+  throw new Error(
+    'the bucket and prefix of PREFACE_BLOBS hold the files of other records: give each store a prefix of its own; if its ' +
+      `records are lost for good, remove the object ${OWNER}, and the files that no record knows are removed at the next start`,
+  );
+}

@@ -1,0 +1,35 @@
+/**
+ * Owns the bond between a node's folder and the database of its records: files whose records are elsewhere count as rubbish.
+ * It must never change a folder that it refuses.
+ */
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { PRIVATE_MODE } from './private-files.js';
+
+const MARK = 'store-id';
+
+/** @throws Error for the folder of other records, which says what to do. */
+export function assertOwnFolder(folder: string, storeId: string, database: string): void {
+  const records = statSync(join(folder, 'records.mdb'), { throwIfNoEntry: false })?.size ?? 0;
+  if (records > 0) {
+    throw new Error(
+      `the data folder ${folder} has records of its own, which ${database} does not know: copy them there with \`preface migrate postgres\`, set another data folder, or serve it without the setting store`,
+    );
+  }
+  const mark = join(folder, MARK);
+  const known = existsSync(mark) ? readFileSync(mark, 'utf8').trim() : null;
+  const files = join(folder, 'files');
+  const isEmpty = !existsSync(files) || readdirSync(files).length === 0;
+  if (known === storeId) return;
+  if (!isEmpty) {
+    throw new Error(
+      `the files in the data folder ${folder} belong to other records than those in ${database}: set the database that they belong to, or another data folder`,
+    );
+  }
+  bindFolder(folder, storeId);
+}
+
+/** From now on the files of the folder belong to the records of that store. */
+export function bindFolder(folder: string, storeId: string): void {
+  writeFileSync(join(folder, MARK), `${storeId}\n`, { mode: PRIVATE_MODE.file });
+}
