@@ -4,6 +4,7 @@
  */
 import { limits } from '../limits/index.js';
 import { balanceSchema, dayUsageSchema, usageListSchema } from './account.js';
+import { adviceListSchema, adviceSchema } from './advice.js';
 import { type Operation, type Parameter, pathParameter, type Resource } from './api.js';
 import { Type } from './schema.js';
 
@@ -26,7 +27,13 @@ const answer = (description: string, schema: string): Operation['response'] => (
 export const accountResource: Resource = {
   tag: 'Account',
   description: "The caller's own account.",
-  schemas: { Balance: balanceSchema, DayUsage: dayUsageSchema, UsageList: usageListSchema },
+  schemas: {
+    Balance: balanceSchema,
+    DayUsage: dayUsageSchema,
+    UsageList: usageListSchema,
+    Advice: adviceSchema,
+    AdviceList: adviceListSchema,
+  },
   operations: [
     {
       ...common,
@@ -46,6 +53,17 @@ export const accountResource: Resource = {
         'The newest day first; days on which nothing was used are left out, but for today.',
       parameters: [user, usageDays],
       response: answer('The days.', 'UsageList'),
+      errors: ['otherUser'],
+    },
+    {
+      ...common,
+      path: '/v1/users/{user}/advice',
+      id: 'getAdvice',
+      summary: 'Get the places at which prompts part again and again',
+      description:
+        'A clock or a counter near the beginning of a prompt keeps all behind it from being reused. The dearest first, of today.',
+      parameters: [user],
+      response: answer('The places.', 'AdviceList'),
       errors: ['otherUser'],
     },
   ],

@@ -7,5 +7,8 @@ export const accountStates = ['active', 'suspended', 'closed'] as const;
 export type AccountStateName = (typeof accountStates)[number];
 
 /** APIs that can be closed to an account; all others (models, the own account) are open to every active one. */
-export const apis = ['chat', 'files', 'caching', 'estimate'] as const;
+export const apis = ['chat', 'files', 'caching', 'estimate', 'embeddings', 'rerank'] as const;
 export type Api = (typeof apis)[number];
+
+/** Headers of HTTP itself and keys are out of reach. */
+export const USER_HEADER_PATTERN = '^[xX]-[A-Za-z0-9-]{1,62}$';

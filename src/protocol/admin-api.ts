@@ -11,12 +11,23 @@ import {
   keyCreateSchema,
   keyDeletedSchema,
   keySchema,
+  ownedBatchSchema,
+  ownedCacheDeletedSchema,
   ownedCacheSchema,
   ownedFileSchema,
   userChangeSchema,
   userSchema,
 } from './admin.js';
+import {
+  historySchema,
+  levelParameter,
+  logLineSchema,
+  recentRequestSchema,
+  spanParameter,
+} from './admin-activity.js';
+import { adminModelListSchema, adminModelSchema } from './admin-models.js';
 import { serviceStatusSchema } from './admin-status.js';
+import { ownedAdviceListSchema } from './advice.js';
 import { type Operation, type Parameter, pathParameter, type Resource } from './api.js';
 import { pageParameters } from './page-query.js';
 import { Type } from './schema.js';
@@ -25,6 +36,8 @@ const JSON_TYPE = 'application/json';
 const TAG = 'Admin';
 
 const user = pathParameter('user', 'Name of the user.');
+const cacheId = pathParameter('id', 'Id of the cache.');
+const modelId = pathParameter('id', 'Id of the model.');
 const newUser = pathParameter(
   'user',
   'Name of the user, who is made where there is none.',
@@ -59,6 +72,7 @@ const operation = ({ answer, body, errors = [], ...row }: Row): Operation => {
   };
 };
 
+const MODELS = '/admin/v1/models';
 const USER = '/admin/v1/users/{user}';
 const shown = ['The user, as it is now.', 'User'] as const;
 const known = { parameters: [user], errors: ['userNotFound'] } as const;
@@ -70,6 +84,84 @@ const rows: readonly Row[] = [
     id: 'getServiceStatus',
     summary: 'Look at workers, queues, slots, disk and memory',
     answer: ['The service as it is now.', 'ServiceStatus'],
+  },
+  {
+    method: 'get',
+    path: '/admin/v1/history',
+    id: 'getHistory',
+    summary: 'Look at the last hour or day: requests, tokens, times, queue, memory',
+    parameters: [spanParameter],
+    answer: ['Columns of one value a step, the oldest first.', 'History'],
+  },
+  {
+    method: 'get',
+    path: '/admin/v1/requests',
+    id: 'listRequests',
+    summary: 'List the newest requests with their times, tokens and outcome of the cache',
+    description: `The newest ${limits.recentRequestsMax} are kept, in memory; without a text.`,
+    parameters: pageParameters('request', '`created_at`'),
+    answer: ['A page.', 'RecentRequestList'],
+  },
+  {
+    method: 'get',
+    path: '/admin/v1/log',
+    id: 'listLogLines',
+    summary: 'List the newest lines of the log',
+    description: `The newest ${limits.recentLinesMax} are kept, in memory; requests only where the service failed them.`,
+    parameters: [levelParameter, ...pageParameters('line', '`created_at`')],
+    answer: ['A page.', 'LogLineList'],
+  },
+  {
+    method: 'get',
+    path: MODELS,
+    id: 'listModelMemory',
+    summary: 'List the models with their memory, and downloads of weights',
+    answer: ['Every model, those that are not served, and downloads under way.', 'AdminModelList'],
+  },
+  {
+    method: 'post',
+    path: `${MODELS}/{id}/load`,
+    id: 'loadModel',
+    summary: 'Load a model, so that the next request need not wait for it',
+    description:
+      'The answer comes when it is loaded. Idle models make room; models at work do not.',
+    parameters: [modelId],
+    answer: ['The model, as it is now.', 'AdminModel'],
+    errors: ['notFound', 'modelAtWork'],
+  },
+  {
+    method: 'post',
+    path: `${MODELS}/{id}/unload`,
+    id: 'unloadModel',
+    summary: 'Give back the memory of a model that has no work',
+    description:
+      'Kept prefixes stay on disk, and the next request loads it again. The only weights of a service stay in memory.',
+    parameters: [modelId],
+    answer: ['The model, as it is now.', 'AdminModel'],
+    errors: ['notFound', 'modelAtWork'],
+  },
+  {
+    method: 'get',
+    path: '/admin/v1/caches',
+    id: 'listAllCaches',
+    summary: 'List the context caches of all users, without their messages',
+    parameters: pageParameters('cache'),
+    answer: ['A page.', 'OwnedCacheList'],
+  },
+  {
+    method: 'get',
+    path: '/admin/v1/files',
+    id: 'listAllFiles',
+    summary: 'List the files of all users, without their text',
+    parameters: pageParameters('file'),
+    answer: ['A page.', 'OwnedFileList'],
+  },
+  {
+    method: 'get',
+    path: '/admin/v1/advice',
+    id: 'listAllAdvice',
+    summary: 'List the places at which the prompts of any user part again and again',
+    answer: ['The places, the dearest first.', 'OwnedAdviceList'],
   },
   {
     method: 'get',
@@ -170,6 +262,52 @@ const rows: readonly Row[] = [
     errors: ['userNotFound', 'otherUser'],
   },
   {
+    method: 'post',
+    path: `${USER}/caches/{id}/expire`,
+    id: 'expireUserCache',
+    summary: 'Let a context cache expire now: it may be revived as any that expired',
+    parameters: [user, cacheId],
+    answer: ['The cache, as it is now.', 'OwnedCache'],
+    errors: ['userNotFound', 'notFound', 'otherUser'],
+  },
+  {
+    method: 'post',
+    path: `${USER}/caches/{id}/pin`,
+    id: 'pinUserCache',
+    summary: 'Keep the prefix of a context cache in memory, where there is room',
+    description: 'The status goes back to `pending`; `pinned` tells then whether there was room.',
+    parameters: [user, cacheId],
+    answer: ['The cache, as it is now.', 'OwnedCache'],
+    errors: ['userNotFound', 'notFound', 'otherUser'],
+  },
+  {
+    method: 'post',
+    path: `${USER}/caches/{id}/unpin`,
+    id: 'unpinUserCache',
+    summary: 'Keep the prefix of a context cache in memory no longer',
+    parameters: [user, cacheId],
+    answer: ['The cache, as it is now.', 'OwnedCache'],
+    errors: ['userNotFound', 'notFound', 'otherUser'],
+  },
+  {
+    method: 'delete',
+    path: `${USER}/caches/{id}`,
+    id: 'deleteUserCache',
+    summary: 'Delete a context cache of a user',
+    parameters: [user, cacheId],
+    answer: ['It is deleted.', 'OwnedCacheDeleted'],
+    errors: ['userNotFound', 'notFound', 'otherUser'],
+  },
+  {
+    method: 'get',
+    path: `${USER}/advice`,
+    id: 'getUserAdvice',
+    summary: 'Get the places at which the prompts of a user part again and again',
+    parameters: [user],
+    answer: ['The places.', 'AdviceList'],
+    errors: ['userNotFound'],
+  },
+  {
     method: 'get',
     path: `${USER}/files`,
     id: 'listUserFiles',
@@ -178,6 +316,24 @@ const rows: readonly Row[] = [
     answer: ['A page.', 'OwnedFileList'],
     errors: ['userNotFound', 'otherUser'],
   },
+  {
+    method: 'get',
+    path: `${USER}/batches`,
+    id: 'listUserBatches',
+    summary: 'List the batches of a user, without their lines',
+    parameters: [user, ...pageParameters('batch')],
+    answer: ['A page.', 'OwnedBatchList'],
+    errors: ['userNotFound', 'otherUser'],
+  },
+  {
+    method: 'post',
+    path: `${USER}/batches/{id}/cancel`,
+    id: 'cancelUserBatch',
+    summary: 'Cancel a batch of a user: results that are there stay',
+    parameters: [user, pathParameter('id', 'Id of the batch: `batch_…`.')],
+    answer: ['The batch, as it is now.', 'OwnedBatch'],
+    errors: ['userNotFound', 'notFound', 'otherUser', 'invalidRequest'],
+  },
 ];
 
 export const adminResource: Resource = {
@@ -185,14 +341,22 @@ export const adminResource: Resource = {
   description: "The operator's own, with the operator's own key; a 404 where none is set.",
   schemas: {
     ServiceStatus: serviceStatusSchema,
+    History: historySchema,
+    RecentRequest: recentRequestSchema,
+    LogLine: logLineSchema,
+    AdminModel: adminModelSchema,
+    AdminModelList: adminModelListSchema,
     User: userSchema,
     UserChange: userChangeSchema,
     BalanceAdded: balanceAddedSchema,
     Key: keySchema,
     KeyCreate: keyCreateSchema,
     KeyDeleted: keyDeletedSchema,
+    OwnedAdviceList: ownedAdviceListSchema,
     OwnedCache: ownedCacheSchema,
+    OwnedCacheDeleted: ownedCacheDeletedSchema,
     OwnedFile: ownedFileSchema,
+    OwnedBatch: ownedBatchSchema,
     ...adminLists,
   },
   operations: rows.map(operation),

@@ -56,7 +56,7 @@ export const serviceStatusSchema = Type.Object({
         minimum: 0,
         description: 'Tokens that the waiting chats may use.',
       }),
-      exact: Type.Union([Type.Enum(['proved', 'not held', 'off']), Type.Null()], {
+      exact: Type.Union([Type.Enum(['proved', 'not held', 'not yet', 'off']), Type.Null()], {
         description: 'Whether an answer over a reused prefix is the cold one, bit for bit.',
       }),
     }),

@@ -5,10 +5,11 @@
 import { invalid } from '../errors.js';
 import { limits } from '../limits/index.js';
 import { dayUsageSchema } from './account.js';
-import { accountStates, apis } from './account-words.js';
+import { accountStates, apis, USER_HEADER_PATTERN } from './account-words.js';
+import { logLineSchema, recentRequestSchema } from './admin-activity.js';
 import { refuse } from './chat-faults.js';
 import { quoted } from './field.js';
-import { parsePageQuery } from './page-query.js';
+import { type PageKind, parsePageQuery } from './page-query.js';
 import { compile, type Static, type TSchema, Type } from './schema.js';
 
 const { accountCountMax, accountTokensMax, accountModelsMax } = limits;
@@ -24,6 +25,9 @@ const count = Type.Integer({ minimum: 1, maximum: accountCountMax });
 const tokens = Type.Integer({ minimum: 1, maximum: accountTokensMax });
 const balance = Type.Integer({ minimum: 0, maximum: accountTokensMax });
 
+const keptCount = field(Type.Integer({ minimum: 0, maximum: accountCountMax }));
+const keptBytes = field(Type.Integer({ minimum: 0, maximum: limits.accountKeptBytesMax }));
+
 export const userChangeSchema = Type.Object(
   {
     state: field(Type.Enum([...accountStates])),
@@ -34,12 +38,24 @@ export const userChangeSchema = Type.Object(
     files: field(Type.Integer({ minimum: 0, maximum: limits.filesPerOwnerMax })),
     file_bytes: field(Type.Integer({ minimum: 0, maximum: limits.fileBytesPerOwnerMax })),
     cached_tokens: field(balance),
-    tags: field(Type.Integer({ minimum: 0, maximum: accountCountMax })),
+    tags: keptCount,
+    responses: field(count),
+    response_bytes: field(
+      Type.Integer({
+        minimum: limits.accountResponseBytesMin,
+        maximum: limits.accountKeptBytesMax,
+      }),
+    ),
+    conversations: keptCount,
+    conversation_bytes: keptBytes,
+    batches: keptCount,
+    batch_bytes: keptBytes,
     models: bounded(
       Type.Array(Type.String({ pattern: '^[\\w./:-]{1,128}$' }), { maxItems: accountModelsMax }),
       'all',
     ),
     apis: bounded(Type.Array(Type.Enum([...apis])), 'all'),
+    user_header: bounded(Type.String({ pattern: USER_HEADER_PATTERN }), 'none'),
     balance: Type.Optional(Type.Union([balance, Type.Literal('none'), Type.Null()])),
   },
   {
@@ -61,6 +77,15 @@ const rate = orNull(
   Type.Object({ limit: amount, remaining: amount, reset_seconds: Type.Number({ minimum: 0 }) }),
 );
 
+const keptAmounts = {
+  responses: amount,
+  response_bytes: amount,
+  conversations: amount,
+  conversation_bytes: amount,
+  batches: amount,
+  batch_bytes: amount,
+};
+
 export const userSchema = Type.Object({
   object: Type.Literal('user'),
   id: Type.String({ description: 'The name.' }),
@@ -73,8 +98,10 @@ export const userSchema = Type.Object({
   file_bytes: amount,
   cached_tokens: amount,
   tags: amount,
+  ...keptAmounts,
   models: orNull(Type.Array(Type.String())),
   apis: orNull(Type.Array(Type.Enum([...apis]))),
+  user_header: orNull(Type.String()),
   balance: orNull(
     Type.Object(
       { granted: amount, spent: amount, reserved: amount, available: amount },
@@ -86,11 +113,17 @@ export const userSchema = Type.Object({
   running: Type.Integer({ minimum: 0, description: 'Requests under way.' }),
   kept: Type.Optional(
     Type.Object(
-      { files: amount, file_bytes: amount, tags: amount },
+      { files: amount, file_bytes: amount, tags: amount, ...keptAmounts },
       { description: 'What counts against the bounds of the same names; not in a list.' },
     ),
   ),
   today: dayUsageSchema,
+  damaged: Type.Optional(
+    Type.Array(Type.Enum(['grant', 'usage']), {
+      description:
+        'Stored records of the user that are damaged. Without its grant the account is suspended until it is changed.',
+    }),
+  ),
 });
 
 const pageOf = (item: TSchema) =>
@@ -117,9 +150,14 @@ export const keyDeletedSchema = Type.Object({
   deleted: Type.Literal(true),
 });
 
+const owner = Type.String({
+  description: 'Its user; of a person that a front end names, account and person.',
+});
+
 export const ownedCacheSchema = Type.Object({
   object: Type.Literal('context-cache'),
   id: Type.String(),
+  user: owner,
   status: Type.Enum(['pending', 'ready', 'error', 'inactive']),
   created_at: unixTime,
   expired_at: unixTime,
@@ -134,11 +172,18 @@ export const ownedCacheSchema = Type.Object({
   tokens_saved: amount,
   last_miss_reason: orNull(Type.String()),
   error: orNull(Type.Object({ type: Type.String(), message: Type.String() })),
+  promoted: Type.Boolean({ description: 'Nobody asked for it: its prefix came again.' }),
+  base: orNull(Type.String({ description: 'The cache it was derived from, which may be gone.' })),
+  pin: Type.Boolean({ description: 'Its prefix is to stay in memory.' }),
+  pinned: Type.Boolean({ description: 'It stays there: there is room.' }),
+  snapshot_bytes: orNull(amount),
+  evaluated_tokens: orNull(amount),
 });
 
 export const ownedFileSchema = Type.Object({
   object: Type.Literal('file'),
   id: Type.String(),
+  user: owner,
   bytes: amount,
   created_at: unixTime,
   filename: Type.String({ description: 'As the uploader sent it: data, never markup.' }),
@@ -146,16 +191,43 @@ export const ownedFileSchema = Type.Object({
   status_details: Type.String(),
 });
 
+export const ownedCacheDeletedSchema = Type.Object({
+  object: Type.Literal('context-cache.deleted'),
+  id: Type.String(),
+  deleted: Type.Literal(true),
+});
+
+export const ownedBatchSchema = Type.Object({
+  object: Type.Literal('batch'),
+  id: Type.String(),
+  status: Type.String(),
+  endpoint: Type.String(),
+  created_at: unixTime,
+  expires_at: unixTime,
+  key: Type.String({ description: 'Id of the key that created it.' }),
+  input_file_id: Type.String(),
+  request_counts: Type.Object({ total: amount, completed: amount, failed: amount }),
+  prompt_tokens: amount,
+  cached_tokens: amount,
+  completion_tokens: amount,
+  result_bytes: Type.Integer({ minimum: 0, description: 'Of its results, as they are kept.' }),
+  errors: Type.Array(Type.Object({ code: Type.String(), message: Type.String() })),
+});
+
 export const adminLists = {
   UserList: pageOf(userSchema),
   KeyList: pageOf(keySchema),
   OwnedCacheList: pageOf(ownedCacheSchema),
   OwnedFileList: pageOf(ownedFileSchema),
+  OwnedBatchList: pageOf(ownedBatchSchema),
+  RecentRequestList: pageOf(recentRequestSchema),
+  LogLineList: pageOf(logLineSchema),
 } as const;
 
 export type WireUser = Static<typeof userSchema>;
 export type WireKey = Static<typeof keySchema>;
 export type WireOwnedCache = Static<typeof ownedCacheSchema>;
+export type WireOwnedBatch = Static<typeof ownedBatchSchema>;
 export type WireOwnedFile = Static<typeof ownedFileSchema>;
 
 // ------------------------------------------------------------------ requests
@@ -173,6 +245,10 @@ export interface ParsedChange {
 const names: Readonly<Record<string, string>> = {
   file_bytes: 'fileBytes',
   cached_tokens: 'cachedTokens',
+  response_bytes: 'responseBytes',
+  conversation_bytes: 'conversationBytes',
+  batch_bytes: 'batchBytes',
+  user_header: 'userHeader',
 };
 
 /** @throws ApiError that names the field, what came and what is allowed. */
@@ -225,13 +301,15 @@ export interface Slice<Item> {
   readonly hasMore: boolean;
 }
 
-/** Of a list that is whole and in its order, by names. @throws ApiError for a bound that names nothing. */
+/** Of a list that is whole and in ascending order, by names. @throws ApiError for a bound that names nothing. */
 export function sliceOf<Item>(
   list: readonly Item[],
   query: string,
   nameOf: (item: Item) => string,
+  { usual = 'asc', others = [] }: Pick<PageKind, 'usual' | 'others'> = {},
 ): Slice<Item> {
-  const { limit, order, after, before } = parsePageQuery(query, { usual: 'asc', metadata: false });
+  const kind = { usual, others, metadata: false } as const;
+  const { limit, order, after, before } = parsePageQuery(query, kind);
   const ordered = order === 'asc' ? list : [...list].reverse();
   const place = (bound: 'after' | 'before', name: string) => {
     const found = ordered.findIndex((item) => nameOf(item) === name);

@@ -40,6 +40,14 @@ export interface Operation {
   readonly response: { readonly description: string; readonly media: readonly Media[] };
   /** Rows that this operation can answer with, besides those that each secured operation can. */
   readonly errors: readonly ErrorName[];
+  /** Where errors have another form than in the rest of the API. */
+  readonly errorForm?: ErrorDescription;
+}
+
+export interface ErrorDescription {
+  /** Name of a component schema. */
+  readonly schema: string;
+  example(name: ErrorName): object;
 }
 
 export interface Resource {

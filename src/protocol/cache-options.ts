@@ -13,8 +13,8 @@ export type CacheName =
 export interface CacheOptions {
   /** null: a dry run that names none. */
   readonly name: CacheName | null;
-  /** Header mode never fails a chat. Message mode does when there are no messages to put in place. */
-  readonly mode: 'header' | 'message';
+  /** Header mode never fails a chat. Message mode does when there are no messages to put in place. A mark names no cache: it was found by its prefix. */
+  readonly mode: 'header' | 'message' | 'mark';
   readonly dryRun: boolean;
   readonly resetTtlS: number | null;
 }
@@ -28,10 +28,19 @@ export function readCacheHeaders(
   // The HTTP library turns a value that is not ASCII into an empty one, so an empty switch or time is wrong too.
   const get = (suffix: string) => header((HEADER + suffix).toLowerCase())?.trim() ?? null;
   const id = get('') || null;
-  const dryRun = readSwitch(`header ${HEADER}-DryRun`, get('-DryRun'));
-  const resetTtlS = readTtl(`header ${HEADER}-Reset-TTL`, get('-Reset-TTL'));
+  const dryRun = readSwitch(`header ${HEADER}-DryRun`, get('-DryRun'), `${HEADER}-DryRun`);
+  const resetTtlS = readTtl(`header ${HEADER}-Reset-TTL`, get('-Reset-TTL'), `${HEADER}-Reset-TTL`);
   if (id === null && !dryRun) return null;
   return { name: id === null ? null : { type: 'id', id }, mode: 'header', dryRun, resetTtlS };
+}
+
+/** What becomes of lines that change with every request; null where the client says nothing. @throws ApiError */
+export function readVolatileHeader(header: (name: string) => string | undefined): boolean | null {
+  const name = `${HEADER}-Volatile`;
+  const value = header(name.toLowerCase())?.trim() ?? null;
+  if (value === null) return null;
+  if (value === 'move' || value === 'keep') return value === 'move';
+  throw invalid(`header ${name} must be move or keep, got ${quoted(value)}`, name);
 }
 
 /** @param content of the `cache` message: options joined by `;`, in any order. */
@@ -48,8 +57,8 @@ export function readCacheMessage(content: string): CacheOptions {
   return {
     name: id === null ? { type: 'tag', tag: tag ?? '' } : { type: 'id', id },
     mode: 'message',
-    dryRun: readSwitch(`dry_run in ${FIELD}`, options.get('dry_run') ?? null),
-    resetTtlS: readTtl(`reset_ttl in ${FIELD}`, options.get('reset_ttl') ?? null),
+    dryRun: readSwitch(`dry_run in ${FIELD}`, options.get('dry_run') ?? null, FIELD),
+    resetTtlS: readTtl(`reset_ttl in ${FIELD}`, options.get('reset_ttl') ?? null, FIELD),
   };
 }
 
@@ -76,18 +85,19 @@ function splitOptions(content: string): ReadonlyMap<string, string> {
   return options;
 }
 
-function readSwitch(name: string, value: string | null): boolean {
+function readSwitch(name: string, value: string | null, param: string): boolean {
   if (value !== null && value !== '0' && value !== '1') {
-    throw invalid(`${name} must be 0 or 1, got ${quoted(value)}`);
+    throw invalid(`${name} must be 0 or 1, got ${quoted(value)}`, param);
   }
   return value === '1';
 }
 
-function readTtl(name: string, value: string | null): number | null {
+function readTtl(name: string, value: string | null, param: string): number | null {
   if (value === null) return null;
   const seconds = /^\d{1,9}$/.test(value) ? Number(value) : 0;
   if (seconds >= 1 && seconds <= limits.cacheTtlSMax) return seconds;
   throw invalid(
-    `${name} must be an integer in 1…${limits.cacheTtlSMax} seconds, got ${quoted(value)}`,
+    `${name} must be an integer in [1, ${limits.cacheTtlSMax}], got ${quoted(value)}`,
+    param,
   );
 }

@@ -6,6 +6,7 @@ import { invalid } from '../errors.js';
 import { type CacheOptions, readCacheMessage } from './cache-options.js';
 import { type ChatRequest, parseChatRequest } from './chat.js';
 import { shown } from './field.js';
+import { withImageFields } from './message.js';
 import { isObject, type JsonObject } from './schema.js';
 
 /** Messages and tools as the client once sent them. */
@@ -56,7 +57,23 @@ const STAND_IN = { role: 'system', content: '-' };
 export function parseCachedChat(value: unknown, cached: CachedContent): ChatRequest {
   const messages = [...cached.messages, ...messagesOf(value).slice(1)];
   const tools = cached.tools.length === 0 ? null : cached.tools;
-  return parseChatRequest({ ...(value as object), messages, tools });
+  const shift = cached.messages.length - 1;
+  const chat = { ...(value as object), messages, tools };
+  const request = parseChatRequest(chat, { begins: true, shift });
+  return { ...request, messages: withImageFields(request.messages, imageFields(request, shift)) };
+}
+
+/** As the client numbers the messages: what the cache holds stands in the first of them. */
+function imageFields({ messages }: Pick<ChatRequest, 'messages'>, shift: number): string[] {
+  return messages.flatMap(({ content }, position) =>
+    typeof content === 'string'
+      ? []
+      : content.flatMap((part, at) => {
+          if (part.type === 'text') return [];
+          const sent = position - shift;
+          return sent < 1 ? 'messages[0]' : `messages[${sent}].content[${at}].image_url.url`;
+        }),
+  );
 }
 
 function messagesOf(value: unknown): readonly unknown[] {

@@ -3,8 +3,9 @@
  * It must never say of a field what its schema does not say.
  */
 import { type Operation, type Parameter, pathParameter, type Resource, withModels } from './api.js';
+import { cacheDiffSchema } from './cache-diff.js';
 import {
-  cacheCreateSchema,
+  cacheBodySchema,
   cacheDeletedSchema,
   cacheListSchema,
   cacheSchema,
@@ -58,10 +59,10 @@ const cacheRows: readonly Row[] = [
     id: 'createCache',
     summary: 'Keep messages and tools for reuse',
     description:
-      'Answered with status `pending`. What makes the creation fail later is told by status `error` and its `error`.',
+      'Answered with status `pending`. What makes the creation fail later is told by status `error` and its `error`. With `base` only what is new is evaluated.',
     request: request('CacheCreate', document),
     answer: ['The cache.', 'Cache'],
-    errors: ['bodyTooLarge'],
+    errors: ['bodyTooLarge', 'otherUser', 'notFound'],
   },
   {
     method: 'get',
@@ -95,10 +96,20 @@ const cacheRows: readonly Row[] = [
     errors: ['otherUser', 'notFound'],
   },
   {
+    method: 'get',
+    path: '/v1/caching/{id}/diff/{other}',
+    id: 'diffCaches',
+    summary: 'Compare two caches',
+    description: 'Where their conversations part, and how many leading tokens they share.',
+    parameters: [cacheId, pathParameter('other', 'Id of the other cache.')],
+    answer: ['The first difference.', 'CacheDiff'],
+    errors: ['otherUser', 'notFound'],
+  },
+  {
     method: 'put',
     path: '/v1/caching/{id}',
     id: 'updateCache',
-    summary: 'Change metadata and expiry',
+    summary: 'Change metadata, expiry and pin',
     description: 'The status goes back to `pending`. Without a time the cache lives for one hour.',
     parameters: [cacheId],
     request: request('CacheUpdate', { ttl: 3600 }),
@@ -173,11 +184,16 @@ export function cacheResource(families: readonly string[]): Resource {
     tag: 'Caches',
     description: 'Messages and tools that later chats need not prefill.',
     schemas: {
-      CacheCreate: withModels(cacheCreateSchema, families, 'A model family.'),
+      CacheCreate: withModels(
+        cacheBodySchema,
+        families,
+        'A model family. Required without `base`, whose family it must be.',
+      ),
       CacheUpdate: cacheUpdateSchema,
       Cache: cacheSchema,
       CacheList: cacheListSchema,
       CacheDeleted: cacheDeletedSchema,
+      CacheDiff: cacheDiffSchema,
     },
     operations: cacheRows.map((row) => operation('Caches', row)),
   };

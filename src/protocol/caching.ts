@@ -14,7 +14,7 @@ import { refuse } from './chat-faults.js';
 import { quoted, shown } from './field.js';
 import { type ChatMessage, checkToolResults, readMessages } from './message.js';
 import { messageSchema, toolSchema, type WireMessage, type WireTool } from './message-schema.js';
-import { absent, compile, type JsonObject, type Static, Type } from './schema.js';
+import { absent, compile, isObject, type JsonObject, type Static, Type } from './schema.js';
 import { readTagNames, tagNameSchema } from './tags.js';
 import { type ChatTool, readTools } from './tool.js';
 
@@ -49,16 +49,18 @@ const expiryFields = {
   ),
 };
 
-export const cacheCreateSchema = Type.Object({
-  model: Type.String({ minLength: 1, description: 'A model family.' }),
-  messages: Type.Array(messageSchema, {
-    maxItems: limits.messagesMax,
-    description: 'As in a chat, without `partial`. May be empty only beside tools.',
+const pin = absent(
+  Type.Boolean({
+    description:
+      'Keep the prefilled prefix in memory while the cache lives; `snapshot.pinned` tells whether there is room.',
   }),
-  tools: absent(Type.Array(toolSchema, { maxItems: limits.toolsMax })),
+);
+
+const factFields = {
   name: absent(Type.String({ maxLength: limits.cacheNameLengthMax })),
   description: absent(Type.String({ maxLength: limits.cacheDescriptionLengthMax })),
   metadata: absent(metadataSchema),
+  pin,
   ...expiryFields,
   tags: absent(
     Type.Array(tagNameSchema, {
@@ -66,10 +68,38 @@ export const cacheCreateSchema = Type.Object({
       description: 'Tags that move to the new cache, together with its creation.',
     }),
   ),
+};
+
+const model = Type.String({ minLength: 1, description: 'A model family.' });
+const messages = Type.Array(messageSchema, {
+  maxItems: limits.messagesMax,
+  description: 'As in a chat, without `partial`. May be empty only beside tools.',
+});
+const tools = absent(Type.Array(toolSchema, { maxItems: limits.toolsMax }));
+const base = Type.String({
+  minLength: 1,
+  description:
+    'Id or tag of a cache. The new cache begins with its tools and messages, and `messages` follow them. Not beside `tools`.',
+});
+
+/** Of a cache without a base. */
+export const cacheCreateSchema = Type.Object({ model, messages, tools, ...factFields });
+
+/** Of a cache that goes on from another. */
+const cacheDeriveSchema = Type.Object({ base, model: absent(model), messages, ...factFields });
+
+/** Of both, as it is described: without `base`, `model` must be there. */
+export const cacheBodySchema = Type.Object({
+  model: Type.Optional(model),
+  base: absent(base),
+  messages,
+  tools,
+  ...factFields,
 });
 
 export const cacheUpdateSchema = Type.Object({
   metadata: absent(metadataSchema),
+  pin,
   ...expiryFields,
 });
 
@@ -81,6 +111,28 @@ export const cacheSchema = Type.Object({
   expired_at: Type.Integer({ description: 'Unix seconds.' }),
   tokens: Type.Integer({ minimum: 0 }),
   model: Type.String(),
+  base: Type.Optional(
+    Type.String({ description: 'The cache it was derived from, which may be gone by now.' }),
+  ),
+  pin: Type.Optional(Type.Literal(true, { description: 'Only where it was asked for.' })),
+  snapshot: Type.Optional(
+    Type.Object(
+      {
+        bytes: Type.Integer({ minimum: 0, description: 'Bytes on disk.' }),
+        evaluated_tokens: Type.Integer({
+          minimum: 0,
+          description: 'Tokens that were evaluated for it; the others were reused.',
+        }),
+        pinned: Type.Optional(
+          Type.Boolean({
+            description:
+              'Only beside `pin`. Whether it is kept in memory: false where there is no room, or its engine keeps none.',
+          }),
+        ),
+      },
+      { description: 'What was prefilled, once the cache is ready.' },
+    ),
+  ),
   messages: Type.Array(messageSchema),
   tools: Type.Array(toolSchema),
   name: Type.String(),
@@ -117,16 +169,20 @@ export interface CacheCreation {
   readonly metadata: CacheMetadata;
   readonly expiry: CacheExpiry;
   readonly tags: readonly string[];
+  /** Its prefilled prefix is to stay in memory. */
+  readonly pin: boolean;
   /** A fault that makes the cache end in `error`, although the request is valid. */
   readonly fault: CacheError | null;
+  /** Id of the cache it goes on from; null for none. */
+  readonly base: string | null;
 }
 
 /** All that is small of a creation, whatever its conversation is. */
 export type CacheFacts = Omit<CacheCreation, 'messages' | 'tools' | 'wireMessages' | 'wireTools'>;
 
 export function factsOf(creation: CacheCreation): CacheFacts {
-  const { family, name, description, metadata, expiry, tags, fault } = creation;
-  return { family, name, description, metadata, expiry, tags, fault };
+  const { family, name, description, metadata, expiry, tags, pin, fault, base } = creation;
+  return { family, name, description, metadata, expiry, tags, pin, fault, base };
 }
 
 export interface CacheUpdate {
@@ -134,33 +190,69 @@ export interface CacheUpdate {
   readonly metadata: CacheMetadata | null;
   /** null: stays as it is. */
   readonly expiry: CacheExpiry | null;
+  /** Absent: stays as it is. */
+  readonly pin?: boolean;
 }
 
 const changeableFields: readonly string[] = Object.keys(cacheUpdateSchema.properties);
-const fixedFields = [cacheCreateSchema, cacheSchema]
+const fixedFields = [cacheBodySchema, cacheSchema]
   .flatMap(({ properties }) => Object.keys(properties))
   .filter((name) => !changeableFields.includes(name));
 
 const fitsCreate = compile(cacheCreateSchema);
+const fitsDerive = compile(cacheDeriveSchema);
 const fitsUpdate = compile(cacheUpdateSchema);
+
+/** The cache that a new one goes on from, as its messages and tools came in. */
+export interface CacheBase {
+  readonly id: string;
+  readonly family: string;
+  readonly messages: readonly JsonObject[];
+  readonly tools: readonly JsonObject[];
+}
+
+/** The id or tag of the cache to go on from; null for none. @throws ApiError for one of another type. */
+export function baseOf(value: unknown): string | null {
+  const name = isObject(value) ? (value.base ?? null) : null;
+  if (name === null) return null;
+  // The whole body is checked here, so that its own faults are told before those of the base.
+  if (!fitsDerive(value)) throw refuse(cacheDeriveSchema, value);
+  refuseBesideBase(value);
+  return value.base;
+}
 
 /** @throws ApiError that names the field, what came and what is allowed. */
 export function parseCacheCreate(value: unknown): CacheCreation {
   if (!fitsCreate(value)) throw refuse(cacheCreateSchema, value);
   const { messages, tools } = readContent(value);
-  return {
-    family: value.model,
-    messages,
-    tools,
-    wireMessages: value.messages,
-    wireTools: value.tools ?? [],
-    name: value.name ?? '',
-    description: value.description ?? '',
-    metadata: readMetadata(value.metadata),
-    expiry: readExpiry(value),
-    tags: readTagNames(value.tags ?? []),
-    fault: toolFault(messages, tools),
-  };
+  const wireTools = value.tools ?? [];
+  const content = { messages, tools, wireMessages: value.messages, wireTools };
+  return { family: value.model, ...content, ...readFacts(value, messages, tools), base: null };
+}
+
+/** The same, of a cache that goes on from another. Positions in errors are those of the request. */
+export function parseCacheDerive(value: unknown, base: CacheBase): CacheCreation {
+  if (!fitsDerive(value)) throw refuse(cacheDeriveSchema, value);
+  refuseBesideBase(value);
+  if ((value.model ?? base.family) !== base.family) {
+    throw invalid(
+      `model must be ${shown(base.family)}, the family of the base, or absent; got ${shown(value.model)}`,
+      'model',
+    );
+  }
+  refuseOpenBase(base);
+  const wireMessages = [...base.messages, ...value.messages];
+  if (wireMessages.length > limits.messagesMax) {
+    throw invalid(
+      `messages must have at most ${limits.messagesMax - base.messages.length} items beside the ${base.messages.length} of the base, got ${value.messages.length}`,
+      'messages',
+    );
+  }
+  readMessages(value.messages);
+  const all = { messages: wireMessages as WireMessage[], tools: base.tools as WireTool[] };
+  const [messages, tools] = [readMessages(all.messages), readTools(all.tools)];
+  const content = { messages, tools, wireMessages, wireTools: base.tools };
+  return { family: base.family, ...content, ...readFacts(value, messages, tools), base: base.id };
 }
 
 /** @throws ApiError as above. */
@@ -168,10 +260,12 @@ export function parseCacheUpdate(value: unknown): CacheUpdate {
   if (!fitsUpdate(value)) throw refuse(cacheUpdateSchema, value);
   refuseFixed(value);
   const { metadata } = value;
+  const pinned = value.pin ?? null;
   const expiry = readExpiry(value);
   return {
     metadata: metadata === undefined || metadata === null ? null : readMetadata(metadata),
     expiry: expiry.type === 'default' ? null : expiry,
+    ...(pinned === null ? {} : { pin: pinned }),
   };
 }
 
@@ -192,14 +286,24 @@ export interface CacheTexts {
   readonly tools: readonly string[];
 }
 
-/** Messages and tools as stored: canonical JSON texts, checked when they came. */
-export function readCacheContent(texts: CacheTexts): {
+/** What a cache holds. */
+interface CacheContent {
   readonly messages: readonly ChatMessage[];
   readonly tools: readonly ChatTool[];
-} {
+  /** The last message, of any role, is only the beginning of one: the prefix ends inside it. */
+  readonly partial: boolean;
+}
+
+/** Messages and tools as stored: canonical JSON texts, checked when they came. */
+export function readCacheContent(texts: CacheTexts): CacheContent {
+  const messages = texts.messages.map((text) => JSON.parse(text) as WireMessage);
+  const last = messages.at(-1);
+  const partial = last?.partial === true;
+  if (partial) messages.splice(-1, 1, { ...last, partial: false });
   return {
-    messages: readMessages(texts.messages.map((text) => JSON.parse(text) as WireMessage)),
+    messages: readMessages(messages),
     tools: readTools(texts.tools.map((text) => JSON.parse(text) as WireTool)),
+    partial,
   };
 }
 
@@ -215,6 +319,17 @@ export interface CacheShown {
   readonly description: string;
   readonly metadata: CacheMetadata;
   readonly error: CacheError | null;
+  readonly base?: string;
+  readonly pin?: true;
+  readonly snapshot?: SnapshotFacts;
+}
+
+/** What a prefill made. */
+export interface SnapshotFacts {
+  readonly bytes: number;
+  readonly evaluatedTokens: number;
+  /** Kept in memory; absent where nobody asked for that. */
+  readonly pinned?: boolean;
 }
 
 export function cacheJson(cache: CacheShown, texts: CacheTexts): string {
@@ -238,9 +353,19 @@ export function cacheHeadJson(cache: CacheShown): string {
     model: cache.family,
     name: cache.name,
     description: cache.description,
+    ...(cache.base === undefined ? {} : { base: cache.base }),
+    ...(cache.pin === true ? { pin: true } : {}),
+    ...snapshotJson(cache),
     ...(cache.error === null ? {} : { error: cache.error }),
   });
   return `${head.slice(0, -1)},"metadata":${metadataJson(cache.metadata)},`;
+}
+
+function snapshotJson({ status, snapshot, pin }: CacheShown) {
+  if (status !== 'ready' || snapshot === undefined) return {};
+  const { bytes, evaluatedTokens, pinned } = snapshot;
+  const kept = pin === true ? { pinned: pinned === true } : {};
+  return { snapshot: { bytes, evaluated_tokens: evaluatedTokens, ...kept } };
 }
 
 export function cacheListJson(caches: readonly string[]): string {
@@ -249,6 +374,45 @@ export function cacheListJson(caches: readonly string[]): string {
 
 export function cacheDeleted(id: string): Static<typeof cacheDeletedSchema> {
   return { deleted: true, id, object: 'context_cache_object.deleted' };
+}
+
+function readFacts(
+  value: Static<typeof cacheCreateSchema> | Static<typeof cacheDeriveSchema>,
+  messages: readonly ChatMessage[],
+  tools: readonly ChatTool[],
+) {
+  return {
+    name: value.name ?? '',
+    description: value.description ?? '',
+    metadata: readMetadata(value.metadata),
+    expiry: readExpiry(value),
+    tags: readTagNames(value.tags ?? []),
+    pin: value.pin ?? false,
+    fault: toolFault(messages, tools),
+  };
+}
+
+function refuseBesideBase(value: Static<typeof cacheDeriveSchema>): void {
+  const sent = 'tools' in value ? (value.tools ?? null) : null;
+  if (sent !== null) {
+    throw invalid(
+      `tools must be null beside base: the cache has the tools of its base; got ${shown(sent)}`,
+      'tools',
+    );
+  }
+  if (value.messages.length === 0) {
+    throw invalid('messages must not be empty beside base', 'messages');
+  }
+  value.messages.forEach(refusePartial);
+}
+
+/** A chat left it behind, and its prefix ends inside a message. */
+function refuseOpenBase({ id, messages }: CacheBase): void {
+  if (messages.at(-1)?.partial !== true) return;
+  throw invalid(
+    `base must be a cache of whole messages, and ${id} ends inside of its last message`,
+    'base',
+  );
 }
 
 function readContent(wire: Static<typeof cacheCreateSchema>) {

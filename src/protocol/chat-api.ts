@@ -6,13 +6,18 @@ import type { ErrorName } from '../errors.js';
 import { accountResource } from './account-api.js';
 import { adminResource } from './admin-api.js';
 import { pathParameter, type Resource, withModels } from './api.js';
+import { batchResource } from './batches-api.js';
 import { cacheResource, tagResource } from './caching-api.js';
 import { chatRequestSchema } from './chat-schema.js';
 import { chunkSchema, completionSchema, eventSchema } from './completion.js';
+import { completionsResource } from './completions-api.js';
 import { estimateModelIds, estimateRequestSchema, estimateSchema } from './estimate.js';
 import { fileResource } from './files-api.js';
+import { messagesResource } from './messages-api.js';
 import { modelListSchema, modelSchema } from './models.js';
+import { conversationsResource, responsesResource } from './responses-api.js';
 import { Type } from './schema.js';
+import { type VectorModelIds, vectorResource } from './vectors-api.js';
 
 const JSON_TYPE = 'application/json';
 const MODEL = 'An id of the model list.';
@@ -148,6 +153,9 @@ export const serverResource: Resource = {
       engines: Type.Optional(
         Type.Object({ answering: Type.Integer({ minimum: 0 }), all: Type.Integer({ minimum: 0 }) }),
       ),
+      exact: Type.Optional(
+        Type.String({ description: 'As in a model: what holds for every model that is served.' }),
+      ),
     }),
     Document: Type.Object({ openapi: Type.String() }),
   },
@@ -203,12 +211,19 @@ export const serverResource: Resource = {
 export function resources(
   modelIds: readonly string[],
   families: readonly string[],
+  vectorIds: VectorModelIds = { embedding: [], rerank: [] },
 ): readonly Resource[] {
   return [
     chatResource(modelIds),
+    completionsResource(modelIds, chatErrors),
+    messagesResource(modelIds),
+    responsesResource(modelIds),
+    conversationsResource,
+    vectorResource(vectorIds),
     cacheResource(families),
     tagResource,
     fileResource,
+    batchResource,
     modelResource,
     estimateResource,
     accountResource,

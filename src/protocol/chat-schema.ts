@@ -5,6 +5,7 @@
 import { limits } from '../limits/index.js';
 import { messageSchema, TOOL_NAME_PATTERN, toolSchema } from './message-schema.js';
 import { absent, jsonObject, type Static, Type } from './schema.js';
+import { templateFields } from './template-args.js';
 
 const tokenCount = (description: string) => absent(Type.Integer({ minimum: 1, description }));
 
@@ -53,9 +54,42 @@ const responseFormat = Type.Union(
   ],
   {
     description:
-      'A JSON format needs `tool_choice` `none` when there are tools, and no `partial` message.',
+      'Beside tools that may be called the answer is a call or the JSON. A JSON format takes no `partial` message.',
   },
 );
+
+/** Fields of vLLM and llama.cpp that benchmarks and frameworks send; each is off by default. */
+const samplingExtras = {
+  top_k: absent(
+    Type.Integer({ minimum: -1, description: 'The so many best tokens. 0 and -1: all.' }),
+  ),
+  min_p: absent(
+    Type.Number({
+      minimum: 0,
+      maximum: 1,
+      description: 'Least share of the best token’s probability.',
+    }),
+  ),
+  repetition_penalty: absent(
+    Type.Number({
+      exclusiveMinimum: 0,
+      maximum: limits.repetitionPenaltyMax,
+      default: 1,
+      description: 'On tokens of prompt and answer, as a factor.',
+    }),
+  ),
+  logit_bias: absent({
+    ...jsonObject,
+    description: `Token id → what is added to its logit, at most ${limits.logitBiasMax} either way; at most ${limits.logitBiasCountMax} ids.`,
+  }),
+  min_tokens: absent(
+    Type.Integer({
+      minimum: 0,
+      description: 'Before so many tokens the answer does not end by itself.',
+    }),
+  ),
+  ignore_eos: absent(Type.Boolean({ description: 'The answer never ends by itself.' })),
+};
 
 export const chatRequestSchema = Type.Object({
   model: Type.String({ minLength: 1, description: 'An id of the model list.' }),
@@ -65,7 +99,9 @@ export const chatRequestSchema = Type.Object({
   ),
   max_completion_tokens: tokenCount('The newer name of `max_tokens`; the two may not differ.'),
   temperature: absent(Type.Number({ minimum: 0, maximum: limits.temperatureMax, default: 0 })),
-  top_p: absent(Type.Number({ exclusiveMinimum: 0, maximum: 1, default: 1 })),
+  top_p: absent(
+    Type.Number({ minimum: 0, maximum: 1, default: 1, description: '0 takes the best token.' }),
+  ),
   n: absent(
     Type.Integer({
       minimum: 1,
@@ -90,8 +126,10 @@ export const chatRequestSchema = Type.Object({
   parallel_tool_calls: absent(Type.Boolean({ default: true })),
   response_format: absent(responseFormat),
   seed: absent(
-    Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }),
+    Type.Integer({ description: 'Beyond 2⁵³ as near as JSON numbers of 64 bits come to it.' }),
   ),
+  ...samplingExtras,
+  ...templateFields,
   logprobs: absent(Type.Boolean({ default: false })),
   top_logprobs: absent(
     Type.Integer({

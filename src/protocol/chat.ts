@@ -4,12 +4,17 @@
  */
 import { invalid } from '../errors.js';
 import { limits } from '../limits/index.js';
+import { type ChatExtras, readExtras, readSeed, refuseIgnored } from './chat-extras.js';
 import { refuse } from './chat-faults.js';
 import { chatRequestSchema, type WireChatRequest } from './chat-schema.js';
 import { shown } from './field.js';
 import { checkSchema } from './json-schema.js';
 import { type ChatMessage, checkToolResults, readMessages } from './message.js';
+import type { PrefixMark } from './prefix-mark.js';
+import type { RawAsk, RawPrompt } from './raw-prompt.js';
+import type { ResponseEcho } from './responses-echo.js';
 import { compile, type JsonObject } from './schema.js';
+import { readTemplateArgs } from './template-args.js';
 import { type ChatTool, readToolChoice, readTools, type ToolChoice } from './tool.js';
 
 export type ResponseFormat =
@@ -42,21 +47,71 @@ export interface ChatRequest {
   readonly parallelToolCalls: boolean;
   readonly responseFormat: ResponseFormat;
   readonly seed: number | null;
+  /** What few clients ask for, and only what is not off. */
+  readonly extras: ChatExtras;
+  /** How hard the model is to think, as the client says it; null where it does not. */
+  readonly reasoningEffort: string | null;
+  /** Variables of the model's template; absent for none. */
+  readonly templateArgs?: JsonObject;
   /** Alternatives wanted beside each token's own log-probability; null: no log-probabilities at all. */
   readonly logprobs: number | null;
   /** A request reuses only prompts with the same salt; null is a salt of its own. */
   readonly cacheSalt: string | null;
+  /** Prefixes that are to be kept, the shortest first. */
+  readonly marks: readonly PrefixMark[];
+  /** The window may lower `maxTokens`; else a bound beyond it is refused. */
+  readonly cutsMaxTokens: boolean;
+  /** Where each message stands in a request of another wire form: a field, or a number in `messages`. */
+  readonly origins: readonly (string | number)[] | null;
+  /** The tools that may be called, where they are not all. */
+  readonly callable?: readonly ChatTool[];
+  /** What an answer of the Responses API repeats of its request. */
+  readonly echo?: ResponseEcho;
+  /** Of a request with prompts in place of a conversation; null for a conversation. */
+  readonly raw: RawAsk | null;
+  /** Each is answered on its own; none in a conversation. */
+  readonly rawPrompts: readonly RawPrompt[];
   /** As the client sent them, for the canonical form. Absent, null and empty tools are all empty here. */
   readonly wireMessages: readonly JsonObject[];
   readonly wireTools: readonly JsonObject[];
 }
 
 /** All that is small of a request, whatever its conversation is. */
-export type ChatSettings = Omit<ChatRequest, 'messages' | 'wireMessages' | 'wireTools'>;
+export type ChatSettings = Omit<
+  ChatRequest,
+  'messages' | 'rawPrompts' | 'wireMessages' | 'wireTools' | 'callable'
+>;
 
+/** Field by field: the rest of an object that is taken apart is a slow one. */
 export function settingsOf(request: ChatRequest): ChatSettings {
-  const { messages: _messages, wireMessages: _wire, wireTools: _tools, ...settings } = request;
-  return settings;
+  return {
+    model: request.model,
+    partial: request.partial,
+    maxTokens: request.maxTokens,
+    temperature: request.temperature,
+    topP: request.topP,
+    choices: request.choices,
+    presencePenalty: request.presencePenalty,
+    frequencyPenalty: request.frequencyPenalty,
+    stop: request.stop,
+    stream: request.stream,
+    includeUsage: request.includeUsage,
+    tools: request.callable ?? request.tools,
+    toolChoice: request.toolChoice,
+    parallelToolCalls: request.parallelToolCalls,
+    responseFormat: request.responseFormat,
+    seed: request.seed,
+    extras: request.extras,
+    reasoningEffort: request.reasoningEffort,
+    ...(request.templateArgs === undefined ? {} : { templateArgs: request.templateArgs }),
+    logprobs: request.logprobs,
+    cacheSalt: request.cacheSalt,
+    marks: request.marks,
+    cutsMaxTokens: request.cutsMaxTokens,
+    origins: request.origins,
+    ...(request.echo === undefined ? {} : { echo: request.echo }),
+    raw: request.raw,
+  };
 }
 
 const fits = compile(chatRequestSchema);
@@ -64,6 +119,8 @@ const fits = compile(chatRequestSchema);
 export interface ParseOptions {
   /** False where an earlier part of the conversation, with its calls, is in a cache. */
   readonly begins: boolean;
+  /** How many messages of a cache stand in place of the message that names it, less that one. */
+  readonly shift?: number;
 }
 
 /** @throws ApiError that names the field, what came and what is allowed. */
@@ -72,15 +129,25 @@ export function parseChatRequest(
   options: ParseOptions = { begins: true },
 ): ChatRequest {
   if (!fits(value)) throw refuse(chatRequestSchema, value);
-  const request = readRequest(value);
-  checkTogether(request, value);
-  if (options.begins) checkToolResults(request.messages);
+  return readChatRequest(value, options);
+}
+
+/** For a value whose schema, or that of another wire form, was checked. @throws ApiError as above. */
+export function readChatRequest(
+  wire: WireChatRequest,
+  options: ParseOptions = { begins: true },
+): ChatRequest {
+  refuseIgnored(wire);
+  const request = readRequest(wire);
+  checkTogether(request, wire);
+  if (options.begins) checkToolResults(request.messages, options.shift);
   return request;
 }
 
 function readRequest(wire: WireChatRequest): ChatRequest {
   const messages = readMessages(wire.messages);
   const tools = readTools(wire.tools ?? []);
+  const templateArgs = readTemplateArgs(wire);
   return {
     model: wire.model,
     messages,
@@ -98,9 +165,17 @@ function readRequest(wire: WireChatRequest): ChatRequest {
     toolChoice: readToolChoice(wire.tool_choice, tools),
     parallelToolCalls: wire.parallel_tool_calls ?? true,
     responseFormat: readResponseFormat(wire.response_format),
-    seed: wire.seed ?? null,
+    seed: readSeed(wire.seed),
+    extras: readExtras(wire),
+    reasoningEffort: wire.reasoning_effort ?? null,
+    ...(templateArgs ? { templateArgs } : {}),
     logprobs: wire.logprobs === true ? (wire.top_logprobs ?? 0) : null,
     cacheSalt: wire.cache_salt ?? null,
+    marks: [],
+    cutsMaxTokens: false,
+    origins: null,
+    raw: null,
+    rawPrompts: [],
     wireMessages: wire.messages,
     wireTools: wire.tools ?? [],
   };
@@ -108,7 +183,7 @@ function readRequest(wire: WireChatRequest): ChatRequest {
 
 /** Rules over several fields, which no schema can say. */
 function checkTogether(request: ChatRequest, wire: WireChatRequest): void {
-  const { choices, temperature, toolChoice, responseFormat } = request;
+  const { choices, temperature, responseFormat } = request;
   if (choices > 1 && temperature < limits.temperatureGreedyMax) {
     throw invalid(
       `n must be 1 when temperature is below ${limits.temperatureGreedyMax}, got n ${choices} with temperature ${temperature}`,
@@ -121,21 +196,9 @@ function checkTogether(request: ChatRequest, wire: WireChatRequest): void {
       'top_logprobs',
     );
   }
-  if (responseFormat.type !== 'text') checkJsonFormat(request, toolChoice);
-}
-
-/**
- * A forced JSON answer leaves no room for an optional tool call, nor for a beginning that is
- * not part of the JSON. A forced call is the answer itself, so the format does not matter.
- */
-function checkJsonFormat(request: ChatRequest, toolChoice: ToolChoice): void {
-  const format = `response_format of type '${request.responseFormat.type}'`;
-  if (request.partial) {
-    throw invalid(`${format} cannot continue a partial message`, 'response_format');
-  }
-  if (request.tools.length > 0 && toolChoice.type === 'auto') {
+  if (responseFormat.type !== 'text' && request.partial) {
     throw invalid(
-      `${format} cannot be combined with tools while tool_choice is 'auto', set it to 'none', 'required' or a function`,
+      `response_format of type '${responseFormat.type}' cannot continue a partial message`,
       'response_format',
     );
   }
@@ -172,6 +235,6 @@ function readResponseFormat(format: WireChatRequest['response_format']): Respons
   if (format === undefined || format === null) return { type: 'text' };
   if (format.type !== 'json_schema') return { type: format.type };
   const { name, schema, strict } = format.json_schema;
-  checkSchema(schema, 'response_format.json_schema.schema');
-  return { type: 'json_schema', name, schema, strict: strict ?? false };
+  checkSchema(schema, 'response_format.json_schema.schema', strict === true);
+  return { type: 'json_schema', name, schema, strict: strict === true };
 }

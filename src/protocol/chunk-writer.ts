@@ -42,6 +42,10 @@ export class ChunkWriter {
     return this.#chunk(choice, `{"content":${JSON.stringify(text)}}`, logprobs);
   }
 
+  reasoning(choice: number, text: string): string {
+    return this.#chunk(choice, `{"reasoning_content":${JSON.stringify(text)}}`);
+  }
+
   toolCall(
     choice: number,
     call: ToolCallDelta,

@@ -12,6 +12,19 @@ export interface Usage {
   readonly completionTokens: number;
   /** Prompt tokens that the engine did not evaluate; null when unknown. */
   readonly cachedTokens: number | null;
+  /** Of the completion, for thoughts; absent where nobody counts them. */
+  readonly reasoningTokens?: number;
+  /** Only of a request that marks prefixes. */
+  readonly kept?: KeptUsage | null;
+}
+
+/** What a request with marks leaves behind, and why it found nothing. */
+export interface KeptUsage {
+  /** Tokens that were evaluated and are kept, by how long. */
+  readonly shortTokens: number;
+  readonly longTokens: number;
+  /** null where something was reused, and where nothing was kept before. */
+  readonly missReason: string | null;
 }
 
 export interface TokenChance {
@@ -34,10 +47,14 @@ export interface AnswerToolCall {
 
 export interface Choice {
   readonly content: string;
+  /** Empty where the model does not think. */
+  readonly reasoning: string;
   readonly toolCalls: readonly AnswerToolCall[];
   readonly finishReason: FinishReason;
-  /** null when the request did not ask for them. */
-  readonly logprobs: readonly TokenLogprobs[] | null;
+  /** The stop string that ended it, where it is known. */
+  readonly stopString: string | null;
+  /** JSON in pieces, as the form of the answer writes it; null when the request did not ask for them. */
+  readonly logprobs: readonly Uint8Array[] | null;
 }
 
 export interface AnswerHead {
@@ -58,6 +75,14 @@ export const usageSchema = Type.Object({
   prompt_tokens_details: Type.Optional(
     Type.Object({ cached_tokens: Type.Integer({ minimum: 1 }) }),
   ),
+  completion_tokens_details: Type.Optional(
+    Type.Object({
+      reasoning_tokens: Type.Integer({
+        minimum: 1,
+        description: 'Of the completion, for thoughts.',
+      }),
+    }),
+  ),
 });
 
 const finishReason = Type.Enum(['stop', 'length', 'tool_calls']);
@@ -68,6 +93,9 @@ const chance = {
 };
 const logprobs = Type.Object({
   content: Type.Array(Type.Object({ ...chance, top_logprobs: Type.Array(Type.Object(chance)) })),
+});
+const reasoningContent = Type.String({
+  description: 'What a reasoning model thinks before it answers, without its marks.',
 });
 const toolCall = Type.Object({
   id: Type.String(),
@@ -91,6 +119,7 @@ export const completionSchema = Type.Object({
       message: Type.Object({
         role: Type.Literal('assistant'),
         content: Type.String({ description: 'Empty where the answer is tool calls alone.' }),
+        reasoning_content: Type.Optional(reasoningContent),
         tool_calls: Type.Optional(Type.Array(toolCall)),
       }),
       logprobs: Type.Optional(logprobs),
@@ -108,6 +137,7 @@ export const chunkSchema = Type.Object({
       delta: Type.Object({
         role: Type.Optional(Type.Literal('assistant')),
         content: Type.Optional(Type.String()),
+        reasoning_content: Type.Optional(reasoningContent),
         tool_calls: Type.Optional(
           Type.Array(
             Type.Object({
@@ -150,40 +180,62 @@ export type WireCompletion = Static<typeof completionSchema>;
 export type WireUsage = Static<typeof usageSchema>;
 export type WireLogprobs = Static<typeof logprobs>;
 
-export function newCompletionId(newBytes: NewBytes): string {
-  return `chatcmpl-${newBytes(16).toString('hex')}`;
+/** @param prefix tells the wire form. */
+export function newAnswerId(prefix: string, newBytes: NewBytes): string {
+  return prefix + newBytes(16).toString('hex');
 }
 
-export function completion(
-  head: AnswerHead,
-  choices: readonly Choice[],
-  usage: Usage,
-): WireCompletion {
-  return {
+/** A JSON text in pieces, for what would take ten times the memory as objects. */
+export class JsonPieces {
+  constructor(readonly pieces: readonly Uint8Array[]) {}
+
+  static textOf(value: object): Buffer {
+    return value instanceof JsonPieces
+      ? Buffer.concat(value.pieces)
+      : Buffer.from(JSON.stringify(value));
+  }
+}
+
+/** Log-probabilities may be many times as long as the rest. */
+export function completion(head: AnswerHead, choices: readonly Choice[], usage: Usage): JsonPieces {
+  const open = {
     id: head.id,
     object: 'chat.completion',
     created: head.createdS,
     model: head.model,
-    choices: choices.map((choice, index) => ({
-      index,
-      message: {
-        role: 'assistant',
-        content: choice.content,
-        ...(choice.toolCalls.length > 0 ? { tool_calls: choice.toolCalls.map(wireToolCall) } : {}),
-      },
-      ...(choice.logprobs === null ? {} : { logprobs: wireLogprobs(choice.logprobs) }),
-      finish_reason: choice.finishReason,
-    })),
-    usage: wireUsage(usage),
   };
+  const written = choices.flatMap((choice, index) => [
+    Buffer.from(index === 0 ? '' : ','),
+    ...choicePieces(choice, index),
+  ]);
+  return new JsonPieces([
+    Buffer.from(`${JSON.stringify(open).slice(0, -1)},"choices":[`),
+    ...written,
+    Buffer.from(`],"usage":${JSON.stringify(wireUsage(usage))}}`),
+  ]);
+}
+
+function choicePieces(choice: Choice, index: number): readonly Uint8Array[] {
+  const { content, reasoning, toolCalls, finishReason, logprobs } = choice;
+  const calls = toolCalls.length > 0 ? { tool_calls: toolCalls.map(wireToolCall) } : {};
+  const thoughts = reasoning === '' ? {} : { reasoning_content: reasoning };
+  const message = JSON.stringify({ role: 'assistant', content, ...thoughts, ...calls });
+  const start = `{"index":${index},"message":${message}`;
+  const end = `,"finish_reason":"${finishReason}"}`;
+  if (logprobs === null) return [Buffer.from(start + end)];
+  return [Buffer.from(`${start},"logprobs":{"content":[`), ...logprobs, Buffer.from(`]}${end}`)];
 }
 
 /** Reuse appears in two fields, the service's own and the one SDKs know; unknown or none appears in neither. */
-export function wireUsage({ promptTokens, completionTokens, cachedTokens }: Usage): WireUsage {
+export function wireUsage(counts: Usage): WireUsage {
+  const { promptTokens, completionTokens, cachedTokens, reasoningTokens = 0 } = counts;
   const usage = {
     prompt_tokens: promptTokens,
     completion_tokens: completionTokens,
     total_tokens: promptTokens + completionTokens,
+    ...(reasoningTokens > 0
+      ? { completion_tokens_details: { reasoning_tokens: reasoningTokens } }
+      : {}),
   };
   if (cachedTokens === null || cachedTokens === 0) return usage;
   return {
@@ -194,12 +246,12 @@ export function wireUsage({ promptTokens, completionTokens, cachedTokens }: Usag
 }
 
 export function wireLogprobs(tokens: readonly TokenLogprobs[]): WireLogprobs {
-  return {
-    content: tokens.map((token) => ({
-      ...wireChance(token),
-      top_logprobs: token.top.map(wireChance),
-    })),
-  };
+  return { content: tokens.map(wireToken) };
+}
+
+/** An item of that list. */
+export function wireToken(token: TokenLogprobs): WireLogprobs['content'][number] {
+  return { ...wireChance(token), top_logprobs: token.top.map(wireChance) };
 }
 
 function wireChance({ token, logprob, bytes }: TokenChance) {

@@ -77,7 +77,7 @@ export function docsPage(document: object): string {
 <main>
 <header><h1>${title} <small>${version}</small></h1><p>${prose(summary)}</p>
 <p>All calls but those marked “no key” want <code>Authorization: Bearer …</code>. This page shows
-<a href="openapi.json">openapi.json</a>, which generators read.</p></header>
+<a href="openapi.json">openapi.json</a>, which generators read. <a href="docs/guides">Guides</a> show it with other people's programs.</p></header>
 ${api.tags.map((tag) => chapter(tag, operations))}
 <section><h2 id="schemas">Schemas</h2>
 ${Object.entries(api.components.schemas).map(([name, schema]) => named(name, schema))}

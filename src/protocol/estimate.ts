@@ -6,7 +6,8 @@ import { limits } from '../limits/index.js';
 import { refuse } from './chat-faults.js';
 import { type ChatMessage, checkToolResults, readMessages } from './message.js';
 import { messageSchema, toolSchema } from './message-schema.js';
-import { absent, compile, type Static, Type } from './schema.js';
+import { absent, compile, type JsonObject, type Static, Type } from './schema.js';
+import { readTemplateArgs, templateFields } from './template-args.js';
 import { type ChatTool, readTools } from './tool.js';
 
 /** All ids that can be estimated for, also those whose models are not served here. */
@@ -28,6 +29,7 @@ export const estimateRequestSchema = Type.Object({
   model: Type.String({ minLength: 1 }),
   messages: Type.Array(messageSchema, { minItems: 1, maxItems: limits.messagesMax }),
   tools: absent(Type.Array(toolSchema, { maxItems: limits.toolsMax })),
+  ...templateFields,
 });
 
 export const estimateSchema = Type.Object({
@@ -39,6 +41,7 @@ export interface EstimateRequest {
   readonly messages: readonly ChatMessage[];
   readonly partial: boolean;
   readonly tools: readonly ChatTool[];
+  readonly templateArgs?: JsonObject;
 }
 
 const fits = compile(estimateRequestSchema);
@@ -48,11 +51,13 @@ export function parseEstimateRequest(value: unknown): EstimateRequest {
   if (!fits(value)) throw refuse(estimateRequestSchema, value);
   const messages = readMessages(value.messages);
   checkToolResults(messages);
+  const templateArgs = readTemplateArgs(value);
   return {
     model: value.model,
     messages,
     partial: messages.at(-1)?.partial ?? false,
     tools: readTools(value.tools ?? []),
+    ...(templateArgs ? { templateArgs } : {}),
   };
 }
 

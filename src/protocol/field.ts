@@ -10,13 +10,14 @@ const PLAIN_KEY = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 /** `messages[2].content`; a key that is no plain name is quoted. */
 export function fieldName(path: FieldPath): string {
-  let name = '';
-  for (const step of path) {
-    if (typeof step === 'number') name += `[${step}]`;
-    else if (!PLAIN_KEY.test(step)) name += `[${quoted(step)}]`;
-    else name += name === '' ? step : `.${step}`;
-  }
-  return name === '' ? 'the body' : name;
+  const name = path.map(fieldStep).join('');
+  return name === '' ? 'the body' : name.replace(/^\./, '');
+}
+
+/** One step of it, to be put behind a name. */
+export function fieldStep(step: string | number): string {
+  if (typeof step === 'number') return `[${step}]`;
+  return PLAIN_KEY.test(step) ? `.${step}` : `[${quoted(step)}]`;
 }
 
 /** What came, in a few words. */

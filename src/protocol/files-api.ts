@@ -3,6 +3,7 @@
  * It must never say of a field what its schema does not say.
  */
 import { type Operation, type Parameter, pathParameter, type Resource } from './api.js';
+import { contentFormats } from './content-forms.js';
 import { fileDeletedSchema, fileListSchema, fileSchema, fileUploadSchema } from './files.js';
 import { pageParameters } from './page-query.js';
 import { Type } from './schema.js';
@@ -19,8 +20,16 @@ const fileId = pathParameter('id', 'Id of the file.');
 const purpose: Parameter = {
   name: 'purpose',
   in: 'query',
-  description: 'Only files of this purpose; every file has `file-extract`.',
+  description: 'Only files of this purpose: `file-extract`, `batch` or `batch_output`.',
   schema: Type.String(),
+};
+
+const format: Parameter = {
+  name: 'format',
+  in: 'query',
+  description:
+    '`text`, as extracted; `markdown`, with tables and items as Markdown has them; `pages`, each page by itself.',
+  schema: Type.Enum(contentFormats, { default: 'text' }),
 };
 
 export const fileResource: Resource = {
@@ -72,7 +81,7 @@ export const fileResource: Resource = {
       summary: 'Delete a file and its text',
       parameters: [fileId],
       response: answer('It is deleted.', 'FileDeleted'),
-      errors: ['otherUser', 'notFound'],
+      errors: ['otherUser', 'notFound', 'fileInUse'],
     },
     {
       ...common,
@@ -80,10 +89,11 @@ export const fileResource: Resource = {
       path: '/v1/files/{id}/content',
       id: 'getFileContent',
       summary: 'Get the text of a file',
-      description: 'Waits for the extraction.',
-      parameters: [fileId],
+      description: 'Waits for the extraction. A file of a batch has its own bytes as content.',
+      parameters: [fileId, format],
       response: {
-        description: 'JSON text with `content`, `file_type`, `filename`, `title` and `type`.',
+        description:
+          'JSON text with `content`, `file_type`, `filename`, `title` and `type`; with `format=pages` it has `pages` (each `page` and `text`) and `details` in place of `content`.',
         media: [{ type: 'text/plain', schema: null }],
       },
       errors: ['otherUser', 'notFound', 'extractionFailed'],

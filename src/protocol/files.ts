@@ -9,15 +9,22 @@ import { type PageQuery, parsePageQuery } from './page-query.js';
 import { type Static, Type } from './schema.js';
 
 const PURPOSE = 'file-extract';
+/** Kept as they are: what a batch is to run, and what it wrote. */
+const KEPT = ['batch', 'batch_output'] as const;
+const UPLOADED = [PURPOSE, 'batch'] as const;
+
+export type WireFilePurpose = typeof PURPOSE | (typeof KEPT)[number];
 
 export const fileUploadSchema = Type.Object({
   file: Type.Unsafe<string>({
     type: 'string',
+    // Generators of clients know a file by this alone.
+    format: 'binary',
     contentMediaType: 'application/octet-stream',
     minLength: 1,
     description: `The file, with its name. 1 to ${limits.fileBytesMax} bytes.`,
   }),
-  purpose: Type.Literal(PURPOSE),
+  purpose: Type.Enum(UPLOADED),
 });
 
 export const fileSchema = Type.Object({
@@ -26,11 +33,14 @@ export const fileSchema = Type.Object({
   bytes: Type.Integer({ minimum: 1 }),
   created_at: Type.Integer({ description: 'Unix seconds.' }),
   filename: Type.String({ description: 'As it was sent, without folders.' }),
-  purpose: Type.Literal(PURPOSE),
+  purpose: Type.Enum([PURPOSE, ...KEPT]),
   status: Type.Enum(['ok', 'error'], {
     description: '`ok` also while the text is being extracted; `error` when it cannot be.',
   }),
-  status_details: Type.String({ description: 'With `error` the reason, else empty.' }),
+  status_details: Type.String({
+    description:
+      'With `error` the reason. With `ok` what was read how, once it is: `pages: 12, ocr: 3 (worst score 71), skipped: 1 (…)`; empty where there is nothing to tell.',
+  }),
 });
 
 const orNull = { anyOf: [{ type: 'string' }, { type: 'null' }] };
@@ -57,20 +67,22 @@ export interface FileShown {
   readonly bytes: number;
   readonly createdS: number;
   readonly filename: string;
-  /** null: no fault is known. */
-  readonly failure: string | null;
+  readonly purpose: WireFilePurpose;
+  readonly status: 'ok' | 'error';
+  readonly details: string;
 }
 
-export function file({ id, bytes, createdS, filename, failure }: FileShown): WireFile {
+export function file(shown: FileShown): WireFile {
+  const { id, bytes, createdS, filename, purpose, status, details } = shown;
   return {
     id,
     object: 'file',
     bytes,
     created_at: createdS,
     filename,
-    purpose: PURPOSE,
-    status: failure === null ? 'ok' : 'error',
-    status_details: failure ?? '',
+    purpose,
+    status,
+    status_details: details,
   };
 }
 
@@ -91,18 +103,9 @@ export function fileDeleted(id: string): Static<typeof fileDeletedSchema> {
   return { id, object: 'file', deleted: true };
 }
 
-/** The JSON before and after the text. The text is a JSON string already, and may be too long for memory. */
-export function contentFrame(content: {
-  readonly fileType: string;
-  readonly filename: string;
-  readonly title: string;
-}): { readonly head: string; readonly tail: string } {
-  const { fileType, filename, title } = content;
-  const rest = JSON.stringify({ file_type: fileType, filename, title, type: 'file' });
-  return { head: '{"content":', tail: `,${rest.slice(1)}` };
-}
-
 export interface FileQuery extends PageQuery {
+  /** null: any. */
+  readonly purpose: string | null;
   /** False: no file can have the purpose, so the list is empty. */
   readonly purposeExists: boolean;
 }
@@ -114,16 +117,19 @@ export function parseFileQuery(query: string): FileQuery {
   const [purpose] = purposes;
   return {
     ...parsePageQuery(query, { metadata: false, others: ['purpose'] }),
-    purposeExists: (purpose ?? PURPOSE) === PURPOSE,
+    purpose: purpose ?? null,
+    purposeExists: [PURPOSE, ...KEPT, undefined].some((each) => each === purpose),
   };
 }
 
-/** @throws ApiError for any purpose but `file-extract`. */
-export function checkPurpose(purpose: string | null): void {
+/** @throws ApiError for any purpose but `file-extract` and `batch`. */
+export function checkPurpose(purpose: string | null): (typeof UPLOADED)[number] {
   if (purpose === null) {
     throw invalid(`purpose is required and must be '${PURPOSE}', got nothing`, 'purpose');
   }
-  if (purpose !== PURPOSE) throw new ApiError('invalidPurpose', {}, { param: 'purpose' });
+  const known = UPLOADED.find((each) => each === purpose);
+  if (known === undefined) throw new ApiError('invalidPurpose', {}, { param: 'purpose' });
+  return known;
 }
 
 /** The last part of the name that was sent. It is data: no path is made of it. */

@@ -3,7 +3,7 @@
  * It must never let a value through unescaped.
  */
 
-/** Only the template below makes them. */
+/** The template below makes them; elsewhere only what renders documents of this package. */
 export class Html {
   constructor(readonly text: string) {}
 }

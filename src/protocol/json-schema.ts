@@ -4,7 +4,7 @@
  */
 import { invalid } from '../errors.js';
 import { limits } from '../limits/index.js';
-import { quoted, shown } from './field.js';
+import { fieldStep, shown } from './field.js';
 import { isObject, type JsonObject } from './schema.js';
 
 const TYPES = ['object', 'array', 'string', 'number', 'integer', 'boolean', 'null'];
@@ -42,8 +42,11 @@ interface Flaw {
   readonly path: string[];
 }
 
-/** Unknown keywords pass: JSON Schema treats them as annotations. */
-export function checkSchema(schema: JsonObject, field: string): void {
+/**
+ * Unknown keywords pass: JSON Schema treats them as annotations.
+ * @param strict false: the schema is guidance, and only its size is checked.
+ */
+export function checkSchema(schema: JsonObject, field: string, strict: boolean): void {
   const { length } = JSON.stringify(schema);
   if (length > limits.schemaLengthMax) {
     throw invalid(
@@ -51,6 +54,7 @@ export function checkSchema(schema: JsonObject, field: string): void {
       field,
     );
   }
+  if (!strict) return;
   const flaw = flawOf(schema, 1, new References(schema));
   if (flaw === null) return;
   const name = field + flaw.path.join('');
@@ -93,7 +97,7 @@ function flawOfInner(
   if (!isObject(value)) return must('be an object of JSON schemas', value);
   for (const name of Object.keys(value)) {
     const flaw = flawOf(value[name], depth, references);
-    if (flaw !== null) return inside(flaw, `[${quoted(name)}]`);
+    if (flaw !== null) return inside(flaw, fieldStep(name));
   }
   return null;
 }

@@ -18,9 +18,14 @@ const VALUE_BYTES = 72;
 const LONE_SURROGATE = /\p{Surrogate}/u;
 const SURROGATE_ESCAPE = /\\u[dD][89a-fA-F]/;
 
-/** @throws ApiError that says what is wrong and where. */
-export function parseJson(body: Buffer): unknown {
-  return parseJsonCounted(body).value;
+/** Where the client wrote what is at this position. */
+export type SentPosition = (position: number) => number;
+
+const asSent: SentPosition = (position) => position;
+
+/** @param sent for a text that is not as it came. @throws ApiError that says what is wrong and where. */
+export function parseJson(body: Buffer, sent = asSent): unknown {
+  return parseJsonCounted(body, sent).value;
 }
 
 export interface CountedJson {
@@ -30,16 +35,29 @@ export interface CountedJson {
 }
 
 /** @throws ApiError as above. */
-export function parseJsonCounted(body: Buffer): CountedJson {
+export function parseJsonCounted(body: Buffer, sent = asSent): CountedJson {
   if (!isUtf8(body)) throw invalid('the body is not valid UTF-8');
   const text = decode(body);
   const { excess, values, mayBeInfinite } = scanJson(text);
-  if (excess !== null) throw refusalOf(excess, text);
-  const value = parse(text);
+  if (excess !== null) throw refusalOf(excess, text, sent);
+  const value = parse(text, sent);
   if (mayBeInfinite || (text.includes('\\u') && SURROGATE_ESCAPE.test(text))) refuseFlaw(value);
   // One character beyond Latin-1 makes a text take two bytes for each.
   const textBytes = text.length === body.length ? text.length : 2 * text.length;
   return { value, heldBytes: textBytes + values * VALUE_BYTES };
+}
+
+/** The same for a value that is kept when its body has gone: a text may take two bytes a character. */
+export function heldBytesOf(value: unknown): number {
+  if (typeof value === 'string') return VALUE_BYTES + 2 * value.length;
+  if (typeof value !== 'object' || value === null) return VALUE_BYTES;
+  let bytes = VALUE_BYTES;
+  if (Array.isArray(value)) {
+    for (const item of value) bytes += heldBytesOf(item);
+    return bytes;
+  }
+  for (const [key, inner] of Object.entries(value)) bytes += 2 * key.length + heldBytesOf(inner);
+  return bytes;
 }
 
 function decode(body: Buffer): string {
@@ -47,10 +65,10 @@ function decode(body: Buffer): string {
   return text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;
 }
 
-function refusalOf({ bound, at }: JsonExcess, text: string): ApiError {
+function refusalOf({ bound, at }: JsonExcess, text: string, sent: SentPosition): ApiError {
   if (bound === 'depth') {
     return invalid(
-      `the JSON is nested deeper than ${limits.jsonDepthMax} levels, at position ${at}`,
+      `the JSON is nested deeper than ${limits.jsonDepthMax} levels, at position ${sent(at)}`,
     );
   }
   const name = fieldName(fieldPathAt(text, at));
@@ -60,21 +78,22 @@ function refusalOf({ bound, at }: JsonExcess, text: string): ApiError {
   );
 }
 
-function parse(text: string): unknown {
+function parse(text: string, sent: SentPosition): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw malformed(text);
+    throw malformed(text, sent);
   }
 }
 
-function malformed(text: string) {
+function malformed(text: string, sent: SentPosition) {
   const position = jsonErrorPosition(text);
+  const shown = sent(position);
   if (text.trim() === '') return invalid('the body is empty, a JSON object is required');
-  if (position >= text.length) return invalid(`the JSON ends too early, at position ${position}`);
+  if (position >= text.length) return invalid(`the JSON ends too early, at position ${shown}`);
   const character = String.fromCodePoint(text.codePointAt(position) ?? 0);
   return invalid(
-    `the body is not valid JSON: unexpected ${quoted(character)} at position ${position}`,
+    `the body is not valid JSON: unexpected ${quoted(character)} at position ${shown}`,
   );
 }
 

@@ -10,18 +10,14 @@ const textPart = Type.Object(
   { description: 'A piece of text. The texts of a message are joined as they are.' },
 );
 
+export const imageUrlSchema = Type.String({
+  pattern: '^data:image/[A-Za-z0-9.+-]{1,58}(;[A-Za-z0-9.+=_-]{1,64}){0,8};base64,[A-Za-z0-9+/]',
+  'x-means': 'be a data URL of an image in base64',
+  description: 'A data URL: `data:image/png;base64,…`. Nothing is ever fetched.',
+});
+
 const imagePart = Type.Object(
-  {
-    type: Type.Literal('image_url'),
-    image_url: Type.Object({
-      url: Type.String({
-        pattern:
-          '^data:image/[A-Za-z0-9.+-]{1,58}(;[A-Za-z0-9.+=_-]{1,64}){0,8};base64,[A-Za-z0-9+/]',
-        'x-means': 'be a data URL of an image in base64',
-        description: 'A data URL: `data:image/png;base64,…`. Nothing is ever fetched.',
-      }),
-    }),
-  },
+  { type: Type.Literal('image_url'), image_url: Type.Object({ url: imageUrlSchema }) },
   { description: 'An image, counted by its pixel size.' },
 );
 
@@ -92,7 +88,11 @@ export const messageSchema = Type.Union([
   ),
   Type.Object({
     role: Type.Literal('tool'),
-    content: textContent,
+    content: absent(
+      Type.Union([Type.String(), Type.Array(textPart, { maxItems: partsMax })], {
+        description: 'The result; empty, null or absent where the call gave none.',
+      }),
+    ),
     tool_call_id: Type.String({
       minLength: 1,
       description: 'Id of a call of an assistant message before this one.',
@@ -112,15 +112,16 @@ export const toolSchema = Type.Object({
   function: Type.Object({
     name: Type.String({ pattern: TOOL_NAME_PATTERN }),
     description: absent(Type.String()),
-    parameters: absent(
-      Type.Object(
-        { type: Type.Optional(Type.Literal('object')), properties: Type.Optional(jsonObject) },
-        {
-          description: `A JSON schema of an object, at most ${limits.schemaDepthMax} levels deep.`,
-        },
-      ),
+    parameters: absent({
+      ...jsonObject,
+      description:
+        'A JSON schema of an object. What the engine can enforce of it is enforced, the rest is guidance for the model.',
+    }),
+    strict: absent(
+      Type.Boolean({
+        description: `With true a schema that cannot be enforced as a whole is an error; it has at most ${limits.schemaDepthMax} levels.`,
+      }),
     ),
-    strict: absent(Type.Boolean()),
   }),
 });
 

@@ -13,7 +13,12 @@ export type Role = 'system' | 'user' | 'assistant' | 'tool';
 export type ContentPart =
   | { readonly type: 'text'; readonly text: string }
   /** A data URL, well formed as such; whether it holds an image is found where its size is read. */
-  | { readonly type: 'image'; readonly url: string };
+  | {
+      readonly type: 'image';
+      readonly url: string;
+      /** How the client names it, where its messages have another form. */
+      readonly field?: string;
+    };
 
 export interface ToolCall {
   readonly id: string;
@@ -31,6 +36,25 @@ export interface ChatMessage {
   /** Which call a `tool` message answers; null for every other role. */
   readonly toolCallId: string | null;
   readonly partial: boolean;
+}
+
+/** @param fields how the client names each image, in their order. */
+export function withImageFields(
+  messages: readonly ChatMessage[],
+  fields: readonly string[],
+): readonly ChatMessage[] {
+  if (fields.length === 0) return messages;
+  let next = 0;
+  const named = (part: ContentPart): ContentPart => {
+    if (part.type === 'text') return part;
+    const field = fields[next++];
+    return field === undefined ? part : { ...part, field };
+  };
+  return messages.map((message) =>
+    typeof message.content === 'string'
+      ? message
+      : { ...message, content: message.content.map(named) },
+  );
 }
 
 const NO_CALLS: readonly ToolCall[] = [];
@@ -97,15 +121,17 @@ function checkPartial(wire: WireMessage, position: number, last: number): void {
 /**
  * Each `tool` message answers a call that an assistant message before it made.
  * Apart from the parse, because a conversation may begin in a cache.
+ * @param shift how many messages stand in front that the client has not sent: errors tell the client's own positions.
  */
-export function checkToolResults(messages: readonly ChatMessage[]): void {
+export function checkToolResults(messages: readonly ChatMessage[], shift = 0): void {
   const called = new Set<string>();
   for (const [position, message] of messages.entries()) {
     for (const call of message.toolCalls) called.add(call.id);
     if (message.toolCallId === null || called.has(message.toolCallId)) continue;
+    const sent = position - shift;
     throw invalid(
-      `the message at position ${position} with role 'tool' must follow an assistant message whose tool_calls carry its tool_call_id, got ${quoted(message.toolCallId)}`,
-      `messages[${position}].tool_call_id`,
+      `the message at position ${sent} with role 'tool' must follow an assistant message whose tool_calls carry its tool_call_id, got ${quoted(message.toolCallId)}`,
+      `messages[${sent}].tool_call_id`,
     );
   }
 }

@@ -9,11 +9,18 @@ export const modelSchema = Type.Object({
   object: Type.Literal('model'),
   created: Type.Integer({ description: 'Unix seconds.' }),
   owned_by: Type.String(),
+  kind: Type.Enum(['chat', 'embedding', 'rerank'], {
+    description: 'What answers with it: chats, `/v1/embeddings` or `/v1/rerank`.',
+  }),
   context_length: Type.Integer({
     minimum: 1,
-    description: 'Tokens of prompt and answer together.',
+    description: 'Tokens of prompt and answer together; of another kind than `chat`, of one input.',
   }),
   supports_image_in: Type.Boolean(),
+  exact: Type.Union([Type.Enum(['proved', 'not held', 'not yet', 'off']), Type.Null()], {
+    description:
+      'Whether an answer over a reused prefix is the cold one, bit for bit: `proved` by a comparison on this machine, `not held`, `not yet` compared, or `off` by the settings; null where the engine says nothing of it.',
+  }),
 });
 
 export const modelListSchema = Type.Object({
@@ -26,7 +33,9 @@ export interface ModelRecord {
   readonly createdS: number;
   readonly ownedBy: string;
   readonly windowTokens: number;
+  readonly kind: Static<typeof modelSchema>['kind'];
   readonly vision: boolean;
+  readonly exact: Static<typeof modelSchema>['exact'];
 }
 
 export function model(record: ModelRecord): Static<typeof modelSchema> {
@@ -35,8 +44,10 @@ export function model(record: ModelRecord): Static<typeof modelSchema> {
     object: 'model',
     created: record.createdS,
     owned_by: record.ownedBy,
+    kind: record.kind,
     context_length: record.windowTokens,
     supports_image_in: record.vision,
+    exact: record.exact,
   };
 }
 

@@ -3,7 +3,7 @@
  * It must never describe a field or an error by itself.
  */
 import { type ErrorName, type ErrorRow, errorTable } from '../errors.js';
-import type { Media, Operation, Parameter, Resource } from './api.js';
+import type { ErrorDescription, Media, Operation, Parameter, Resource } from './api.js';
 import { errorExample, errorSchema } from './errors.js';
 
 type Json = Readonly<Record<string, unknown>>;
@@ -115,7 +115,10 @@ function describe(operation: Operation): Json {
         headers: headerRefs(['x-request-id']),
         content: content(response.media),
       },
-      ...errorResponses([...(commonErrors[String(secured)] ?? []), ...operation.errors]),
+      ...errorResponses(
+        [...(commonErrors[String(secured)] ?? []), ...operation.errors],
+        operation.errorForm ?? { schema: 'Error', example: errorExample },
+      ),
     },
   };
 }
@@ -146,18 +149,18 @@ function wrapped(examples: Json): Json {
 }
 
 /** One response a status, with each of its rows as an example. */
-function errorResponses(names: readonly ErrorName[]): Json {
+function errorResponses(names: readonly ErrorName[], form: ErrorDescription): Json {
   const byStatus = new Map<number, ErrorName[]>();
   for (const name of new Set(names)) {
     const { status } = errorTable[name];
     byStatus.set(status, [...(byStatus.get(status) ?? []), name]);
   }
   return Object.fromEntries(
-    [...byStatus].map(([status, rows]) => [status, errorResponse(status, rows)]),
+    [...byStatus].map(([status, rows]) => [status, errorResponse(status, rows, form)]),
   );
 }
 
-function errorResponse(status: number, names: readonly ErrorName[]): Json {
+function errorResponse(status: number, names: readonly ErrorName[], form: ErrorDescription): Json {
   const rows: readonly ErrorRow[] = names.map((name) => errorTable[name]);
   const retry = status === 429 || status === 503 ? ['retry-after', 'retry-after-ms'] : [];
   const final = rows.some((row) => row.final) ? ['x-should-retry'] : [];
@@ -166,8 +169,8 @@ function errorResponse(status: number, names: readonly ErrorName[]): Json {
     headers: headerRefs(['x-request-id', ...retry, ...final]),
     content: {
       'application/json': {
-        schema: { $ref: '#/components/schemas/Error' },
-        examples: wrapped(Object.fromEntries(names.map((name) => [name, errorExample(name)]))),
+        schema: { $ref: `#/components/schemas/${form.schema}` },
+        examples: wrapped(Object.fromEntries(names.map((name) => [name, form.example(name)]))),
       },
     },
   };

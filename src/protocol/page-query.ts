@@ -33,7 +33,7 @@ const LIKE_FILTER = new RegExp(
   'i',
 );
 
-interface PageKind {
+export interface PageKind {
   /** The order where none is asked for. */
   readonly usual?: PageQuery['order'];
   /** False where the items have no metadata. */

@@ -6,7 +6,8 @@ import { limits } from '../limits/index.js';
 import { refuse } from './chat-faults.js';
 import { compile, type Static, Type } from './schema.js';
 
-const NAME = `^[A-Za-z][\\p{L}_.-]{0,${limits.tagNameLengthMax - 1}}$`;
+// ASCII letters are letters, too. They are named for tools that compile a pattern without Unicode and miss \p{L}.
+const NAME = `^[A-Za-z][A-Za-z\\p{L}_.-]{0,${limits.tagNameLengthMax - 1}}$`;
 const NAME_MEANS = `have 1 to ${limits.tagNameLengthMax} characters: an ASCII letter, then letters, '_', '-' and '.'`;
 const name = new RegExp(NAME, 'u');
 

@@ -4,7 +4,7 @@
  */
 import { invalid } from '../errors.js';
 import { limits } from '../limits/index.js';
-import { quoted } from './field.js';
+import { quoted, shown } from './field.js';
 import { checkSchema } from './json-schema.js';
 import type { WireTool } from './message-schema.js';
 import type { JsonObject } from './schema.js';
@@ -14,6 +14,8 @@ export interface ChatTool {
   readonly description: string | null;
   /** A JSON schema of an object, or null where the client gave none. */
   readonly parameters: JsonObject | null;
+  /** The client wants every keyword of the schema enforced, or a refusal. */
+  readonly strict: boolean;
 }
 
 export type ToolChoice =
@@ -39,10 +41,18 @@ export function readTools(wire: readonly WireTool[]): ChatTool[] {
       );
     }
     positions.set(tool.name, position);
-    const parameters = tool.parameters ?? null;
-    if (parameters !== null) checkSchema(parameters, `${field}.parameters`);
-    return { name: tool.name, description: tool.description ?? null, parameters };
+    const { name, description = null, parameters = null, strict } = tool;
+    if (parameters !== null) checkParameters(parameters, `${field}.parameters`, strict === true);
+    return { name, description, parameters, strict: strict === true };
   });
+}
+
+/** Arguments are an object, whatever the schema says: a loose one that says otherwise is only guidance. */
+function checkParameters(parameters: JsonObject, field: string, strict: boolean): void {
+  checkSchema(parameters, field, strict);
+  const { type } = parameters;
+  if (!strict || type === undefined || type === 'object') return;
+  throw invalid(`${field}.type must be 'object', got ${shown(type)}`, `${field}.type`);
 }
 
 /** Before any schema is walked, which costs much more than writing it. */

@@ -1,0 +1,40 @@
+/**
+ * Owns how the lines of an extracted text become Markdown: rows with tabs as tables, bullets as items.
+ * It must never change the words of a line.
+ */
+
+export class MarkdownLines {
+  /** Columns of the table that is open; 0 for none. */
+  #columns = 0;
+  #isBlank = true;
+
+  /** Without line ends, but for those that a table needs around it. */
+  line(text: string): string {
+    const isRow = text.includes('\t') && text.trim() !== '';
+    if (isRow) return this.#row(text);
+    const before = this.#columns > 0 && text.trim() !== '' ? '\n' : '';
+    this.#columns = 0;
+    this.#isBlank = text.trim() === '';
+    return before + text.replace(/^( *)[•▪◦‣●○■] ?/, '$1- ');
+  }
+
+  #row(text: string): string {
+    const cells = text
+      .split('\t')
+      .map((cell) => cell.trim().replaceAll('|', '\\|').replaceAll('\n', ' '));
+    if (this.#columns > 0) return written(cells, this.#columns);
+    this.#columns = cells.length;
+    const before = this.#isBlank ? '' : '\n';
+    this.#isBlank = false;
+    const rule = written(
+      cells.map(() => '---'),
+      cells.length,
+    );
+    return `${before}${written(cells, cells.length)}\n${rule}`;
+  }
+}
+
+function written(cells: readonly string[], columns: number): string {
+  const missing = Math.max(columns - cells.length, 0);
+  return `| ${[...cells, ...Array<string>(missing).fill('')].join(' | ')} |`;
+}

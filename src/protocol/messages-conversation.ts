@@ -1,0 +1,251 @@
+/**
+ * Owns how the blocks of a Messages request become the messages of a chat, and where its `cache_control` marks lie there.
+ * It must never depend on a mark: with and without one, a request is the same conversation.
+ */
+import { invalid } from '../errors.js';
+import { limits } from '../limits/index.js';
+import { quoted } from './field.js';
+import type { WireMessage } from './message-schema.js';
+import type {
+  WireBlock,
+  WireCacheControl,
+  WireCountRequest,
+  WireMessagesMessage,
+  WireToolResult,
+} from './messages-schema.js';
+import type { PrefixMark } from './prefix-mark.js';
+
+type Part =
+  | { readonly type: 'text'; readonly text: string }
+  | { readonly type: 'image_url'; readonly image_url: { readonly url: string } };
+
+/** A message that may still grow: blocks of one turn are parts of one message. */
+interface OpenMessage {
+  readonly role: 'system' | 'user';
+  readonly parts: Part[];
+}
+
+type ImageBlock = Extract<WireBlock, { readonly type: 'image' }>;
+
+interface NamedImage {
+  readonly block: ImageBlock;
+  readonly field: string;
+}
+
+/** A mark whose place is known once its message is complete. */
+interface PendingMark {
+  readonly ttlS: number;
+  /** Messages before the one it lies in. */
+  readonly messages: number;
+  /** Parts of that message up to the mark. */
+  readonly parts: number;
+}
+
+type AssistantBlock = Extract<WireMessagesMessage, { role: 'assistant' }>['content'];
+
+const TTL_S = { '5m': limits.breakpointTtlSShort, '1h': limits.breakpointTtlSLong } as const;
+
+export class MessagesConversation {
+  readonly messages: WireMessage[] = [];
+  /** Where each of them comes from: `system`, or a position in the request's messages. */
+  readonly origins: ('system' | number)[] = [];
+  /** How the client names each image of the messages, in their order. */
+  readonly imageFields: string[] = [];
+  readonly #marks: PendingMark[] = [];
+  #open: OpenMessage | null = null;
+  /** Of results of tools: they stand in the user's turn behind all of the results, which must not be parted. */
+  #later: NamedImage[] = [];
+  readonly #called = new Set<string>();
+
+  constructor(readonly request: WireCountRequest) {
+    for (const tool of request.tools ?? []) this.#mark(tool.cache_control);
+    this.#system();
+    const last = request.messages.length - 1;
+    for (const [position, message] of request.messages.entries()) {
+      this.#take(message, `messages[${position}]`, position === last);
+      this.#origin(position);
+    }
+    // It marks what comes last, wherever that is.
+    this.#mark(request.cache_control);
+    this.#close();
+    this.#checkMarks();
+  }
+
+  /** The shorter prefix first. */
+  get marks(): readonly PrefixMark[] {
+    return this.#marks.map(({ ttlS, messages, parts }) => {
+      const message = this.messages[messages];
+      const all = Array.isArray(message?.content) ? message.content.length : 1;
+      if (parts === 0) return { messages, parts: null, ttlS };
+      return parts < all
+        ? { messages, parts, ttlS }
+        : { messages: messages + 1, parts: null, ttlS };
+    });
+  }
+
+  #system(): void {
+    const { system } = this.request;
+    if (typeof system === 'string') this.#text('system', system, null);
+    else for (const block of system ?? []) this.#text('system', block.text, block.cache_control);
+    this.#close();
+    this.#origin('system');
+  }
+
+  /** Of the messages that were complete since it was last called, and of the one that is open. */
+  #origin(of: 'system' | number): void {
+    const count = this.messages.length + (this.#open === null ? 0 : 1);
+    while (this.origins.length < count) this.origins.push(of);
+  }
+
+  #take(message: WireMessagesMessage, field: string, isLast: boolean): void {
+    const before = this.messages.length;
+    const { role, content } = message;
+    if (role === 'assistant') this.#assistant(content, field, isLast);
+    else if (typeof content === 'string') this.#text(role, content, null);
+    else
+      for (const [at, block] of content.entries())
+        this.#block(role, block, `${field}.content[${at}]`);
+    this.#showLater();
+    if (role === 'system') this.#close();
+    if (this.messages.length > before || this.#open !== null) return;
+    throw invalid(`${field}.content must not be empty`, `${field}.content`);
+  }
+
+  #block(role: 'user' | 'system', block: WireBlock, field: string): void {
+    switch (block.type) {
+      case 'text':
+        this.#text(role, block.text, block.cache_control);
+        break;
+      case 'document': {
+        const { title, context, source, cache_control: mark } = block;
+        const text = [title, context, source.data].filter((each) => (each ?? '') !== '').join('\n');
+        this.#text(role, text, mark);
+        break;
+      }
+      case 'tool_result':
+        this.#result(block, field);
+        break;
+      case 'image':
+        this.#showLater();
+        this.#image({ block, field });
+        this.#mark(block.cache_control);
+        break;
+    }
+  }
+
+  #image({ block, field }: NamedImage): void {
+    if (this.#open?.role !== 'user') this.#close();
+    this.#open ??= { role: 'user', parts: [] };
+    const { media_type: type, data } = block.source;
+    const url = `data:${type};base64,${data}`;
+    this.#open.parts.push({ type: 'image_url', image_url: { url } });
+    this.imageFields.push(`${field}.source.data`);
+  }
+
+  #showLater(): void {
+    for (const image of this.#later.splice(0)) this.#image(image);
+  }
+
+  /** The blocks of one turn are joined by a newline where they have none between them. */
+  #text(role: 'system' | 'user', text: string, mark: WireCacheControl | undefined): void {
+    this.#showLater();
+    if (this.#open?.role !== role) this.#close();
+    if (text !== '') {
+      this.#open ??= { role, parts: [] };
+      const { parts } = this.#open;
+      const last = parts.at(-1);
+      const joint = last?.type !== 'text' || last.text.endsWith('\n') || text.startsWith('\n');
+      parts.push({ type: 'text', text: joint ? text : `\n${text}` });
+    }
+    this.#mark(mark);
+  }
+
+  #result(block: WireToolResult, field: string): void {
+    const { tool_use_id: id, content, is_error: failed, cache_control: mark } = block;
+    if (!this.#called.has(id)) {
+      throw invalid(
+        `${field}.tool_use_id must be the id of a tool_use block before it, got ${quoted(id)}`,
+        `${field}.tool_use_id`,
+      );
+    }
+    this.#close();
+    const texts =
+      typeof content === 'string'
+        ? [content]
+        : (content ?? []).flatMap((part, at) => {
+            if (part.type === 'text') return part.text;
+            if (part.type === 'document') return part.source.data;
+            this.#later.push({ block: part, field: `${field}.content[${at}]` });
+            return [];
+          });
+    const text = texts.join('\n');
+    const told = failed === true ? `Error: ${text}` : text;
+    this.messages.push({ role: 'tool', tool_call_id: id, content: told });
+    this.#mark(mark);
+  }
+
+  /** What a model said comes back as one message: its text, then its calls. */
+  #assistant(content: AssistantBlock, field: string, isLast: boolean): void {
+    this.#close();
+    const blocks: AssistantBlock =
+      typeof content === 'string' ? [{ type: 'text', text: content }] : content;
+    if (typeof blocks === 'string') return;
+    const texts: string[] = [];
+    const calls = blocks.flatMap((block) => {
+      if (block.type === 'text') texts.push(block.text);
+      if (block.type !== 'tool_use') return [];
+      this.#called.add(block.id);
+      const { id, name, input } = block;
+      return [
+        { id, type: 'function' as const, function: { name, arguments: JSON.stringify(input) } },
+      ];
+    });
+    const text = texts.join('');
+    if (calls.length > 0) {
+      this.messages.push({ role: 'assistant', content: text, tool_calls: calls });
+    } else if (text !== '') {
+      // The answer goes on from a last message of the assistant.
+      this.messages.push({
+        role: 'assistant',
+        content: text,
+        ...(isLast ? { partial: true } : {}),
+      });
+    } else {
+      throw invalid(
+        `${field}.content must hold a text or a tool_use, got none`,
+        `${field}.content`,
+      );
+    }
+    for (const block of blocks) if ('cache_control' in block) this.#mark(block.cache_control);
+  }
+
+  #close(): void {
+    const open = this.#open;
+    this.#open = null;
+    if (open === null) return;
+    const { role, parts } = open;
+    const [only] = parts;
+    const text = parts.length === 1 && only?.type === 'text' ? only.text : null;
+    // Where there is an image, the role is user.
+    this.messages.push({ role, content: text ?? parts } as WireMessage);
+  }
+
+  #mark(control: WireCacheControl | undefined): void {
+    if (control === undefined || control === null) return;
+    const ttlS = TTL_S[control.ttl ?? '5m'];
+    this.#marks.push({
+      ttlS,
+      messages: this.messages.length,
+      parts: this.#open?.parts.length ?? 0,
+    });
+  }
+
+  #checkMarks(): void {
+    const count = this.#marks.length;
+    if (count <= limits.breakpointsMax) return;
+    throw invalid(
+      `a request must have at most ${limits.breakpointsMax} blocks with cache_control, got ${count}`,
+      'cache_control',
+    );
+  }
+}

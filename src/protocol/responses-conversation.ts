@@ -1,0 +1,191 @@
+/**
+ * Owns how the items of a response's input become the messages of a chat, and where its cache breakpoints lie there.
+ * It must never show the model what it once thought, nor let a breakpoint change the conversation.
+ */
+import { invalid } from '../errors.js';
+import { quoted } from './field.js';
+import type { WireMessage } from './message-schema.js';
+import { summaryOf } from './responses-items.js';
+import type { WireItem, WirePart, WireTextPart } from './responses-schema.js';
+import { functionName } from './responses-tools.js';
+
+type WireContentPart = Exclude<Extract<WireMessage, { role: 'user' }>['content'], string>[number];
+type Call = NonNullable<Extract<WireMessage, { role: 'assistant' }>['tool_calls']>[number];
+type MessageItem = Extract<WireItem, { role: string }>;
+type Breakpoint = WireTextPart['prompt_cache_breakpoint'];
+
+const SUMMARY_HEAD = 'Summary of the conversation so far:\n';
+
+/** What the model says in one turn: a text, then its calls. */
+interface Turn {
+  content: string;
+  readonly calls: Call[];
+  readonly origin: string;
+}
+
+/** A place up to which the client wants the prompt kept. */
+export interface Breaking {
+  readonly messages: number;
+  readonly parts: number | null;
+  readonly ttl: '30m' | '12h' | null;
+}
+
+export class ResponsesConversation {
+  readonly messages: WireMessage[] = [];
+  /** Where each of them comes from: `instructions`, `input[2]`. */
+  readonly origins: string[] = [];
+  readonly breakpoints: Breaking[] = [];
+  /** How the client names each image, in their order. */
+  readonly imageFields: string[] = [];
+  readonly #called = new Set<string>();
+  #turn: Turn | null = null;
+
+  /** @param before how many of the items are of earlier responses. */
+  constructor(
+    instructions: string | null | undefined,
+    items: readonly WireItem[],
+    readonly before: number,
+  ) {
+    if (instructions) this.#push({ role: 'system', content: instructions }, 'instructions');
+    for (const [at, item] of items.entries()) this.#take(item, this.#name(at));
+    this.#close();
+  }
+
+  #name(at: number): string {
+    return at < this.before ? 'previous_response_id' : `input[${at - this.before}]`;
+  }
+
+  #take(item: WireItem, field: string): void {
+    switch (item.type) {
+      case 'function_call': {
+        const { call_id: id, arguments: text } = item;
+        const name = functionName(item);
+        this.#called.add(id);
+        this.#said(field).calls.push({ id, type: 'function', function: { name, arguments: text } });
+        return;
+      }
+      case 'function_call_output':
+        this.#result(item, field);
+        return;
+      case 'reasoning':
+        return;
+      case 'compaction':
+        this.#summary(item.encrypted_content, field);
+        return;
+      case 'item_reference':
+        throw invalid(
+          `${field}.id must be of an item that is kept, got ${quoted(item.id)}`,
+          `${field}.id`,
+        );
+      default:
+        this.#message(item, field);
+    }
+  }
+
+  #message(item: MessageItem, field: string): void {
+    if (item.role === 'assistant') {
+      this.#answer(item, field);
+      return;
+    }
+    this.#close();
+    const content = this.#content(item, field);
+    if (content.length === 0) {
+      throw invalid(`${field}.content must not be empty`, `${field}.content`);
+    }
+    const [only] = content;
+    const text = content.length === 1 && only?.type === 'text' ? only.text : null;
+    const role = item.role === 'user' ? 'user' : 'system';
+    // Where there is an image, the role is user.
+    this.#push({ role, content: text ?? content } as WireMessage, field);
+  }
+
+  /** Texts of one message are joined by a newline where they have none between them. */
+  #content({ role, content }: MessageItem, field: string): WireContentPart[] {
+    const parts: readonly WirePart[] =
+      typeof content === 'string' ? [{ type: 'input_text', text: content }] : content;
+    const made: WireContentPart[] = [];
+    for (const [at, part] of parts.entries()) {
+      if (part.type === 'input_image') {
+        if (role !== 'user') {
+          const name = `${field}.content[${at}]`;
+          throw invalid(`${name} must be a text in a message of the role '${role}'`, name);
+        }
+        made.push({ type: 'image_url', image_url: { url: part.image_url } });
+        this.imageFields.push(`${field}.content[${at}].image_url`);
+      } else {
+        const text = textOf(part);
+        const last = made.at(-1);
+        const joint = last?.type !== 'text' || last.text.endsWith('\n') || text.startsWith('\n');
+        if (text !== '') made.push({ type: 'text', text: joint ? text : `\n${text}` });
+      }
+      if (part.type !== 'refusal') this.#break(part.prompt_cache_breakpoint, made.length);
+    }
+    return made;
+  }
+
+  /** What a model said comes back as one message: its texts, then its calls. */
+  #answer({ content }: MessageItem, field: string): void {
+    const text = typeof content === 'string' ? content : content.map(textOf).join('');
+    // Calls end a turn: what is said behind them is another one.
+    if ((this.#turn?.calls.length ?? 0) > 0) this.#close();
+    this.#said(field).content += text;
+  }
+
+  #said(origin: string): Turn {
+    this.#turn ??= { content: '', calls: [], origin };
+    return this.#turn;
+  }
+
+  #summary(encryptedContent: string, field: string): void {
+    const summary = summaryOf(encryptedContent);
+    if (summary === null) {
+      const name = `${field}.encrypted_content`;
+      throw invalid(
+        `${name} must be what /v1/responses/compact of this service gave: what others encrypt cannot be read here`,
+        name,
+      );
+    }
+    this.#close();
+    if (summary === '') return;
+    this.#push({ role: 'assistant', content: SUMMARY_HEAD + summary }, field);
+  }
+
+  #result(item: Extract<WireItem, { type: 'function_call_output' }>, field: string): void {
+    const { call_id: id, output } = item;
+    if (!this.#called.has(id)) {
+      throw invalid(
+        `${field}.call_id must be the call_id of a function_call before it, got ${quoted(id)}`,
+        `${field}.call_id`,
+      );
+    }
+    this.#close();
+    const content =
+      typeof output === 'string' ? output : (output ?? []).map(({ text }) => text).join('\n');
+    this.#push({ role: 'tool', tool_call_id: id, content }, field);
+  }
+
+  #close(): void {
+    const turn = this.#turn;
+    this.#turn = null;
+    if (turn === null) return;
+    const { content, calls, origin } = turn;
+    if (calls.length > 0) this.#push({ role: 'assistant', content, tool_calls: calls }, origin);
+    else if (content !== '') this.#push({ role: 'assistant', content }, origin);
+  }
+
+  #push(message: WireMessage, origin: string): void {
+    this.messages.push(message);
+    this.origins.push(origin);
+  }
+
+  /** @param parts of the message that is being made. */
+  #break(asked: Breakpoint, parts: number): void {
+    if (asked === undefined || asked === null) return;
+    this.breakpoints.push({ messages: this.messages.length, parts, ttl: asked.ttl ?? null });
+  }
+}
+
+function textOf(part: WirePart): string {
+  if (part.type === 'refusal') return part.refusal;
+  return part.type === 'input_image' ? '' : part.text;
+}

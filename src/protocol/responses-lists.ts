@@ -1,0 +1,158 @@
+/**
+ * Owns what clients send and get around kept responses and conversations: queries, bodies, lists, deletions.
+ * It must never know how they are kept.
+ */
+import { type ApiError, invalid } from '../errors.js';
+import { limits } from '../limits/index.js';
+import { metadataSchema } from './cache-metadata.js';
+import { refuse } from './chat-faults.js';
+import { quoted } from './field.js';
+import { type PageQuery, parsePageQuery } from './page-query.js';
+import { itemSchema } from './responses-schema.js';
+import { absent, compile, type JsonObject, type Static, type TSchema, Type } from './schema.js';
+
+const addedItems = Type.Array(itemSchema, { maxItems: limits.conversationAddMax });
+
+export const conversationCreateSchema = Type.Object({
+  metadata: absent(metadataSchema),
+  items: absent(addedItems),
+});
+export const conversationUpdateSchema = Type.Object({ metadata: metadataSchema });
+export const itemsAddSchema = Type.Object({
+  items: Type.Array(itemSchema, { minItems: 1, maxItems: limits.conversationAddMax }),
+});
+
+export const itemShownSchema = Type.Object({ id: Type.String(), type: Type.String() });
+
+export const itemListSchema = Type.Object({
+  object: Type.Literal('list'),
+  data: Type.Array(itemShownSchema),
+  first_id: Type.Union([Type.String(), Type.Null()]),
+  last_id: Type.Union([Type.String(), Type.Null()]),
+  has_more: Type.Boolean(),
+});
+
+export const conversationSchema = Type.Object({
+  id: Type.String({ pattern: '^conv_[0-9a-f]{32}$' }),
+  object: Type.Literal('conversation'),
+  created_at: Type.Integer({ description: 'Unix seconds.' }),
+  metadata: metadataSchema,
+});
+
+export const responseDeletedSchema = Type.Object({
+  id: Type.String(),
+  object: Type.Literal('response'),
+  deleted: Type.Literal(true),
+});
+
+export const conversationDeletedSchema = Type.Object({
+  id: Type.String(),
+  object: Type.Literal('conversation.deleted'),
+  deleted: Type.Literal(true),
+});
+
+const parser = <Schema extends TSchema>(schema: Schema) => {
+  const fits = compile(schema);
+  return (value: unknown): Static<Schema> => {
+    if (!fits(value)) throw refuse(schema, value);
+    return value;
+  };
+};
+
+const readCreation = parser(conversationCreateSchema);
+const readUpdate = parser(conversationUpdateSchema);
+const readItems = parser(itemsAddSchema);
+
+export interface ConversationCreation {
+  readonly metadata: JsonObject;
+  readonly items: readonly JsonObject[];
+}
+
+/** @throws ApiError that names the field, what came and what is allowed; the same below. */
+export function parseConversationCreate(value: unknown): ConversationCreation {
+  const { metadata, items } = readCreation(value);
+  return { metadata: metadata ?? {}, items: withoutReferences(items ?? []) };
+}
+
+export function parseConversationUpdate(value: unknown): JsonObject {
+  return readUpdate(value).metadata;
+}
+
+export function parseItems(value: unknown): readonly JsonObject[] {
+  return withoutReferences(readItems(value).items);
+}
+
+/** What a reference names may go: only the item itself can be kept. */
+function withoutReferences<Item extends JsonObject>(items: readonly Item[]): readonly Item[] {
+  for (const [at, item] of items.entries()) {
+    if (item.type !== 'item_reference') continue;
+    throw invalid(`items[${at}] must be an item itself, got an item_reference`, `items[${at}]`);
+  }
+  return items;
+}
+
+/** @throws ApiError that names the field. */
+export function parseItemQuery(query: string): PageQuery {
+  return parsePageQuery(query, { metadata: false });
+}
+
+/**
+ * A page of items. They are read no further than the page needs.
+ * @param items in the order of the query.
+ */
+export function itemPage(
+  items: Iterable<JsonObject>,
+  { limit, after, before }: PageQuery,
+): Static<typeof itemListSchema> {
+  const data: JsonObject[] = [];
+  let isBehindAfter = after === null;
+  let isBeforeEnd = true;
+  let hasMore = false;
+  for (const item of items) {
+    if (isBeforeEnd && item.id === before) isBeforeEnd = false;
+    if (!isBehindAfter) isBehindAfter = item.id === after;
+    else if (isBeforeEnd && data.length < limit) data.push(item);
+    else if (isBeforeEnd) hasMore = true;
+    if (isBehindAfter && (before === null ? hasMore : !isBeforeEnd)) break;
+  }
+  if (!isBehindAfter) throw noItem('after', after);
+  if (before !== null && isBeforeEnd) throw noItem('before', before);
+  const page = data as Static<typeof itemShownSchema>[];
+  const ends = { first_id: page[0]?.id ?? null, last_id: page.at(-1)?.id ?? null };
+  return { object: 'list', data: page, ...ends, has_more: hasMore };
+}
+
+function noItem(name: string, id: string | null): ApiError {
+  return invalid(`${name} must be the id of an item of the list, got ${quoted(id ?? '')}`, name);
+}
+
+export function conversationShown(id: string, createdS: number, metadata: JsonObject) {
+  return { id, object: 'conversation', created_at: createdS, metadata };
+}
+
+/** How a kept response is asked for. */
+export interface ResponseQuery {
+  readonly stream: boolean;
+  /** Number of the last event that the client has; -1 for none. */
+  readonly startingAfter: number;
+}
+
+export function parseResponseQuery(query: string): ResponseQuery {
+  const fields = new URLSearchParams(query);
+  const stream = fields.get('stream') === 'true';
+  const after = fields.get('starting_after');
+  if (after === null) return { stream, startingAfter: -1 };
+  if (!stream) throw invalid('starting_after needs stream to be true', 'starting_after');
+  if (/^\d{1,9}$/.test(after)) return { stream, startingAfter: Number(after) };
+  throw invalid(
+    `starting_after must be the sequence_number of an event, got ${quoted(after)}`,
+    'starting_after',
+  );
+}
+
+export function notStreamable(): ApiError {
+  return invalid(
+    'stream needs a response that was created with background and stream set to true',
+    'stream',
+  );
+}
