@@ -1,32 +1,47 @@
 /**
- * Owns the view of the running service: rates, times, queues, workers, disk.
+ * Owns the view of the running service: what it does now, and what it did over the last hour or day.
  * It must never ask more often than it shows.
  */
-import { byId, element, sparkline, table } from './dom.js';
+import { byId, chooser, element, labelled, numbers, sparkline, table } from '../shared/dom.js';
+import * as format from '../shared/format.js';
+import { charts, HistoryChart } from './charts.js';
 import { parseFigures, quantile, sum } from './figures.js';
-import * as format from './format.js';
+import { FollowedView } from './follower.js';
+
+/** @typedef {import('../shared/api.js').Json} Json */
 
 const EVERY_MS = 2000;
 /** Two minutes. */
 const LOOKS_MAX = 60;
 /** Ten seconds. */
 const AVERAGED = 5;
+/** A step of the history of the last hour takes as long. */
+const HISTORY_EVERY = 5;
 const FIRST_CONTENT = 'preface_chat_first_content_seconds';
 
 /** @typedef {{ readonly atMs: number, readonly figures: import('./figures.js').Figures }} Look */
 
-export class Overview {
-  /** @param {import('./api.js').Api} api */
+export class Overview extends FollowedView {
+  /** @param {import('../shared/api.js').Api} api */
   constructor(api) {
-    this.api = api;
+    super(api, EVERY_MS);
     /** @type {Look[]} */
     this.looks = [];
-    /** @type {ReturnType<typeof setTimeout> | undefined} */
-    this.timer = undefined;
+    this.looked = 0;
+    this.span = 'hour';
+    this.charts = charts.map((chart) => new HistoryChart(chart));
+    byId('history').replaceChildren(
+      this.spans(),
+      element('div', { class: 'charts' }, ...this.charts.map(({ root }) => root)),
+    );
+    const dark = matchMedia('(prefers-color-scheme: dark)');
+    dark.addEventListener('change', () => {
+      for (const chart of this.charts) chart.redraw();
+    });
   }
 
+  /** @override */
   async show() {
-    clearTimeout(this.timer);
     const [status, text] = await Promise.all([
       this.api.get('/admin/v1/status'),
       this.api.text('/metrics'),
@@ -36,21 +51,44 @@ export class Overview {
     byId('version').textContent = status.version;
     byId('tiles').replaceChildren(...this.tiles(status));
     byId('overview-tables').replaceChildren(...tables(status, this.looks.at(-1)));
+    if (this.looked % HISTORY_EVERY === 0) await this.showHistory();
+    this.looked += 1;
   }
 
-  /** @param {(fault: unknown) => void} failed */
-  follow(failed) {
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => {
-      this.show().then(() => this.follow(failed), failed);
-    }, EVERY_MS);
+  async showHistory() {
+    const history = await this.api.get(`/admin/v1/history?span=${this.span}`);
+    for (const chart of this.charts) chart.show(history);
   }
 
+  /** @override */
   leave() {
-    clearTimeout(this.timer);
+    super.leave();
+    this.looked = 0;
   }
 
-  /** @param {import('./api.js').Json} status */
+  spans() {
+    const options = /** @type {const} */ ([
+      ['hour', 'the last hour, in steps of 10 s'],
+      ['day', 'the last day, in steps of 5 min'],
+    ]);
+    const choose = chooser(
+      'span',
+      options,
+      (span) => {
+        this.span = span;
+        this.showHistory().catch((fault) => this.failed(fault));
+      },
+      this.span,
+    );
+    return element(
+      'p',
+      { class: 'controls' },
+      labelled('History of', choose),
+      element('small', {}, 'in the memory of the service, since it started'),
+    );
+  }
+
+  /** @param {Json} status */
   tiles(status) {
     /** @param {string} name */
     const tokens = (name) => this.rates((figures) => sum(figures, name));
@@ -80,7 +118,7 @@ export class Overview {
       tile(
         'Uptime',
         format.duration(status.uptime_seconds),
-        `${restarts(status)} workers replaced`,
+        `since ${format.dateTime(status.started_at)}, ${restarts(status)} workers replaced`,
       ),
     ];
   }
@@ -108,7 +146,7 @@ export class Overview {
   }
 }
 
-/** @param {import('./api.js').Json} status */
+/** @param {Json} status */
 function restarts({ worker_restarts: by }) {
   return Object.values(by).reduce((all, each) => all + each, 0);
 }
@@ -140,17 +178,8 @@ function tile(title, value, note) {
   );
 }
 
-/** @param {import('./api.js').Json[]} refused */
-function refusedTable(refused) {
-  return table(
-    'Models that are not offered',
-    [{ title: 'Model' }, { title: 'Why' }],
-    refused.map(({ id, reason }) => [id, reason]),
-  );
-}
-
 /**
- * @param {import('./api.js').Json} status
+ * @param {Json} status
  * @param {Look | undefined} look
  */
 function tables(status, look) {
@@ -158,46 +187,24 @@ function tables(status, look) {
   const figures = look?.figures ?? new Map();
   return [
     table(
-      'Models and their queues',
-      [
-        { title: 'Model' },
-        ...numbers('Window', 'Slots', 'Waiting', 'Tokens waiting'),
-        { title: 'Exact' },
-      ],
-      status.models.map((/** @type {import('./api.js').Json} */ model) => [
-        model.id,
-        ...[model.window, model.slots, model.waiting, model.waiting_tokens].map(format.count),
-        model.exact ?? '–',
-      ]),
-    ),
-    ...(status.refused_models.length === 0 ? [] : [refusedTable(status.refused_models)]),
-    table(
-      'Workers',
-      [{ title: 'Engine' }, { title: 'State' }, ...numbers('Process', 'Memory')],
-      status.workers.map((/** @type {import('./api.js').Json} */ worker) => [
-        worker.engine,
-        worker.state,
-        worker.pid ?? '–',
-        format.bytes(worker.memory_bytes),
-      ]),
-    ),
-    table(
-      'Context caches in chats',
+      'Context caches in chats, since the start',
       [{ title: 'Outcome' }, { title: 'Why' }, ...numbers('Chats')],
       (figures.get('preface_cache_lookups_total') ?? []).map(({ labels, value }) => [
         labels.status ?? '',
         labels.reason || '–',
         format.count(value),
       ]),
+      'No chat has named a context cache yet.',
     ),
     table(
-      'Extraction',
+      'Documents read, since the start',
       [{ title: 'Format' }, { title: 'Outcome' }, ...numbers('Documents')],
       (figures.get('preface_extractions_total') ?? []).map(({ labels, value }) => [
         labels.format ?? '',
         labels.outcome ?? '',
         format.count(value),
       ]),
+      'No document has been uploaded yet.',
     ),
     table(
       'Disk and memory',
@@ -205,11 +212,6 @@ function tables(status, look) {
       [...sizes('disk', status.disk_bytes), ...sizes('memory', status.memory_bytes)],
     ),
   ];
-}
-
-/** @param {...string} titles */
-function numbers(...titles) {
-  return titles.map((title) => ({ title, number: true }));
 }
 
 /**

@@ -1,161 +1,150 @@
 /**
  * Owns the views of what users keep: context caches and files, of one user or of all.
- * It must never show more users at once than it asks for at a time.
+ * It must never ask for another page before somebody wants it.
  */
-import { userPath } from './api.js';
-import { byId, element, table } from './dom.js';
-import * as format from './format.js';
+import { userPath } from '../shared/api.js';
+import { button, byId, element, labelled, redraw, table } from '../shared/dom.js';
+import { FollowedView } from './follower.js';
+import { searchField, wordsIn } from './search.js';
 
-/** @typedef {import('./api.js').Json} Json */
+/** @typedef {import('../shared/api.js').Json} Json */
+/** @typedef {{ readonly user: string, readonly item: Json }} Owned */
 
+const EVERY_MS = 3000;
+const PAGE = 100;
 const USERS_MAX = 100;
-const OF_EACH_MAX = 20;
-const OF_ONE_MAX = 100;
-const AT_ONCE = 6;
+
+/** Statuses that change by themselves. */
+const UNDER_WAY = new Set(['pending', 'extracting']);
 
 /**
  * @typedef {object} Kind
  * @property {'caches' | 'files'} name
- * @property {readonly import('./dom.js').Column[]} columns
- * @property {(item: Json) => import('./dom.js').Child[]} cells
+ * @property {readonly import('../shared/dom.js').Column[]} columns
+ * @property {(owned: Owned, view: OwnedView) => import('../shared/dom.js').Child[]} cells
+ * @property {(owned: Owned) => string} text what a search looks at
+ * @property {(all: readonly Owned[]) => readonly Owned[]} sorted
+ * @property {string} empty
+ * @property {(api: import('../shared/api.js').Api, user: string) => Promise<Node[]>} below
+ *   what else is known; of all users where the name is empty
  */
 
-/** @type {Kind} */
-export const cacheKind = {
-  name: 'caches',
-  columns: [
-    { title: 'Cache' },
-    { title: 'Tags' },
-    { title: 'Status' },
-    { title: 'Tokens', number: true },
-    { title: 'Saved', number: true },
-    { title: 'Hits', number: true },
-    { title: 'Time left', number: true },
-    { title: 'Last miss' },
-  ],
-  cells: (cache) => [
-    element('span', { title: cache.id }, cache.name === '' ? cache.id : cache.name),
-    cache.tags.join(', ') || '–',
-    state(cache.status, cache.error?.message),
-    format.count(cache.tokens),
-    format.count(cache.tokens_saved),
-    format.count(cache.hits),
-    cache.status === 'inactive' ? '–' : format.duration(cache.expired_at - Date.now() / 1000),
-    cache.last_miss_reason ?? '–',
-  ],
-};
-
-/** @type {Kind} */
-export const fileKind = {
-  name: 'files',
-  columns: [
-    { title: 'File' },
-    { title: 'Size', number: true },
-    { title: 'Extraction' },
-    { title: 'Why' },
-    { title: 'Uploaded' },
-  ],
-  cells: (file) => [
-    element('span', { title: file.id }, file.filename),
-    format.bytes(file.bytes),
-    state(file.status),
-    file.status_details || '–',
-    format.ago(file.created_at),
-  ],
-};
-
-export class OwnedView {
+export class OwnedView extends FollowedView {
   /**
-   * @param {import('./api.js').Api} api
+   * @param {import('../shared/api.js').Api} api
    * @param {Kind} kind
    */
   constructor(api, kind) {
-    this.api = api;
+    super(api, EVERY_MS);
     this.kind = kind;
     /** Empty: of all users. */
     this.user = '';
+    this.words = '';
+    /** As they came. @type {readonly Owned[]} */
+    this.all = [];
+    /** @type {readonly Owned[]} */
+    this.found = [];
+    /** @type {string | null} */
+    this.last = null;
+    this.more = false;
+    this.users = element('datalist', { id: `${kind.name}-users` });
+    this.rows = element('div');
+    this.below = element('div');
+    byId(`${kind.name}-view`).replaceChildren(this.controls(), this.rows, this.below);
   }
 
+  /** Of what is not over yet; older pages that somebody has opened stay. @override */
+  async look() {
+    const isUnderWay = this.all.some(({ item: { status } }) => UNDER_WAY.has(status));
+    if (isUnderWay && this.all.length <= PAGE) await this.show();
+  }
+
+  /** @override */
   async show() {
-    const { data: users, has_more: more } = await this.api.get(
-      `/admin/v1/users?limit=${USERS_MAX}`,
+    const [{ data: users }, page] = await Promise.all([
+      this.api.get(`/admin/v1/users?limit=${USERS_MAX}`),
+      this.page(''),
+    ]);
+    this.users.replaceChildren(
+      ...users.map((/** @type {Json} */ { id }) => element('option', { value: id })),
     );
-    const names = users.map((/** @type {Json} */ { id }) => id);
-    const found = this.user === '' ? await this.ofAll(names) : await this.of(this.user, OF_ONE_MAX);
-    const note =
-      more && this.user === ''
-        ? element('p', {}, `The first ${USERS_MAX} users; name a user to see theirs.`)
-        : null;
-    byId(`${this.kind.name}-view`).replaceChildren(
-      this.chooser(names),
-      ...(note === null ? [] : [note]),
-      table(
-        this.user === '' ? `Newest of each user` : `Of ${this.user}`,
-        [{ title: 'User' }, ...this.kind.columns],
-        found.map(({ user, item }) => [user, ...this.kind.cells(item)]),
-      ),
-    );
+    this.take(page, []);
+    this.below.replaceChildren(...(await this.kind.below(this.api, this.user)));
   }
 
-  /** @param {readonly string[]} names */
-  async ofAll(names) {
-    /** @type {{ user: string, item: Json }[]} */
-    const all = [];
-    for (let from = 0; from < names.length; from += AT_ONCE) {
-      const some = names.slice(from, from + AT_ONCE).map((name) => this.of(name, OF_EACH_MAX));
-      all.push(...(await Promise.all(some)).flat());
-    }
-    return all.sort((a, b) => b.item.created_at - a.item.created_at);
+  async showOlder() {
+    const { last } = this;
+    if (last !== null) this.take(await this.page(`&after=${encodeURIComponent(last)}`), this.all);
   }
 
-  /**
-   * @param {string} user
-   * @param {number} limit
-   * @returns {Promise<{ user: string, item: Json }[]>}
-   */
-  async of(user, limit) {
-    const { data } = await this.api.get(`${userPath(user)}/${this.kind.name}?limit=${limit}`);
-    return data.map((/** @type {Json} */ item) => ({ user, item }));
+  /** @param {string} from */
+  page(from) {
+    const place = this.user === '' ? '/admin/v1' : userPath(this.user);
+    return this.api.get(`${place}/${this.kind.name}?limit=${PAGE}${from}`);
   }
 
-  /** @param {readonly string[]} names */
-  chooser(names) {
-    const id = `${this.kind.name}-user`;
-    const options = names.map((name) =>
-      element('option', { value: name, selected: name === this.user }, name),
-    );
-    const select = element(
-      'select',
-      { id },
-      element('option', { value: '' }, 'all users'),
-      ...options,
-    );
-    select.addEventListener('change', () => {
-      this.user = /** @type {HTMLSelectElement} */ (select).value;
-      this.again();
+  /** @param {Json} page @param {readonly Owned[]} before */
+  take({ data, has_more: more, last_id: last }, before) {
+    this.all = [...before, ...data.map((/** @type {Json} */ item) => ({ user: item.user, item }))];
+    this.found = this.kind.sorted(this.all);
+    this.more = more;
+    this.last = last;
+    this.draw();
+  }
+
+  draw() {
+    const { kind, found } = this;
+    const shown = found.filter((owned) => wordsIn(this.words, kind.text(owned)));
+    const whose = this.user === '' ? 'all users' : this.user;
+    const which = this.more ? 'the newest' : 'all';
+    const older = button('Older', `Show older ${kind.name}`, () => {
+      this.showOlder().catch(this.failed);
     });
+    older.id = `${kind.name}-older`;
+    redraw(
+      this.rows,
+      table(
+        `${shown.length} of ${found.length} ${kind.name}: ${which} of ${whose}`,
+        kind.columns,
+        shown.map((owned) => kind.cells(owned, this)),
+        found.length === 0 ? kind.empty : 'Nothing that is loaded is like that.',
+      ),
+      ...(this.more ? [element('p', {}, older)] : []),
+    );
+  }
+
+  controls() {
     return element(
       'p',
       { class: 'controls' },
-      element('label', { for: id }, 'User'),
-      select,
+      searchField(this.kind.name, (words) => {
+        this.words = words;
+        this.draw();
+      }),
+      this.chooser(),
+      this.users,
       element('button', { type: 'button', click: () => this.again() }, 'Refresh'),
     );
   }
 
-  again() {
-    this.show().catch((fault) => byId('message').replaceChildren(String(fault.message)));
+  /** One of many may be typed; the first are offered. */
+  chooser() {
+    const input = element('input', {
+      id: `${this.kind.name}-user`,
+      list: `${this.kind.name}-users`,
+      autocomplete: 'off',
+      spellcheck: 'false',
+      placeholder: 'all users',
+      change: (event) => {
+        this.user = /** @type {HTMLInputElement} */ (event.target).value.trim();
+        this.again();
+      },
+    });
+    return labelled('User', input);
   }
-}
 
-/**
- * @param {string} status
- * @param {string} [why]
- */
-function state(status, why) {
-  return element(
-    'span',
-    { class: `state ${status}`, ...(why === undefined ? {} : { title: why }) },
-    status,
-  );
+  again() {
+    byId('message').replaceChildren();
+    this.show().catch(this.failed);
+  }
 }

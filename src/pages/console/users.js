@@ -2,11 +2,13 @@
  * Owns the view of users: what they may, what they used, their keys, and the changes an operator makes.
  * It must never keep a new key longer than its dialog is open.
  */
-import { userPath } from './api.js';
-import { byId, element, table } from './dom.js';
-import * as format from './format.js';
+import { userPath } from '../shared/api.js';
+import { button, byId, element, moment, numbers, table } from '../shared/dom.js';
+import * as format from '../shared/format.js';
+import { closeDialog, openDialog } from './dialog.js';
+import { openUsage } from './usage.js';
 
-/** @typedef {import('./api.js').Json} Json */
+/** @typedef {import('../shared/api.js').Json} Json */
 
 const PAGE = 50;
 /** Of a user, with what an empty field means. */
@@ -21,7 +23,7 @@ const LIMITS = /** @type {const} */ ({
 
 export class UsersView {
   /**
-   * @param {import('./api.js').Api} api
+   * @param {import('../shared/api.js').Api} api
    * @param {(fault: unknown) => void} failed
    */
   constructor(api, failed) {
@@ -44,12 +46,11 @@ export class UsersView {
           { title: 'State' },
           { title: 'Running', number: true },
           { title: 'Rates left' },
-          { title: 'Balance', number: true },
-          { title: 'Tokens today', number: true },
-          { title: 'Keys', number: true },
+          ...numbers('Balance', 'Tokens today', 'Keys'),
           { title: 'Change' },
         ],
         page.data.map((/** @type {Json} */ user) => this.row(user)),
+        'No user yet. A key makes its user.',
       ),
       this.turner(page),
     );
@@ -57,10 +58,11 @@ export class UsersView {
 
   /** @param {Json} user */
   row(user) {
-    const { id, state, running, rates, balance, today, keys } = user;
+    const { id, state, running, rates, balance, today, keys, damaged = [] } = user;
+    const fault = damaged.length === 0 ? '' : `, ${damaged.join(' and ')} damaged`;
     return [
       id,
-      element('span', { class: `state ${state}` }, state),
+      element('span', { class: `state ${state}` }, state + fault),
       `${running} of ${format.count(user.concurrency)}`,
       ratesLeft(rates),
       balance === null ? 'off' : format.count(balance.available ?? balance),
@@ -70,8 +72,9 @@ export class UsersView {
         'span',
         { class: 'controls' },
         state === 'active'
-          ? button(`Suspend`, `Suspend ${id}`, () => this.change(`${userPath(id)}/suspend`))
+          ? button('Suspend', `Suspend ${id}`, () => this.change(`${userPath(id)}/suspend`))
           : button(`Resume`, `Resume ${id}`, () => this.change(`${userPath(id)}/resume`)),
+        button('Usage', `Usage of ${id}`, () => void openUsage(this.api, id).catch(this.failed)),
         button('Limits', `Limits of ${id}`, () => this.limits(user)),
         button('Keys', `Keys of ${id}`, () => void this.keys(id).catch(this.failed)),
       ),
@@ -198,9 +201,10 @@ export class UsersView {
         [{ title: 'Key' }, { title: 'Created' }, { title: 'Change' }],
         data.map((/** @type {Json} */ key) => [
           element('code', {}, key.shown),
-          format.ago(key.created_at),
+          moment(key.created_at, format.ago(key.created_at)),
           button('Revoke', `Revoke ${key.shown}`, revoke(key.id)),
         ]),
+        'No stored key: theirs stand in the settings.',
       ),
       element(
         'p',
@@ -251,29 +255,4 @@ function changed(given, user) {
     if (text !== String(user[name] ?? '')) change[name] = text === '' ? 'default' : Number(text);
   }
   return change;
-}
-
-/**
- * @param {string} title
- * @param {string} label what it does, for those who hear it alone
- * @param {() => void} click
- */
-function button(title, label, click) {
-  return element('button', { type: 'button', 'aria-label': label, click }, title);
-}
-
-/**
- * @param {string} title
- * @param {...Node} content
- */
-function openDialog(title, ...content) {
-  const dialog = /** @type {HTMLDialogElement} */ (byId('dialog'));
-  dialog.replaceChildren(element('h2', { id: 'dialog-title' }, title), ...content);
-  if (!dialog.open) dialog.showModal();
-}
-
-function closeDialog() {
-  const dialog = /** @type {HTMLDialogElement} */ (byId('dialog'));
-  dialog.close();
-  dialog.replaceChildren();
 }

@@ -1,5 +1,5 @@
 /**
- * Owns how figures are written for a person.
+ * Owns how figures and times are written for a person.
  * It must never round a small figure to nothing.
  */
 
@@ -8,9 +8,14 @@ export function count(value) {
   return new Intl.NumberFormat('en', { maximumFractionDigits: 0 }).format(value);
 }
 
-/** @param {number} value per second */
+/** @param {number} value per second, or any other where three digits tell enough */
 export function rate(value) {
   return new Intl.NumberFormat('en', { maximumSignificantDigits: 3 }).format(value);
+}
+
+/** @param {number} value 0…1 */
+export function share(value) {
+  return `${rate(value * 100)} %`;
 }
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
@@ -24,7 +29,8 @@ export function bytes(value) {
 
 /** @param {number} ms */
 export function milliseconds(ms) {
-  return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(2)} s`;
+  if (ms < 10) return `${rate(ms)} ms`;
+  return ms < 1000 ? `${Math.round(ms)} ms` : `${rate(ms / 1000)} s`;
 }
 
 const LONG = [
@@ -44,4 +50,17 @@ export function duration(seconds) {
 /** @param {number} unixS */
 export function ago(unixS) {
   return `${duration(Date.now() / 1000 - unixS)} ago`;
+}
+
+/** In the reader's own zone, in the same order everywhere. @param {number} unixS */
+export function time(unixS) {
+  return new Date(unixS * 1000).toLocaleTimeString('en-GB');
+}
+
+/** @param {number} unixS */
+export function dateTime(unixS) {
+  const date = new Date(unixS * 1000);
+  const two = (/** @type {number} */ part) => String(part).padStart(2, '0');
+  const day = [date.getFullYear(), two(date.getMonth() + 1), two(date.getDate())].join('-');
+  return `${day} ${time(unixS)}`;
 }

@@ -16,6 +16,8 @@ export class Refused extends Error {
 
 /** @typedef {Record<string, any>} Json what the server answers; the page shows it and decides nothing by it */
 
+/** @typedef {{ readonly headers?: Readonly<Record<string, string>>, readonly signal?: AbortSignal }} CallOptions */
+
 export class Api {
   /** @param {string} key */
   constructor(key) {
@@ -52,16 +54,17 @@ export class Api {
   /**
    * @param {string} method
    * @param {string} path
-   * @param {object} [body]
+   * @param {object | FormData} [body]
+   * @param {CallOptions} [options]
    */
-  async call(method, path, body) {
+  async call(method, path, body, { headers = {}, signal } = {}) {
+    const isForm = body instanceof FormData;
+    const type = body === undefined || isForm ? {} : { 'content-type': 'application/json' };
     const response = await fetch(path, {
       method,
-      headers: {
-        authorization: `Bearer ${this.key}`,
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-      },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      headers: { authorization: `Bearer ${this.key}`, ...type, ...headers },
+      ...(body === undefined ? {} : { body: isForm ? body : JSON.stringify(body) }),
+      ...(signal === undefined ? {} : { signal }),
     });
     if (response.ok) return response;
     const { error } = await response.json().catch(() => ({ error: null }));
