@@ -85,7 +85,7 @@ async function renderPages(
     if (picture === null) throw new Error(`page ${first + at} cannot be rendered`);
     const path = join(folder, `${at}.bmp`);
     writeFileSync(path, bmpOf(picture));
-    return { path, text: file.text(first + at, false)?.text ?? '' };
+    return { path, text: file.text(first + at)?.text ?? '' };
   });
 }
 

@@ -10,8 +10,8 @@ import type { CallFigures } from './support/soak-load.js';
 import { quantileOf } from './support/stats.js';
 import { short } from './support/text.js';
 
-const USAGE = `usage: npm run soak -- [--seconds 600] [--warm-up 60] [--rate 2000] [--streams 32] [--slope 5]
-warm-up: seconds that count for no time and no memory; slope: MB a minute that still are flat`;
+const USAGE = `usage: npm run soak -- [--seconds 600] [--warm-up 60] [--rate 2000] [--warm-rate RATE] [--streams 32] [--slope 5]
+warm-up: seconds that count for no time and no memory, warm-rate: requests/s until then, rate if absent; slope: MB a minute that still are flat`;
 
 async function main(): Promise<void> {
   if (!hasProc) throw new Error('a soak reads memory from /proc, which this machine does not have');
@@ -20,6 +20,7 @@ async function main(): Promise<void> {
       seconds: { type: 'string', default: '600' },
       'warm-up': { type: 'string', default: '60' },
       rate: { type: 'string', default: '2000' },
+      'warm-rate': { type: 'string' },
       streams: { type: 'string', default: '32' },
       slope: { type: 'string', default: '5' },
     },
@@ -28,6 +29,7 @@ async function main(): Promise<void> {
     seconds: Number(values.seconds),
     warmUpS: Number(values['warm-up']),
     ratePerS: Number(values.rate),
+    warmRatePerS: Number(values['warm-rate'] ?? values.rate),
     streams: Number(values.streams),
     slopeMbPerMinMax: Number(values.slope),
   };

@@ -8,7 +8,7 @@ import { MODEL } from './chat.js';
 import { prose } from './prose.js';
 import { KEY, type Server } from './servers.js';
 
-const FAMILY = 'svc-v1';
+export const FAMILY = 'svc-v1';
 const READY_MS_MAX = 600_000;
 
 export interface ReadyCache {
@@ -68,6 +68,10 @@ export async function readyCache(server: Server, messages: readonly object[]): P
     model: FAMILY,
     messages,
   });
+  return await cacheReady(server, id);
+}
+
+export async function cacheReady(server: Server, id: string): Promise<ReadyCache> {
   const ready = async (): Promise<ReadyCache | null> => {
     const { status, tokens, error } = await call<Shown>(server, 'GET', `/v1/caching/${id}`);
     if (status === 'ready') return { id, tokens };

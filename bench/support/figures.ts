@@ -109,6 +109,23 @@ export function figuresMarkdown(results: readonly StoredResult[]): string {
   return [row(head), row(dashes(head.length)), ...rows].join('\n');
 }
 
+/** What each recipe of the cookbook saves. @throws Error where it was not measured. */
+export function cookbookMarkdown(results: readonly StoredResult[]): string {
+  const result = results.find(({ name }) => name === 'cookbook');
+  if (result === undefined) throw new Error('the cookbook was not measured');
+  const tokens = (side: string | undefined) => {
+    const found = result.sides.find(({ name }) => name === side);
+    return short(found?.beside['tokens evaluated'] ?? Number.NaN);
+  };
+  const head = ['case', 'tokens evaluated', 'with nothing reused', 'time', 'with nothing reused'];
+  const rows = result.lines.map((line) => {
+    const other = line.floor === null ? '' : `${short(line.floor.value.median)} ${line.unit}`;
+    const counts = [tokens(line.subject), tokens(line.floor?.side)];
+    return row([line.label, ...counts, measured(line), other]);
+  });
+  return [row(head), row(dashes(head.length)), ...rows, '', `Run of ${day(result)}.`].join('\n');
+}
+
 const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;
 const dashes = (count: number) => Array<string>(count).fill('---');
 const day = ({ at }: StoredResult) => at.slice(0, 10);

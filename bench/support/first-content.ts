@@ -9,8 +9,10 @@ export interface FirstContent {
   /** Milliseconds to the first non-empty `delta.content`. */
   readonly ms: number;
   /** Milliseconds to the end of the answer. */
+  readonly endMs: number;
   readonly text: string;
   readonly promptTokens: number;
+  readonly answerTokens: number;
   /** As the engine counts. */
   readonly cachedTokens: number;
   /** `Svc-Context-Cache-Status` and its reason, where the chat named a cache. */
@@ -26,6 +28,7 @@ export interface Ask {
 
 interface Usage {
   readonly prompt_tokens: number;
+  readonly completion_tokens: number;
   readonly cached_tokens?: number;
   readonly prompt_tokens_details?: { readonly cached_tokens?: number } | null;
 }
@@ -43,19 +46,20 @@ const PATH = '/v1/chat/completions';
 export async function firstContent({ port, body, cache }: Ask): Promise<FirstContent> {
   const text = JSON.stringify({ ...body, stream: true, stream_options: { include_usage: true } });
   const { response, startedMs } = await post(port, text, cache);
-  const read = { ms: Number.NaN, text: '', usage: null as Usage | null };
-  for await (const chunk of chunksOf(response)) {
-    const content = chunk.choices[0]?.delta?.content ?? '';
-    if (content !== '' && read.text === '') read.ms = performance.now() - startedMs;
-    read.text += content;
+  const { raw, firstMs, endMs } = await readStream(response);
+  const read = { text: '', usage: null as Usage | null };
+  for (const chunk of chunksOf(raw)) {
+    read.text += contentOf(chunk);
     read.usage = chunk.usage ?? read.usage;
   }
   if (read.usage === null || read.text === '') throw new Error('a stream without text or usage');
-  const { prompt_tokens, cached_tokens, prompt_tokens_details } = read.usage;
+  const { prompt_tokens, completion_tokens, cached_tokens, prompt_tokens_details } = read.usage;
   return {
-    ms: read.ms,
+    ms: firstMs - startedMs,
+    endMs: endMs - startedMs,
     text: read.text,
     promptTokens: prompt_tokens,
+    answerTokens: completion_tokens,
     cachedTokens: cached_tokens ?? prompt_tokens_details?.cached_tokens ?? 0,
     cache: cacheStatus(response),
   };
@@ -87,19 +91,32 @@ function post(port: number, text: string, cache: string | undefined): Promise<Po
   });
 }
 
-async function* chunksOf(response: IncomingMessage): AsyncGenerator<Chunk> {
-  let rest = '';
-  for await (const part of response.setEncoding('utf8')) {
-    const events = (rest + String(part)).split('\n\n');
-    rest = events.pop() ?? '';
-    for (const event of events) {
-      const data = event.replace(/^data: /, '');
-      if (data !== '[DONE]' && data !== event) yield JSON.parse(data) as Chunk;
-    }
-  }
-  if (response.statusCode !== 200)
-    throw new Error(`a chat answers ${response.statusCode}: ${rest}`);
+interface ReadStream {
+  readonly raw: string;
+  readonly firstMs: number;
+  readonly endMs: number;
 }
+
+/** Parses up to the first text alone, and the rest once all is there: the client shares the cores with what it measures. */
+async function readStream(response: IncomingMessage): Promise<ReadStream> {
+  let raw = '';
+  let firstMs = Number.NaN;
+  for await (const part of response.setEncoding('utf8')) {
+    raw += String(part);
+    if (!Number.isNaN(firstMs)) continue;
+    const whole = raw.slice(0, raw.lastIndexOf('\n\n') + 2);
+    if (chunksOf(whole).some((chunk) => contentOf(chunk) !== '')) firstMs = performance.now();
+  }
+  if (response.statusCode !== 200) throw new Error(`a chat answers ${response.statusCode}: ${raw}`);
+  return { raw, firstMs, endMs: performance.now() };
+}
+
+function chunksOf(text: string): Chunk[] {
+  const data = text.split('\n\n').filter((event) => event.startsWith('data: {'));
+  return data.map((event) => JSON.parse(event.slice('data: '.length)) as Chunk);
+}
+
+const contentOf = ({ choices }: Chunk): string => choices[0]?.delta?.content ?? '';
 
 function cacheStatus({ headers }: IncomingMessage): string | null {
   const [status, reason] = ['status', 'miss-reason'].map(

@@ -8,7 +8,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { until } from '../../test/support/until.js';
 import { MODEL } from './chat.js';
-import { executablePath, freePort } from './llama-server.js';
+import { freePort } from './free-port.js';
+import { executablePath } from './llama-server.js';
 import { endProcess, treeOf } from './processes.js';
 import { KEY, type Server } from './servers.js';
 

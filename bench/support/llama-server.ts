@@ -1,13 +1,13 @@
 /**
  * Owns llama.cpp's own server beside ours: found on the path, given the same weights, window and number of sequences.
- * It must never get a host cache beyond that memory, nor be required: without it, the bench says that it is missing.
+ * It must never be required: without it, the bench says that it is missing.
  */
 import { spawn } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
-import { createServer } from 'node:net';
 import { availableParallelism } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { until } from '../../test/support/until.js';
+import { freePort } from './free-port.js';
 import { endProcess, treeOf } from './processes.js';
 import type { Server } from './servers.js';
 
@@ -38,16 +38,19 @@ export interface LlamaServerOptions {
   /** Context of each slot, in tokens. */
   readonly window: number;
   readonly slots: number;
+  /** Its own cache beyond the slots' memory, which it has by default; here it is off unless asked for. */
+  readonly hostCache?: boolean;
 }
 
 export async function startLlamaServer(options: LlamaServerOptions): Promise<Server> {
-  const { path, weights, window, slots } = options;
+  const { path, weights, window, slots, hostCache = false } = options;
   const port = await freePort();
   const startedMs = performance.now();
   const args = [
     ...['--model', weights, '--host', '127.0.0.1', '--port', String(port)],
     ...['--ctx-size', String(window * slots), '--parallel', String(slots)],
-    ...['--threads', String(availableParallelism()), '--cache-ram', '0'],
+    ...['--threads', String(availableParallelism())],
+    ...(hostCache ? [] : ['--cache-ram', '0']),
   ];
   const child = spawn(path, args, { stdio: 'ignore' });
   const close = () => endProcess(child);
@@ -69,17 +72,4 @@ async function healthy(port: number, lives: () => boolean): Promise<void> {
     return response?.status === 200;
   };
   await until(answers, START_MS_MAX, 'llama-server becomes healthy');
-}
-
-/** It cannot report a chosen port, so it gets one that was free a moment ago. */
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer().on('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() =>
-        resolve(typeof address === 'object' && address !== null ? address.port : 0),
-      );
-    });
-  });
 }

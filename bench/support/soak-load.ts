@@ -14,6 +14,7 @@ export interface CallFigures {
 }
 
 export interface LoadFigures {
+  /** These are of the time behind the warm-up. */
   readonly sent: number;
   /** Calls that fell due while the bound was reached. */
   readonly leftOut: number;
@@ -36,6 +37,8 @@ export interface SoakLoadOptions {
   readonly seconds: number;
   /** Times of answers before this are not counted. */
   readonly warmUpS: number;
+  /** The rate until then: heaps have their size, and bounded memories are full, after some 100 000 requests. */
+  readonly warmRatePerS: number;
   readonly next: () => SoakCall;
 }
 
@@ -57,10 +60,14 @@ export class SoakLoad {
   }
 
   async run(): Promise<LoadFigures> {
-    const { ratePerS, seconds } = this.options;
+    const { ratePerS, seconds, warmUpS, warmRatePerS } = this.options;
     const startMs = performance.now();
     const endMs = startMs + seconds * 1_000;
-    const dueAt = (number: number) => startMs + (number * 1_000) / ratePerS;
+    const warmCount = Math.floor(warmUpS * warmRatePerS);
+    const dueAt = (number: number) =>
+      number < warmCount
+        ? startMs + (number * 1_000) / warmRatePerS
+        : startMs + warmUpS * 1_000 + ((number - warmCount) * 1_000) / ratePerS;
     for (let number = 0; performance.now() < endMs; ) {
       for (; dueAt(number) <= performance.now(); number += 1) this.#send(dueAt(number), startMs);
       await delay(TICK_MS);
@@ -70,7 +77,7 @@ export class SoakLoad {
     return {
       sent: this.#sent,
       leftOut: this.#leftOut,
-      seconds,
+      seconds: seconds - warmUpS,
       calls: this.#calls,
       faults: this.#faults,
       faultCount: this.#faultCount,
@@ -78,12 +85,12 @@ export class SoakLoad {
   }
 
   #send(dueMs: number, startMs: number): void {
+    const warm = dueMs - startMs >= this.options.warmUpS * 1_000;
     if (this.#underWay.size >= UNDER_WAY_MAX) {
-      this.#leftOut += 1;
+      if (warm) this.#leftOut += 1;
       return;
     }
-    this.#sent += 1;
-    const warm = dueMs - startMs >= this.options.warmUpS * 1_000;
+    if (warm) this.#sent += 1;
     const call = this.options.next();
     const answered = this.#answer(call, dueMs, warm)
       .catch((cause: unknown) => this.#fault(call, String(cause)))

@@ -17,6 +17,8 @@ export interface SoakOptions {
   readonly seconds: number;
   readonly warmUpS: number;
   readonly ratePerS: number;
+  /** The rate of the warm-up. */
+  readonly warmRatePerS: number;
   /** Streams on the real model; none without its weights. */
   readonly streams: number;
   /** The most growth per minute at which memory still counts as flat. */
@@ -64,7 +66,7 @@ function start(streams: number): Promise<Server> {
 
 async function soakServer(server: Server, options: SoakOptions): Promise<Soaked> {
   const { port } = server;
-  const { seconds, warmUpS, ratePerS } = options;
+  const { seconds, warmUpS, ratePerS, warmRatePerS } = options;
   const { id: cacheId } = await readyCache(server, [{ role: 'system', content: 'Be brief.' }]);
   const world = { caches: new Shelf(), tags: new Shelf(), files: new Shelf(), cacheId };
   const mix = new SoakMix(world);
@@ -73,7 +75,7 @@ async function soakServer(server: Server, options: SoakOptions): Promise<Soaked>
   const untilMs = performance.now() + seconds * 1_000;
   const task = { port, key: STREAMS_KEY, model: REAL, streams: options.streams, untilMs };
   // The streams may end later, when the calls no longer run.
-  const loaded = new SoakLoad({ port, ratePerS, seconds, warmUpS, next }).run();
+  const loaded = new SoakLoad({ port, ratePerS, warmRatePerS, seconds, warmUpS, next }).run();
   const [load, streams] = await Promise.all([
     loaded.finally(() => memory.end()),
     options.streams === 0 ? null : runStreams(task),

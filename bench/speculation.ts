@@ -1,0 +1,113 @@
+/**
+ * Owns the question what guessed tokens gain: tokens a second of one stream that quotes its prompt, writes code, or tells a story.
+ * It must never count the evaluation of a prompt, nor compare answers of two lengths.
+ */
+import { MODEL } from './support/chat.js';
+import { defaultWeights } from './support/counting.js';
+import { firstContent } from './support/first-content.js';
+import type { Line, Question, Sample, Scale, Side } from './support/question.js';
+import { type Server, startService } from './support/servers.js';
+
+const ANSWER_TOKENS = 160;
+const WAYS = [
+  { name: 'exact', exact: 'true' },
+  { name: 'not exact', exact: 'false' },
+] as const;
+
+const PASSAGE =
+  'The ferry leaves the old harbour at seven, crosses the sound in forty minutes, and waits for the bus from the north. ' +
+  'Those who miss it take the small boat of the fishermen, which carries nine people and no bicycles. The ticket is sold on ' +
+  'board, and children below the age of six travel free. In winter the last ferry leaves at four, since the sound is dark by five.';
+const CODE = `function totalOf(orders) {
+  let total = 0;
+  for (const order of orders) {
+    if (order.cancelled) continue;
+    total += order.price * order.count;
+  }
+  return total;
+}`;
+
+const TASKS = {
+  quoting: `Repeat the following text word for word, three times.\n\n${PASSAGE}`,
+  code: `Write this function again with comments, and then a function countOf that counts the orders:\n\n${CODE}`,
+  prose: 'Tell me the whole story of a town by the sea, from the first house to this day.',
+} as const;
+
+type Task = keyof typeof TASKS;
+const tasks = Object.keys(TASKS) as Task[];
+
+export const question: Question = {
+  name: 'speculation',
+  title: 'One stream with and without guessed tokens',
+  async open(scale) {
+    if (defaultWeights() === null) {
+      return { skipped: 'the default weights are not here; `preface models pull` gets them' };
+    }
+    const servers: Server[] = [];
+    const sides: Side[] = [];
+    const close = async (): Promise<void> => {
+      await Promise.all(servers.map((server) => server.close()));
+    };
+    try {
+      for (const { name, exact } of WAYS) {
+        for (const guesses of [true, false]) {
+          const server = await startService({ core: 'any', env: envOf(exact, guesses, scale) });
+          servers.push(server);
+          for (const task of tasks) {
+            const measure = () => stream(server, task, scale);
+            sides.push({ name: sideName(task, name, guesses), measure });
+          }
+        }
+      }
+    } catch (cause) {
+      await close();
+      throw cause;
+    }
+    return {
+      sides,
+      lines: WAYS.flatMap(({ name }) => tasks.map((task) => lineOf(task, name))),
+      notes: [
+        `Greedy answers of at most ${ANSWER_TOKENS} tokens, from the first text to the end; the prompt is in memory.`,
+        'The chances of a guess follow from the answer, so quoting gains most, and prose nothing.',
+      ],
+      close,
+    };
+  },
+};
+
+function envOf(exact: string, guesses: boolean, { tiny }: Scale): Record<string, string> {
+  return {
+    PREFACE_ENGINE: 'llama',
+    PREFACE_EXACT: exact,
+    PREFACE_SPECULATION: guesses ? 'auto' : 'off',
+    ...(tiny ? { PREFACE_THREADS: '1,1' } : {}),
+  };
+}
+
+const sideName = (task: Task, way: string, guesses: boolean): string =>
+  `${task}, ${way}${guesses ? '' : ', without guesses'}`;
+
+function lineOf(task: Task, way: string): Line {
+  return {
+    label: `${task}, ${way}`,
+    subject: sideName(task, way, true),
+    unit: 'tokens/s',
+    floors: [sideName(task, way, false)],
+    judged: 'ratio',
+    better: 'more',
+    must: task === 'quoting' ? 1 : 0.95,
+    goal: task === 'quoting' ? 1.3 : 1,
+  };
+}
+
+async function stream({ port }: Server, task: Task, { tiny }: Scale): Promise<Sample> {
+  const messages = [{ role: 'user', content: TASKS[task] }];
+  const body = { model: MODEL, messages, temperature: 0, max_tokens: tiny ? 6 : ANSWER_TOKENS };
+  const { ms, endMs, answerTokens, promptTokens } = await firstContent({ port, body });
+  return {
+    value: (answerTokens - 1) / ((endMs - ms) / 1_000),
+    errors: 0,
+    check: `${promptTokens} tokens`,
+    beside: { 'tokens of the answer': answerTokens },
+  };
+}
