@@ -48,6 +48,47 @@ t.test('equal caches of one owner share one snapshot, which goes with the last',
   t.strictSame([...world.prefixes.held], [other.record.hash]);
 });
 
+t.test('a prefix stays in memory while any cache of it asks for that', async (t) => {
+  const world = new CacheWorld();
+  const { caches } = world.life;
+  const { pinned } = world.prefixes;
+  const plain = await caches.create('alice', creationOf('text'));
+  const pin = await caches.create('alice', creationOf('text', { pin: true }));
+  await world.clock.advance(2_000);
+  const { hash } = pin.record;
+  t.strictSame([...pinned], [hash]);
+  const found = await caches.get('alice', idOf(pin));
+  t.match(found.record, { pin: true, snapshot: { pinned: true } });
+  await caches.delete('alice', idOf(pin));
+  await world.clock.advance(2_000);
+  t.strictSame([...pinned], [], 'the other one never asked');
+  t.ok(world.prefixes.held.has(hash), 'but wants the snapshot');
+  const change = { metadata: null, expiry: null };
+  await caches.update('alice', idOf(plain), { ...change, pin: true });
+  await world.clock.advance(2_000);
+  t.strictSame([...pinned], [hash]);
+  await caches.update('alice', idOf(plain), change);
+  await world.clock.advance(2_000);
+  t.match((await caches.get('alice', idOf(plain))).record, { status: 'ready', pin: true });
+  await caches.update('alice', idOf(plain), { ...change, pin: false });
+  await world.clock.advance(2_000);
+  t.strictSame([...pinned], []);
+  t.notOk('pin' in (await caches.get('alice', idOf(plain))).record);
+});
+
+t.test('a pin that comes while the prefill runs is not lost', async (t) => {
+  const world = new CacheWorld();
+  const { caches, prefiller } = world.life;
+  prefiller.nextMs = () => 1_000;
+  const { record } = await caches.create('alice', creationOf('text'));
+  await world.clock.advance(500);
+  await caches.update('alice', record.id, { metadata: null, expiry: null, pin: true });
+  await world.clock.advance(2_500);
+  t.strictSame([...world.prefixes.pinned], [record.hash]);
+  const found = await caches.get('alice', record.id);
+  t.match(found.record, { status: 'ready', snapshot: { pinned: true, evaluatedTokens: 1 } });
+});
+
 t.test('the one who is left takes over the prefill of one who is deleted', async (t) => {
   const world = new CacheWorld();
   const { caches, prefiller } = world.life;
@@ -65,6 +106,23 @@ t.test('the one who is left takes over the prefill of one who is deleted', async
   t.strictSame(prefiller.faults, []);
 });
 
+t.test('what a client did not ask for leaves half of the tokens free', async (t) => {
+  const { caches } = new CacheWorld().life;
+  const half = limits.accountCachedTokensDefault / 2;
+  const prefix = (tokens: number, more: { implicit?: true } = {}) => {
+    const stored = encodeBody({ messages: [`"${tokens}"`], tools: [] });
+    const hash = `${tokens}` as FoundCache['record']['hash'];
+    return { family: 'svc-v1', hash, tokens, stored, ttlS: 60, ...more };
+  };
+  const implicit = (tokens: number) => caches.plan('alice', prefix(tokens, { implicit: true }));
+  await t.rejects(implicit(half + 1), apiError('overloaded'));
+  const first = await implicit(half);
+  await t.rejects(implicit(1), apiError('overloaded'));
+  await caches.plan('alice', prefix(1));
+  first.drop();
+  await implicit(half - 1);
+});
+
 t.test('a few prefills run at a time, a bounded number waits, and more is overload', async (t) => {
   const world = new CacheWorld();
   const { caches, prefiller } = world.life;
@@ -76,12 +134,14 @@ t.test('a few prefills run at a time, a bounded number waits, and more is overlo
   await fill('alice', limits.prefillsWaitingOwnerMax);
   t.equal(prefiller.begun.length, limits.prefillsRunningMax);
   await t.rejects(caches.create('alice', creationOf('one more')), apiError('overloaded'));
-  await fill('bob', limits.prefillsWaitingMax - limits.prefillsWaitingOwnerMax);
+  // As much as is free with it.
+  await fill('bob', (limits.prefillsWaitingMax - limits.prefillsWaitingOwnerMax) / 2);
   const running = limits.prefillsRunningMax + 1;
   t.equal(prefiller.begun.length, running, 'one more than alice took');
-  await t.rejects(caches.create('carol', creationOf('of carol')), apiError('overloaded'));
+  await t.rejects(caches.create('bob', creationOf('one more')), apiError('overloaded'));
+  await caches.create('carol', creationOf('of carol'));
   await world.clock.advance(1_000);
-  await caches.create('alice', creationOf('one more'));
+  await caches.create('bob', creationOf('one more'));
 });
 
 t.test('a failing prefill is told by the status, and PUT tries again', async (t) => {

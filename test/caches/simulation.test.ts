@@ -1,23 +1,25 @@
 /**
  * Owns the random search for a history after which caches or tags are not what a plain model says they are.
- * It must print its seed, and do the same again when `PREFACE_TEST_SEED` gives it one.
+ * It must print its seed, and do the same again when `TEST_SEED` gives it one; `TEST_RUNS=10000` is the long run.
  */
 import t from 'tap';
+import { cacheQuotaMax } from '../../src/caches/quota.js';
 import { creationChanges } from '../../src/caches/records.js';
 import { decodeRecord } from '../../src/codec.js';
 import { ApiError } from '../../src/errors.js';
 import { limits } from '../../src/limits/index.js';
+import type { NewCache, StoredBase } from '../../src/parsing/parser.js';
+import { type Random, seededRandom, testSeed } from '../../src/plugin/test/random-text.js';
 import type { CacheExpiry } from '../../src/protocol/caching.js';
 import { parsePageQuery } from '../../src/protocol/page-query.js';
 import type { CacheRecord } from '../../src/rules/cache-state.js';
-import { CacheWorld, creationOf } from '../support/cache-world.js';
+import { CacheWorld, creationOf, derivationOf } from '../support/cache-world.js';
 import type { Fate } from '../support/mortal-store.js';
-import { type Random, seededRandom } from '../support/seeded-random.js';
 import { settled } from '../support/simulated-clock.js';
 
 t.setTimeout(500_000);
 
-const RUNS = Number(process.env.PREFACE_TEST_RUNS ?? 1_200);
+const RUNS = Number(process.env.TEST_RUNS ?? 1_200);
 const STEPS = 25;
 const KEEP_S = 40;
 const OWNERS = ['alice', 'bob'] as const;
@@ -29,11 +31,16 @@ type Life = 'live' | 'refused' | 'failed' | 'inactive';
 interface Model {
   readonly id: string;
   readonly owner: string;
-  readonly content: string;
+  /** Of its messages, in their order. */
+  readonly contents: readonly string[];
+  readonly base: string | null;
+  /** Gone as soon as it expires. */
+  readonly isPromoted: boolean;
   readonly broken: boolean;
   readonly hash: string;
   readonly createdS: number;
   life: Life;
+  isPinned: boolean;
   metadata: string | null;
   expiredAtS: number;
   saidMs: number;
@@ -43,8 +50,15 @@ interface Model {
 
 type Tags = Map<string, string>;
 
+/** What was asked of a creation. */
+type Made = Pick<Model, 'owner' | 'contents' | 'base' | 'broken' | 'isPinned'> & {
+  readonly tags: readonly string[];
+  readonly metadata: { readonly m?: string };
+  readonly expiry: CacheExpiry;
+};
+
 class History {
-  readonly world = new CacheWorld(KEEP_S * 1000);
+  readonly world = new CacheWorld(KEEP_S * 1000, cacheQuotaMax, Number.MAX_SAFE_INTEGER);
   readonly broken: string[] = [];
   readonly log: string[] = [];
   readonly #models = new Map<string, Model>();
@@ -88,7 +102,8 @@ class History {
   async #step(): Promise<void> {
     this.#calm = false;
     const choice = this.random(20);
-    if (choice < 5) await this.#create();
+    if (choice < 4) await this.#create();
+    else if (choice < 5) await (this.random(2) === 0 ? this.#derive() : this.#promote());
     else if (choice < 7) await this.#update();
     else if (choice < 9) await this.#reset();
     else if (choice < 11) await this.#delete();
@@ -155,13 +170,66 @@ class History {
     const tags = this.random(3) === 0 ? [...new Set([this.#pick(TAGS), this.#pick(TAGS)])] : [];
     const metadata = this.random(2) === 0 ? { m: String(this.random(2)) } : {};
     const { wire, expiry } = this.#expiry();
-    const fields = { ...wire, tags, metadata };
+    const isPinned = this.random(4) === 0;
+    const fields = { ...wire, tags, metadata, ...(isPinned ? { pin: true } : {}) };
     const creation = creationOf(content, fields);
     const fault = { type: 'invalid_request_error', message: 'broken' };
+    const given = broken ? { ...creation, fault } : creation;
+    await this.#made(
+      { owner, contents: [content], base: null, broken, isPinned, tags, metadata, expiry },
+      given,
+    );
+  }
+
+  /** From whatever there is; what it goes on from may end, or be gone, before it is ready. */
+  async #derive(): Promise<void> {
+    const from = this.#any();
+    if (!from) return;
+    const { owner, id } = from;
+    const base = await this.world.caches.base(owner, id).catch((error: unknown) => error);
+    if (base instanceof ApiError) return;
+    const content = `more ${this.random(2)}`;
+    const { wire, expiry } = this.#expiry();
+    const isPinned = this.random(4) === 0;
+    const given = derivationOf(content, base as StoredBase, { ...wire, pin: isPinned });
+    const made = { contents: [...from.contents, content], base: id, broken: from.broken, isPinned };
+    const broken = { type: 'invalid_request_error', message: 'broken' };
+    const fault = from.broken ? broken : null;
+    await this.#made({ owner, ...made, tags: [], metadata: {}, expiry }, { ...given, fault });
+  }
+
+  /** As a chat leaves it behind. */
+  async #promote(): Promise<void> {
+    const owner = this.#pick(OWNERS);
+    const content = `text ${this.random(3)}`;
+    const ttlS = 1 + this.random(20);
+    const { family, stored, hashFor } = creationOf(content);
+    const hash = hashFor(owner);
+    const prefix = { family, hash, tokens: content.length, stored, ttlS } as const;
     const nowMs = this.world.clock.nowMs();
     const known = new Set(this.#storedIds());
-    const given = broken ? { ...creation, fault } : creation;
-    const found = await this.#try(`create ${owner} ${content}`, () =>
+    const { caches } = this.world;
+    await this.#try(`promote ${owner} ${content}`, async () => {
+      await (await caches.plan(owner, { ...prefix, implicit: true, promoted: true })).begin();
+    });
+    const id = this.#storedIds().find((other) => !known.has(other));
+    if (id === undefined) return;
+    const facts = { contents: [content], base: null, broken: false } as const;
+    const made = { ...facts, isPinned: false, metadata: null };
+    const times = { createdS: Math.floor(nowMs / 1000), expiredAtS: 0, saidMs: 0 };
+    const life = { life: 'live', failuresBefore: 0 } as const;
+    const model = { id, owner, hash, ...made, ...times, ...life, isPromoted: true };
+    this.#models.set(id, model);
+    this.#say(model, { type: 'ttl', ttlS }, nowMs);
+  }
+
+  async #made(
+    { owner, contents, base, broken, isPinned, tags, metadata, expiry }: Made,
+    given: NewCache,
+  ): Promise<void> {
+    const nowMs = this.world.clock.nowMs();
+    const known = new Set(this.#storedIds());
+    const found = await this.#try(`create ${owner} ${contents}`, () =>
       this.world.caches.create(owner, given),
     );
     const id = found?.record.id ?? this.#storedIds().find((other) => !known.has(other));
@@ -171,12 +239,15 @@ class History {
     this.#models.set(id, {
       id,
       owner,
-      content,
+      contents,
+      base,
+      isPromoted: false,
       broken,
       hash: record.hash,
       createdS: Math.floor(nowMs / 1000),
       life: broken ? 'refused' : 'live',
       failuresBefore: 0,
+      isPinned,
       metadata: metadata.m ?? null,
       expiredAtS: 0,
       saidMs: 0,
@@ -191,18 +262,24 @@ class History {
   async #update(): Promise<void> {
     const model = this.#any();
     if (!model) return;
-    const { expiry } = this.#expiry();
+    const asked = this.#expiry().expiry;
+    // One that is gone as soon as it expires cannot be told to have expired.
+    const isPast = asked.type === 'at' && asked.expiredAtS <= this.world.nowS;
+    const expiry = model.isPromoted && isPast ? ({ type: 'default' } as const) : asked;
     const value = this.random(2) === 0 ? String(this.random(3)) : null;
     const metadata = value === null ? null : ([['m', value]] as const);
+    const pin = this.#pick([undefined, true, false]);
+    const change = { metadata, expiry, ...(pin === undefined ? {} : { pin }) };
     const nowMs = this.world.clock.nowMs();
     const before = this.#stored(model.id)?.generation ?? 0;
-    const done = await this.#try(`update ${model.id} ${JSON.stringify(expiry)}`, () =>
-      this.world.caches.update(model.owner, model.id, { metadata, expiry }),
+    const done = await this.#try(`update ${model.id} ${JSON.stringify(change)}`, () =>
+      this.world.caches.update(model.owner, model.id, change),
     );
     // Nothing else begins a new attempt without being asked.
     const now = this.#stored(model.id);
     if (done === null && now?.generation === before) return;
     if (value !== null) model.metadata = value;
+    if (pin !== undefined) model.isPinned = pin;
     this.#say(model, expiry, nowMs);
   }
 
@@ -318,7 +395,8 @@ class History {
     const { id, owner } = model;
     const nowMs = clock.nowMs();
     const found = await caches.get(owner, id).catch((error: unknown) => error);
-    if (nowMs >= Math.max(model.expiredAtS * 1000, model.saidMs) + KEEP_S * 1000) {
+    const keptMs = model.isPromoted ? 0 : KEEP_S * 1000;
+    if (nowMs >= Math.max(model.expiredAtS * 1000, model.saidMs) + keptMs) {
       this.#models.delete(id);
       if (!(found instanceof ApiError && found.row === 'notFound')) this.#wrong(model, 'not gone');
       return;
@@ -329,9 +407,11 @@ class History {
     if (record.expiredAtS !== model.expiredAtS) this.#wrong(model, `expires ${record.expiredAtS}`);
     if (metadata !== model.metadata) this.#wrong(model, `has metadata ${metadata}`);
     if (record.createdS !== model.createdS) this.#wrong(model, `was made ${record.createdS}`);
-    if (texts().messages[0] !== `{"content":"${model.content}","role":"user"}`) {
-      this.#wrong(model, 'has other messages');
-    }
+    const messages = model.contents.map((content) => `{"content":"${content}","role":"user"}`);
+    if (texts().messages.join() !== messages.join()) this.#wrong(model, 'has other messages');
+    if ((record.base ?? null) !== model.base) this.#wrong(model, `goes on from ${record.base}`);
+    const isPinned = record.pin === true;
+    if (isPinned !== model.isPinned) this.#wrong(model, `is ${isPinned ? '' : 'not '}to be pinned`);
     const over = nowMs >= model.expiredAtS * 1000;
     const { status } = record;
     if (status === 'ready' && !prefixes.held.has(record.hash))
@@ -404,7 +484,8 @@ class History {
   #checkIndexes(): void {
     const { disk } = this.world.life.store;
     const kinds = ['cache', 'cache-body', 'cache-by-owner', 'cache-by-metadata', 'cache-due'];
-    const all = [...kinds, 'cache-pending', 'cache-snapshot'].flatMap((kind) =>
+    kinds.push('cache-pending', 'cache-snapshot', 'cache-promoted', 'cache-pinned');
+    const all = kinds.flatMap((kind) =>
       disk.page({ prefix: [kind], limit: 1_000 }).map(({ key }) => JSON.stringify(key)),
     );
     const records = this.#storedIds().flatMap((id) => this.#stored(id) ?? []);
@@ -422,20 +503,27 @@ class History {
   /** After a calm time nothing waits, and the bytes that are held are the bytes that are wanted. */
   async #checkRest(): Promise<void> {
     const { disk } = this.world.life.store;
-    for (const kind of ['cache-pending', 'cache-forget']) {
+    for (const kind of ['cache-pending', 'cache-forget', 'cache-unpin']) {
       const left = disk.page({ prefix: [kind], limit: 9 });
       if (left.length > 0) this.broken.push(`${kind} is left: ${left.map(({ key }) => key)}`);
     }
     const wanted = new Set<string>();
-    for (const { id, life, hash } of this.#models.values()) {
+    const pinned = new Set<string>();
+    for (const { id, life, hash, isPinned } of this.#models.values()) {
       const status = this.#stored(id)?.status;
       const rest = { live: 'ready', refused: 'error', failed: 'error', inactive: 'inactive' }[life];
       if (status !== rest) this.broken.push(`${id} rests as ${status}, not ${rest}`);
       if (status === 'ready') wanted.add(hash);
+      if (status === 'ready' && isPinned) pinned.add(hash);
+      const isTold = this.#stored(id)?.snapshot?.pinned === true;
+      if (status === 'ready' && isPinned && !isTold) this.broken.push(`${id} is not told pinned`);
     }
     const held = [...this.world.prefixes.held].sort().join();
     if (held !== [...wanted].sort().join())
       this.broken.push('held snapshots are not the wanted ones');
+    const inMemory = [...this.world.prefixes.pinned].sort().join();
+    if (inMemory !== [...pinned].sort().join())
+      this.broken.push('pinned snapshots are not those that are to be');
   }
 
   #wrong(model: Model, what: string): void {
@@ -453,13 +541,13 @@ class History {
 }
 
 t.test(`${RUNS} histories, and after every step the service is what the model says`, async (t) => {
-  const seed = Number(process.env.PREFACE_TEST_SEED ?? Date.now() % 2 ** 31);
-  t.comment(`PREFACE_TEST_SEED=${seed}`);
+  const seed = testSeed();
+  t.comment(`TEST_SEED=${seed}`);
   for (let run = 0; run < RUNS; run++) {
     const history = new History(seededRandom(seed + run));
     await history.run();
     if (history.broken.length === 0) continue;
-    t.fail(`PREFACE_TEST_SEED=${seed + run} PREFACE_TEST_RUNS=1`, {
+    t.fail(`TEST_SEED=${seed + run} TEST_RUNS=1`, {
       broken: history.broken.slice(0, 3),
       log: history.log,
     });

@@ -74,6 +74,34 @@ t.test('one owner fills half of the places to wait, all together the whole', asy
   t.equal(error?.row, 'overloaded');
 });
 
+t.test('two owners who fill the queue do not keep a third one out', async (t) => {
+  const { queue, log, enter } = world({ waitingMax: 10 });
+  for (let i = 0; i < 6; i++) enter('alice', 1, `a${i}`);
+  for (let i = 0; i < 5; i++) enter('bob', 1, `b${i}`);
+  t.equal(log.refused.length, 0);
+  t.equal(queue.waiting.count, 10);
+  for (let i = 0; i < 5; i++) enter('carol', 1, `c${i}`);
+  t.equal(queue.waiting.count, 10, 'the bound stays');
+  t.equal(log.refused.length, 5);
+  for (let i = 0; i < 10; i++) queue.leave(1);
+  const of = (owner: string) => log.begun.filter((name) => name.startsWith(owner));
+  t.same(of('c'), ['c0', 'c1', 'c2'], 'each has about a third');
+  t.same(of('a').slice(1), ['a1', 'a2', 'a3'], 'the newest gave way');
+});
+
+t.test('the only chat of an owner gives way to nobody', async (t) => {
+  const { log, enter } = world({ workMax: 1000 });
+  enter('alice', 1);
+  enter('alice', 900);
+  enter('bob', 200);
+  t.equal(log.refused.length, 1);
+  enter('carol', 50);
+  enter('carol', 50);
+  t.equal(log.refused.length, 1);
+  enter('dave', 40);
+  t.equal(log.refused.length, 2, 'carol has two, and the newer one gives way');
+});
+
 t.test('estimated work is bounded, but a lone chat may have any', async (t) => {
   const { log, enter } = world({ workMax: 1000 });
   enter('alice', 5000);
@@ -129,4 +157,58 @@ t.test('what waits is not thrown at an engine that is gone', async (t) => {
     ['unavailable'],
   );
   t.same(queue.waiting, { count: 0, work: 0 });
+});
+
+t.test('the background has the places that nobody wants, and gives them back', async (t) => {
+  const { queue, log, enter } = world({ places: 2 });
+  const preempted: string[] = [];
+  const behind = (name: string): Entrant => ({
+    owner: 'night',
+    work: 1,
+    isBackground: true,
+    begin: () => void log.begun.push(name),
+    preempt: () => void preempted.push(name),
+    refuse: (error) => void log.refused.push(error),
+  });
+  const batch = ['n1', 'n2', 'n3'].map(behind);
+  for (const one of batch) queue.enter(one);
+  t.same(log.begun, ['n1', 'n2']);
+  t.same(queue.waiting, { count: 0, work: 0 }, 'nobody waits behind it');
+  enter('alice', 1, 'a1');
+  t.same(preempted, ['n2'], 'the newest makes room');
+  enter('alice', 1, 'a2');
+  enter('alice', 1, 'a3');
+  t.same(preempted, ['n2', 'n1'], 'each of them once');
+  queue.leave(null, batch[1]);
+  queue.leave(null, batch[0]);
+  t.same(log.begun.slice(2), ['a1', 'a2']);
+  queue.leave(5);
+  t.same(log.begun.slice(4), ['a3'], 'those that somebody waits for come first');
+  queue.leave(5);
+  t.same(log.begun.slice(5), ['n3']);
+  t.ok(queue.drop(behind('none')) === false);
+  const last = behind('n4');
+  queue.enter(last);
+  queue.enter(behind('n5'));
+  t.ok(queue.drop(behind('n6')) === false);
+  queue.refuseAll(new ApiError('unavailable', { error: 'x' }));
+  t.equal(log.refused.length, 2, 'also those of the background');
+});
+
+t.test('owners take turns in the background, too', async (t) => {
+  const { queue, log } = world({ places: 1 });
+  const behind = (owner: string, name: string): Entrant => ({
+    owner,
+    work: 1,
+    isBackground: true,
+    begin: () => void log.begun.push(name),
+    refuse: (error) => void log.refused.push(error),
+  });
+  for (const at of [1, 2, 3, 4]) queue.enter(behind('alice', `a${at}`));
+  const left = behind('bob', 'b0');
+  queue.enter(left);
+  queue.enter(behind('bob', 'b1'));
+  t.ok(queue.drop(left));
+  for (let at = 0; at < 4; at += 1) queue.leave(null);
+  t.same(log.begun, ['a1', 'a2', 'b1', 'a3', 'a4']);
 });

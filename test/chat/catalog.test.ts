@@ -6,19 +6,22 @@ import { nothingSaid } from '../support/near-talk.js';
 
 const alice = { user: 'alice', policy: defaultPolicy };
 
+/** It reads no images. */
+const blind = { inference: {}, engine: { vision: false } };
+
 t.test('windows of one vocabulary are counted once', async (t) => {
   let counts = 0;
   const prompts = {
     render: () => ({
       reaches: () => false,
-      ids: () => {
+      count: () => {
         counts += 1;
-        return Promise.resolve(new Uint32Array(9000));
+        return { tokens: 9000, ids: new Uint32Array(9000) };
       },
     }),
   };
   const model = (id: string, window: number) =>
-    ({ id, family: 'm', window, prompts }) as unknown as ServedModel;
+    ({ ...blind, id, family: 'm', window, prompts }) as unknown as ServedModel;
   const catalog = new Catalog([model('m-8k', 8192), model('m-32k', 32_768)]);
   const counted = await catalog.count(alice, 'm-auto', nothingSaid, 10);
   t.equal(counted.model.id, 'm-32k');
@@ -27,22 +30,27 @@ t.test('windows of one vocabulary are counted once', async (t) => {
 
 t.test('what no window can hold is refused before it is counted', async (t) => {
   let counts = 0;
+  let dropped = 0;
   const prompts = (tokensMin: number) => ({
     render: () => ({
       reaches: (tokens: number) => tokensMin >= tokens,
-      ids: () => {
+      drop: () => {
+        dropped += 1;
+      },
+      count: () => {
         counts += 1;
-        return Promise.resolve(new Uint32Array(tokensMin));
+        return { tokens: tokensMin, ids: new Uint32Array(tokensMin) };
       },
     }),
   });
   const model = (id: string, window: number, tokensMin: number) =>
-    ({ id, family: 'm', window, prompts: prompts(tokensMin) }) as unknown as ServedModel;
+    ({ ...blind, id, family: 'm', window, prompts: prompts(tokensMin) }) as unknown as ServedModel;
   const catalog = new Catalog([model('m-8k', 8192, 32_768), model('m-32k', 32_768, 32_768)]);
   for (const id of ['m-8k', 'm-32k', 'm-auto']) {
     await t.rejects(catalog.count(alice, id, nothingSaid, 10), apiError('inputTooLong'));
   }
   t.equal(counts, 0);
+  t.equal(dropped, 4, 'one for each vocabulary, and two for the automatic id');
   const other = new Catalog([model('m-8k', 8192, 32_768), model('m-32k', 32_768, 32_000)]);
   t.equal((await other.count(alice, 'm-auto', nothingSaid, 10)).model.id, 'm-32k');
 });

@@ -9,7 +9,7 @@ import { nearParser } from '../support/near-talk.js';
 
 const forEver = new AbortController().signal;
 const stored = encodeBody({ messages: [], tools: [] });
-const task = { owner: 'alice', family: 'm', snapshot: 's', tokens: 100, stored };
+const task = { owner: 'alice', family: 'm', snapshot: 's', tokens: 100, stored, pin: true };
 
 /** Three windows, and what is open to everybody. */
 function world(open: readonly string[] | null) {

@@ -10,6 +10,7 @@ import type { ApiError } from '../../src/errors.js';
 import type { Filter } from '../../src/plugin/contract.js';
 import { cut } from '../../src/plugin/test/filter.js';
 import { type Random, seededRandom, testSeed } from '../../src/plugin/test/random-text.js';
+import type { ChoiceEnd } from '../../src/protocol/wire-form.js';
 import type { AnswerDelta } from '../../src/rules/answer.js';
 import { inputTexts } from '../../src/rules/review-texts.js';
 
@@ -65,15 +66,15 @@ function listen(filter: Filter, choices: number, before = '') {
   const inner: GenerationListener = {
     started: () => void told.log.push('started'),
     delta(choice, delta) {
-      if (delta.type === 'tool-call') {
-        told.log.push(`call ${choice}`);
+      if (delta.type !== 'content') {
+        told.log.push(`${delta.type} ${choice}`);
         return;
       }
       told.texts[choice] += delta.text;
       told.tokens.push(...(delta.logprobs ?? []).map((token) => ('id' in token ? token.id : -1)));
       told.log.push(`text ${choice}`);
     },
-    finished: (choice, reason) => void told.log.push(`${reason} ${choice}`),
+    finished: (choice, end) => void told.log.push(`${end.finishReason} ${choice}`),
     batchEnd: () => null,
     ended: (error) => {
       told.error = error;
@@ -100,6 +101,13 @@ const content = (text: string, ids: readonly number[] | null = null): AnswerDelt
   logprobs: ids?.map((id) => ({ id, logprob: 0, top: [] })) ?? null,
 });
 
+/** A call in three pieces, as it is generated. */
+const call = (json: string): readonly AnswerDelta[] => [
+  { type: 'call', index: 0, name: 'f' },
+  { type: 'arguments', index: 0, text: json.slice(0, 5) },
+  { type: 'arguments', index: 0, text: json.slice(5) },
+];
+
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
 t.test('choices that come mixed, cut anywhere, at once or late: nothing bad is told', async (t) => {
@@ -123,6 +131,10 @@ t.test('choices that come mixed, cut anywhere, at once or late: nothing bad is t
   t.pass(`seed ${seed}`);
 });
 
+function ended(finishReason: ChoiceEnd['finishReason']): ChoiceEnd {
+  return { finishReason, stopString: null };
+}
+
 function someText(random: Random): string {
   return Array.from({ length: random(12) }, () => 'bad xyz'[random(7)]).join('');
 }
@@ -135,7 +147,7 @@ async function tell(listener: ReviewedListener, texts: readonly string[], random
     for (const choice of open) {
       const part = parts[choice]?.shift();
       if (part === undefined) open.delete(choice);
-      if (part === undefined) listener.finished(choice, 'stop');
+      if (part === undefined) listener.finished(choice, ended('stop'));
       else if (part !== '') listener.delta(choice, content(part));
     }
     if (random(2) === 0) await listener.batchEnd();
@@ -184,21 +196,22 @@ t.test(
     other.listener.delta(0, content('x'.repeat(60), [120]));
     await settled();
     t.same(other.told.tokens, ids, 'later they are told');
-    other.listener.finished(0, 'stop');
+    other.listener.finished(0, ended('stop'));
     await settled();
     t.same(other.told.tokens, [...ids, 120], 'all of them');
   },
 );
 
 t.test('what a tool call says is reviewed as its reader will read it', async (t) => {
-  for (const json of ['{"a":"b\\u0061d"}', '{"bad":1}', '{"a":["x",{"b":"bad"}]}']) {
+  const cut = '{"a":"x","b":"b\\u0061d';
+  for (const json of ['{"a":"b\\u0061d"}', '{"bad":1}', '{"a":["x",{"b":"bad"}]}', cut]) {
     const { told, listener } = listen(
       holding(() => 0),
       1,
     );
     listener.delta(0, content('I call b'));
-    listener.delta(0, { type: 'tool-call', call: { name: 'f', arguments: json } });
-    listener.finished(0, 'tool_calls');
+    for (const delta of call(json)) listener.delta(0, delta);
+    listener.finished(0, ended('tool_calls'));
     listener.ended(null);
     await settled();
     t.equal(told.error?.row, 'contentFilter', json);
@@ -209,13 +222,13 @@ t.test('what a tool call says is reviewed as its reader will read it', async (t)
     1,
   );
   listener.delta(0, content('I call b'));
-  listener.delta(0, { type: 'tool-call', call: { name: 'f', arguments: '{"a":"b ad"}' } });
-  listener.finished(0, 'tool_calls');
+  for (const delta of call('{"a":"b ad"}')) listener.delta(0, delta);
+  listener.finished(0, ended('tool_calls'));
   listener.ended(null);
   await settled();
   t.same(
     told.log,
-    ['text 0', 'text 0', 'call 0', 'tool_calls 0'],
+    ['text 0', 'text 0', 'call 0', 'arguments 0', 'tool_calls 0'],
     'text that was held comes first',
   );
   t.equal(told.texts[0], 'I call b');
@@ -244,7 +257,14 @@ t.test('all that a model reads is reviewed', async (t) => {
       { ...message, role: 'assistant', content: 'said' },
       { ...message, role: 'user', content: parts, toolCalls: [], name: null },
     ],
-    [{ name: 'tool', description: 'does', parameters: { properties: { p: { enum: ['e'] } } } }],
+    [
+      {
+        name: 'tool',
+        description: 'does',
+        parameters: { properties: { p: { enum: ['e'] } } },
+        strict: false,
+      },
+    ],
   ).map(({ text }) => text);
   const all = ['said', 'n', 'f', call.arguments, 'k', 'v', 'part', 'tool', 'does', 'p', 'e'];
   for (const text of all) t.ok(texts.includes(text), text);

@@ -20,12 +20,19 @@ function run(
       [...piece].map((c) => c.charCodeAt(0)),
       null,
     );
-    if (delta) deltas.push(delta);
+    deltas.push(...delta);
   }
-  const last = answer.end(reason);
-  if (last) deltas.push(last);
+  deltas.push(...answer.end(reason));
   const text = deltas.map((delta) => (delta.type === 'content' ? delta.text : '')).join('');
-  const calls = deltas.flatMap((delta) => (delta.type === 'tool-call' ? [delta.call] : []));
+  const calls: { name: string; arguments: string }[] = [];
+  for (const delta of deltas) {
+    if (delta.type === 'call') {
+      if (delta.index !== calls.length) throw new Error(`call ${delta.index} comes too early`);
+      calls.push({ name: delta.name, arguments: '' });
+    }
+    const call = delta.type === 'arguments' ? calls[delta.index] : undefined;
+    if (call && delta.type === 'arguments') call.arguments += delta.text;
+  }
   return { text, calls, finish: answer.finish, tokens: answer.tokens };
 }
 
@@ -65,11 +72,60 @@ t.test('a forced call is the whole answer', async (t) => {
   });
 });
 
-t.test('a call cut short by max_tokens is shown as text', async (t) => {
+t.test('a call cut short by max_tokens stays a call, with the arguments there are', async (t) => {
+  const cut = '{"name":"look","arguments":{"n": 1, "t": "x}';
+  const made = {
+    text: '',
+    calls: [{ name: 'look', arguments: '{"n": 1, "t": "x}' }],
+    finish: 'length',
+  };
+  t.match(run([`<tool_call>${cut}`], { toolMode: 'auto' }, 'length'), made);
+  t.match(run([...cut], { toolMode: 'forced' }, 'length'), made);
+});
+
+t.test('a call whose name was cut is nobody’s, and is shown as text', async (t) => {
   const automatic = run(['<tool_call>{"name":"lo'], { toolMode: 'auto' }, 'length');
   t.match(automatic, { text: '<tool_call>{"name":"lo', calls: [], finish: 'length' });
   const forced = run(['{"name":"lo'], { toolMode: 'forced' }, 'length');
   t.match(forced, { text: '{"name":"lo', calls: [], finish: 'length' });
+});
+
+t.test('arguments are told while they are generated, whatever the pieces are', async (t) => {
+  const whole = ' {"name" : "look", "arguments" : {"a":"}\\"]","b":[{}]} }';
+  for (let cut = 1; cut < whole.length; cut++) {
+    const pieces = [whole.slice(0, cut), whole.slice(cut)];
+    const { calls, finish } = run(pieces, { toolMode: 'forced' }, 'stop');
+    t.same(calls, [{ name: 'look', arguments: '{"a":"}\\"]","b":[{}]}' }], `cut at ${cut}`);
+    t.equal(finish, 'tool_calls');
+  }
+  const answer = new ChoiceAnswer(decoder(), { stop: [], toolMode: 'forced' });
+  const push = (text: string) =>
+    answer.push(
+      [...text].map((c) => c.charCodeAt(0)),
+      null,
+    );
+  t.same(push('{"name":"look","arguments":{"a'), [
+    { type: 'call', index: 0, name: 'look' },
+    { type: 'arguments', index: 0, text: '{"a' },
+  ]);
+  t.same(push('":1'), [{ type: 'arguments', index: 0, text: '":1' }]);
+});
+
+t.test('several calls, with the marks between them cut anywhere', async (t) => {
+  const one = '{"name":"a","arguments":{"x":1}}';
+  const text = `Look. <tool_call>\n${one}\n</tool_call>\n<tool_call>\n${one}\n</tool_call>\n`;
+  for (let cut = 1; cut < text.length; cut++) {
+    const result = run([text.slice(0, cut), text.slice(cut)], { toolMode: 'auto' }, 'stop');
+    const call = { name: 'a', arguments: '{"x":1}' };
+    t.match(result, { text: 'Look. ', calls: [call, call], finish: 'tool_calls' }, `cut at ${cut}`);
+  }
+  const forced = run([`${one}</tool_call><tool_call>${one}`], { toolMode: 'forced' }, 'stop');
+  t.equal(forced.calls.length, 2);
+});
+
+t.test('fields in another order are a call once it is whole', async (t) => {
+  const result = run(['{"arguments":{"x":1},"na', 'me":"a"}'], { toolMode: 'forced' }, 'stop');
+  t.same(result.calls, [{ name: 'a', arguments: '{"x":1}' }]);
 });
 
 t.test('without tools the mark of a call is plain text', async (t) => {
@@ -80,6 +136,12 @@ t.test('stop strings do not cut a call', async (t) => {
   const pieces = ['<tool_call>{"name":"a","arguments":{"b":"STOP"}}'];
   const result = run(pieces, { toolMode: 'auto', stop: ['STOP'] }, 'stop');
   t.same(result.calls, [{ name: 'a', arguments: '{"b":"STOP"}' }]);
+  const after = run(
+    [`${pieces[0]}</tool_call>and STOP it`],
+    { toolMode: 'auto', stop: ['STOP'] },
+    'stop',
+  );
+  t.match(after, { text: 'and ', finish: 'stop' }, 'outside of it they do');
 });
 
 t.test('a client may stop at the mark of a call', async (t) => {

@@ -83,6 +83,8 @@ const states = {
 const NO_USE = { tokensSaved: 0, missReason: null, reset: null };
 const reset = { requestMs: NOW_MS - 500, ttlS: 600 };
 
+const MADE = { bytes: 4_000, evaluatedTokens: 40 };
+
 const messages = {
   create: {
     type: 'create',
@@ -95,8 +97,8 @@ const messages = {
   hit: { type: 'use', use: { ...NO_USE, tokensSaved: 10 } },
   miss: { type: 'use', use: { ...NO_USE, missReason: 'tools differs' } },
   reset: { type: 'use', use: { ...NO_USE, reset } },
-  prefilled: { type: 'prefilled', generation: 3 },
-  'prefilled, stale': { type: 'prefilled', generation: 2 },
+  prefilled: { type: 'prefilled', generation: 3, snapshot: MADE },
+  'prefilled, stale': { type: 'prefilled', generation: 2, snapshot: MADE },
   failed: { type: 'prefill-failed', generation: 3, error: FAULT },
   'failed, stale': { type: 'prefill-failed', generation: 2, error: FAULT },
   lost: { type: 'snapshot-lost', generation: 3 },
@@ -349,7 +351,7 @@ t.test('a prefix that got lost is made once more, and again only after a hit', a
   const lost = (state: CacheState) =>
     step(state, { type: 'snapshot-lost', generation: state?.generation ?? 0 }).next;
   const made = (state: CacheState) =>
-    step(state, { type: 'prefilled', generation: state?.generation ?? 0 }).next;
+    step(state, { type: 'prefilled', generation: state?.generation ?? 0, snapshot: MADE }).next;
   const remade = made(lost(states.ready));
   t.match(remade, { status: 'ready', generation: 4, remade: true });
   t.equal(lost(remade), remade, 'nothing changes');
@@ -375,4 +377,17 @@ t.test('what a restored state waits for', async (t) => {
   for (const name of ['none', 'ready', 'error', 'inactive'] as const) {
     t.strictSame(pendingEffects(states[name]), [], name);
   }
+});
+
+t.test('what an attempt took stays known when a later one finds the snapshot intact', async (t) => {
+  const pending = step(states.pending, messages.prefilled).next;
+  t.match(pending, { status: 'ready', snapshot: MADE });
+  const again = step(pending, messages.update).next;
+  const intact = { bytes: 4_096, evaluatedTokens: 0 };
+  const message = {
+    type: 'prefilled',
+    generation: again?.generation ?? 0,
+    snapshot: intact,
+  } as const;
+  t.match(step(again, message).next, { snapshot: { bytes: 4_096, evaluatedTokens: 40 } });
 });

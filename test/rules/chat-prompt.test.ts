@@ -21,7 +21,7 @@ t.test('messages, tools and the generation prompt', async (t) => {
     { tools: [{ type: 'function', function: { name: 'f', description: 'd' } }] },
   );
   const none = { name: null, toolCalls: [], toolCallId: null };
-  t.strictSame(chatPrompt(source, null), {
+  t.strictSame(chatPrompt(source, 'it is a test'), {
     messages: [
       { ...none, role: 'system', content: 'be kind', name: 'boss' },
       {
@@ -45,7 +45,7 @@ t.test('the parameters of a tool are told in one form, however they came', async
   ].map((text) => {
     const tool = { type: 'function', function: { name: 'f', parameters: JSON.parse(text) } };
     return JSON.stringify(
-      chatPrompt(request([{ role: 'user', content: 'x' }], { tools: [tool] }), null),
+      chatPrompt(request([{ role: 'user', content: 'x' }], { tools: [tool] }), 'it is a test'),
     );
   });
   t.equal(prompts[0], prompts[1]);
@@ -58,7 +58,7 @@ t.test('the parameters of a tool are told in one form, however they came', async
 t.test('a partial message is continued instead of a new turn', async (t) => {
   const { continueLast, generationPrompt, tools } = chatPrompt(
     request([{ role: 'assistant', content: 'x', partial: true }]),
-    null,
+    'it is a test',
   );
   t.strictSame(
     { continueLast, generationPrompt, tools },
@@ -92,8 +92,8 @@ t.test(
       { type: 'text', text: 'a' },
       { type: 'image', width: 3, height: 2 },
     ]);
-    t.throws(() => chatPrompt(source, null), {
-      message: 'Invalid request: messages[0].content[1] is an image, and the model takes text only',
+    t.throws(() => chatPrompt(source, 'it is a test'), {
+      message: 'Invalid request: messages[0].content[1] is an image, and it is a test',
     });
     t.throws(
       () => chatPrompt(source, imageSizeOfDataUrl),

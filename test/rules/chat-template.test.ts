@@ -11,7 +11,7 @@ import {
   testSeed,
 } from '../../src/plugin/test/random-text.js';
 import { ChatTemplate, IMAGE_ID, type TemplateSource } from '../../src/rules/chat-template.js';
-import { assertPrefixStable, prefixBreak } from '../../src/rules/prefix-stability.js';
+import { assertPrefixStable, keepsWhole, prefixBreak } from '../../src/rules/prefix-stability.js';
 import type {
   PromptInput,
   PromptMessage,
@@ -73,6 +73,7 @@ function shown(segments: readonly PromptSegment[]): string {
   return segments
     .map((segment) => {
       if ('text' in segment) return segment.text;
+      if ('ids' in segment) return `⟨ids ${segment.ids.length}⟩`;
       return 'special' in segment ? `⟨${segment.special}⟩` : `⟨image ${segment.tokens}⟩`;
     })
     .join('');
@@ -287,14 +288,21 @@ t.test('beginnings are kept by the templates that are served', async (t) => {
   }
 });
 
-t.test('a template that rewrites its past is found out', async (t) => {
+/** Of the prefixes that caches are made of. */
+function breakOf(template: ChatTemplate): string | null {
+  return prefixBreak(
+    (input) => template.render(input),
+    (input) => template.renderPrefix(input),
+  );
+}
+
+t.test('a template that rewrites its whole past is found out', async (t) => {
   for (const bad of [
     '{{ messages | length }}{% for m in messages %}<s>{{ m.content }}{% endfor %}',
-    '{% for m in messages %}<s>{{ m.content }}{% if loop.last %}[EOS]{% endif %}{% endfor %}',
     '{% for m in messages %}{{ m.content }} {% endfor %}',
   ]) {
     const template = new ChatTemplate(source(bad));
-    t.type(prefixBreak(template), 'string');
+    t.type(breakOf(template), 'string');
     t.throws(
       () => {
         assertPrefixStable(template);
@@ -302,6 +310,53 @@ t.test('a template that rewrites its past is found out', async (t) => {
       { message: /does not keep prefixes: turns: 1 of 3 messages/ },
     );
   }
+});
+
+t.test('of a template that writes the last turn otherwise, a prefix is what stays', async (t) => {
+  const each = (rest: string) => `{% for m in messages %}<s>{{ m.role }}<s>${rest}{% endfor %}`;
+  const templates = {
+    'the end of the last turn': each("{{ m.content }}{{ '[EOS]' if loop.last else '<s>' }}"),
+    'thoughts in the last answer': each(
+      "{% if loop.last and m.role == 'assistant' %}[EOS]{% endif %}{{ m.content }}",
+    ),
+    'an end where no answer is opened': `${each('{{ m.content }}')}{{ '<s>' if add_generation_prompt else '[EOS]' }}`,
+  };
+  const talk = [say('user', 'first'), say('assistant', 'second'), say('user', 'third')];
+  for (const [name, text] of Object.entries(templates)) {
+    const template = new ChatTemplate(source(text));
+    t.notOk(
+      keepsWhole((input) => template.render(input)),
+      name,
+    );
+    t.doesNotThrow(() => assertPrefixStable(template), name);
+    const whole = template.render(prompt(talk));
+    const kept = [1, 2].map((count) => template.renderPrefix(prompt(talk.slice(0, count))));
+    for (const part of kept) t.same(part, whole.slice(0, part.length), name);
+    const texts = kept.map((part) =>
+      part.map((each) => ('text' in each ? each.text : '')).join(' '),
+    );
+    t.match(texts[0], 'first', name);
+    t.match(texts[1], name.startsWith('thoughts') ? 'first' : 'second', name);
+  }
+});
+
+t.test('a form of chat that the template refuses does not keep it from being served', async (t) => {
+  const refuses = (when: string) =>
+    `{% if ${when} %}{{ raise_exception('not that') }}{% endif %}{% for m in messages %}<s>{{ m.content }}{% endfor %}`;
+  for (const when of [
+    "messages[0].role == 'system'",
+    "tools and messages[0].role == 'system'",
+    "messages[-1].role == 'tool'",
+  ]) {
+    const template = new ChatTemplate(source(refuses(when)));
+    t.equal(breakOf(template), null, when);
+  }
+  const never = new ChatTemplate(source(refuses('messages | length > 2')));
+  t.throws(() => breakOf(never), { message: /refuses the messages: .*not that/ });
+  const rewrites = new ChatTemplate(
+    source(`{{ messages | length }}${refuses("messages[0].role == 'system'")}`),
+  );
+  t.match(breakOf(rewrites), /^turns: 1 of 3 messages/);
 });
 
 t.test('beginnings of any chat are kept', async (t) => {

@@ -59,6 +59,21 @@ t.test('any way of cutting a text gives the text', async (t) => {
   t.pass();
 });
 
+t.test('any bytes in any cuts give what the decoder gives of the whole', async (t) => {
+  const byte = fc.oneof(fc.nat(0xff), fc.constantFrom(0x61, 0xc3, 0xa9, 0xe2, 0x82, 0xf0, 0x9f));
+  fc.assert(
+    fc.property(fc.array(byte, { maxLength: 30 }), fc.array(fc.nat(4)), (ids, sizes) => {
+      const whole = new TextDecoder('utf-8', { ignoreBOM: true }).decode(Uint8Array.from(ids));
+      const detokenizer = new Detokenizer(vocabulary);
+      const rest = [...ids];
+      const pieces = sizes.map((size) => detokenizer.push(rest.splice(0, size)));
+      return pieces.join('') + detokenizer.push(rest) + detokenizer.end() === whole;
+    }),
+    { numRuns: 1000 },
+  );
+  t.pass();
+});
+
 t.test('one token by itself has bytes and a text', async (t) => {
   t.same([...tokenBytes(vocabulary, 0xc3)], [0xc3]);
   t.equal(tokenText(vocabulary, 0xc3), '\ufffd');

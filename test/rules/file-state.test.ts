@@ -3,7 +3,12 @@
  * It must stay free of clocks, stores and actors.
  */
 import t from 'tap';
-import { type FileRecord, fileEffectsDue, fileTransition } from '../../src/rules/file-state.js';
+import {
+  type FileRecord,
+  fileDetails,
+  fileEffectsDue,
+  fileTransition,
+} from '../../src/rules/file-state.js';
 
 const made = {
   id: 'f',
@@ -30,6 +35,14 @@ t.test('a new file is extracted', async (t) => {
     effects: [{ type: 'extract' }],
   });
   t.throws(() => fileTransition(extracting, { type: 'create', file: made }), /taken/);
+});
+
+t.test('its owner is told why it has no text, or how it was read', async (t) => {
+  t.equal(fileDetails(extracting), '');
+  t.equal(fileDetails(refused), 'no text');
+  t.equal(fileDetails(ok), '', 'a record from before it was told');
+  const told = { ...document, details: 'pages: 1' };
+  t.equal(fileDetails({ ...ok, progress: { status: 'ok', document: told } }), 'pages: 1');
 });
 
 t.test('the first end counts, and is told', async (t) => {

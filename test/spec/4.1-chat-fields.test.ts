@@ -26,7 +26,7 @@ const count = 'must be an integer of at least 1';
 const chance = 'must be a number in [0, 1]';
 const penalty = 'must be a number in [-2, 2]';
 const toolName = 'tools[0].function.name must match ^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$';
-const seed = 'must be an integer in [-9007199254740991, 9007199254740991]';
+const seed = 'must be an integer';
 
 /** Field → value that is refused, and what is said of it. */
 const refusals: Readonly<Record<string, readonly (readonly [unknown, string])[]>> = {
@@ -69,7 +69,7 @@ const refusals: Readonly<Record<string, readonly (readonly [unknown, string])[]>
     ],
     [
       [user([image('data:image/png;base64,AAAA')])],
-      'messages[0].content[0] is an image, and the model takes text only',
+      "messages[0].content[0] is an image, and the model 'svc-v1-8k' takes text only; no model here sees: one of an upstream can, a local one cannot yet",
     ],
     [[user('x', { name: 1 })], 'messages[0].name must be a string, got 1'],
     [[user('x', { partial: true })], `${partialRule}, got role 'user' at position 0 of 1`],
@@ -108,9 +108,9 @@ const refusals: Readonly<Record<string, readonly (readonly [unknown, string])[]>
     [[], `temperature ${chance}, got an empty array`],
   ],
   top_p: [
-    ['1', `top_p must be a number in (0, 1], got '1'`],
-    [0, 'top_p must be a number in (0, 1], got 0'],
-    [1.01, 'top_p must be a number in (0, 1], got 1.01'],
+    ['1', `top_p must be a number in [0, 1], got '1'`],
+    [-0.5, 'top_p must be a number in [0, 1], got -0.5'],
+    [1.01, 'top_p must be a number in [0, 1], got 1.01'],
   ],
   n: [
     ['1', `n must be an integer in [1, 5], got '1'`],
@@ -169,7 +169,7 @@ const refusals: Readonly<Record<string, readonly (readonly [unknown, string])[]>
       'tools[0].function.parameters must be an object, got an empty array',
     ],
     [
-      [tool('a', { parameters: { type: 'string' } })],
+      [tool('a', { strict: true, parameters: { type: 'string' } })],
       `tools[0].function.parameters.type must be 'object', got 'string'`,
     ],
   ],
@@ -219,7 +219,6 @@ t.test('what is refused is refused in a stream too, as a plain answer', async (t
 });
 
 t.test('rules over two fields', async (t) => {
-  const json = { response_format: { type: 'json_object' } };
   await refused(
     t,
     service,
@@ -232,19 +231,13 @@ t.test('rules over two fields', async (t) => {
     said('x', { max_tokens: 1, max_completion_tokens: 2 }),
     'Invalid request: max_tokens and max_completion_tokens mean the same and must not differ, got 1 and 2',
   );
-  await refused(
-    t,
-    service,
-    said('x', { ...json, tools: [tool('a')] }),
-    `Invalid request: response_format of type 'json_object' cannot be combined with tools while tool_choice is 'auto', set it to 'none', 'required' or a function`,
-  );
 });
 
 const edges: Readonly<Record<string, readonly unknown[]>> = {
   max_tokens: [1, 8171, null],
   max_completion_tokens: [1, null],
   temperature: [0, 1, 0.5, null],
-  top_p: [1, 0.0001, null],
+  top_p: [1, 0.0001, 0, null],
   n: [1, null],
   presence_penalty: [-2, 2, 0.5, null],
   frequency_penalty: [-2, 2, 0.5, null],
@@ -259,7 +252,7 @@ const edges: Readonly<Record<string, readonly unknown[]>> = {
   ],
   tool_choice: [null, 'auto', 'none'],
   response_format: [null, { type: 'text' }],
-  seed: [null, 0, -1, Number.MAX_SAFE_INTEGER],
+  seed: [null, 0, -1, Number.MAX_SAFE_INTEGER, 2 ** 64],
   logprobs: [null, false],
   user: ['someone', null],
   ignore_eos: [true],

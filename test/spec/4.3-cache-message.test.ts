@@ -116,7 +116,8 @@ t.test('options that are none are 400, each in words', async (t) => {
     [{ type: 'text', text: id }],
   ]) {
     const found = await refusedWith(t, { messages: [cached(content), said('Hi')] });
-    t.match(found, { type: 'invalid_request_error', message: /messages\[0\]\.content/ });
+    const place = /messages\[0\]\.content/;
+    t.match(found, { type: 'invalid_request_error', message: place, param: place });
   }
 });
 
@@ -198,6 +199,16 @@ t.test('the cache message is the first one, and alone', async (t) => {
   t.match((await refusedWith(t, { messages: [one, one] })).message, role);
   const empty = "position 1 with role 'user' must not be empty";
   t.match((await refusedWith(t, { messages: [one, said('')] })).message, empty);
+});
+
+t.test('an error tells the position in what the client sent', async (t) => {
+  const long = await readyCache(service, { messages: [reader, said('One'), said('Two')] });
+  const result = { role: 'tool', tool_call_id: 'call_9', content: '' };
+  const messages = [cached(`cache_id=${long.id}`), said('Three'), result];
+  t.match(await refusedWith(t, { messages }), {
+    message: /the message at position 2 with role 'tool'/,
+    param: 'messages[2].tool_call_id',
+  });
 });
 
 t.test('the cached messages alone make a chat', async (t) => {

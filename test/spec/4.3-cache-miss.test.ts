@@ -232,7 +232,7 @@ t.test("another owner's live id is 403, a dead one is unknown", async (t) => {
   t.match(dead, { status: 200, cache: { status: 'unknown' } });
 });
 
-t.test('headers that hold no 0 or 1, and no seconds in 1…3600, are 400', async (t) => {
+t.test('headers that hold no 0 or 1, and no seconds in [1, 3600], are 400', async (t) => {
   const bad = {
     'x-svc-context-cache-dryrun': ['2', 'true', 'yes', '-1', '01', '1 1', '１', ''],
     'x-svc-context-cache-reset-ttl': [
@@ -260,6 +260,7 @@ t.test('headers that hold no 0 or 1, and no seconds in 1…3600, are 400', async
         const found = await refusal(t, response, `${header}: ${value}`);
         t.match(found, { status: 400, type: 'invalid_request_error' }, `${header}: ${value}`);
         t.match(found.message.toLowerCase(), header, 'it names the header');
+        t.equal(found.param?.toLowerCase(), header);
       }
     }
   }

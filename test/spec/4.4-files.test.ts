@@ -82,6 +82,19 @@ t.test('what the contract refuses, in its words', async (t) => {
   t.same(blobs(service), kept);
 });
 
+t.test('the text comes as Markdown and by page where it is asked for so', async (t) => {
+  const page = '<h1>Lamps</h1><table><tr><td>red</td><td>7</td></tr></table>';
+  const { id } = await upload(service, `<html><body>${page}</body></html>`, 'a.html');
+  const ask = async (query: string) =>
+    (await service.call('GET', `/files/${id}/content${query}`)).json();
+  t.match(await ask('?format=markdown'), { content: '# Lamps\n\n| red | 7 |\n| --- | --- |' });
+  const pages = [{ page: 1, text: '# Lamps\n\nred\t7' }];
+  t.match(await ask('?format=pages'), { pages, details: '', filename: 'a.html', type: 'file' });
+  t.match(await ask('?format=text'), { content: '# Lamps\n\nred\t7' });
+  const response = await service.call('GET', `/files/${id}/content?format=html`);
+  t.match(await refusal(t, response), { ...invalid, message: /format must be one of/ });
+});
+
 t.test('a document without text is an error that says why, and stays one', async (t) => {
   const made = await upload(service, ' \n ', 'blank.txt');
   const content = await service.call('GET', `/files/${made.id}/content`);

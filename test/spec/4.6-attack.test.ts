@@ -120,7 +120,7 @@ async function done(what: string, test: () => Promise<boolean>): Promise<void> {
 }
 
 t.test(`${CLIENTS} clients at once`, async (t) => {
-  t.comment(`seed ${seed}`);
+  t.comment(`TEST_SEED=${seed}`);
   const [alice, bob] = owners;
   const clients = Array.from({ length: CLIENTS }, (_, at) =>
     at % 4 === 0 ? client(bob, alice) : client(alice, bob),

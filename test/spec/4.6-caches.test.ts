@@ -245,7 +245,7 @@ t.test('an update changes what it names, and nothing else', async (t) => {
       [name]: value,
     });
     t.equal(status, 400, name);
-    const message = `Invalid request: ${name} of a cache cannot be changed, only metadata, expired_at, ttl can`;
+    const message = `Invalid request: ${name} of a cache cannot be changed, only metadata, pin, expired_at, ttl can`;
     t.ok(body.error.message.startsWith(message), body.error.message);
     t.equal(body.error.param, name);
   }

@@ -80,6 +80,23 @@ t.test('a key in the address or in another header opens nothing', async (t) => {
   t.match(await refusal(t, response), { status: 401, message: 'Invalid Authentication' });
 });
 
+t.test('x-api-key is read by the routes of the Messages API alone', async (t) => {
+  const ask = async (path: string) => {
+    const body = { model: 'svc-v1-8k', max_tokens: 1, messages: [{ role: 'user', content: 'hi' }] };
+    const headers = { 'x-api-key': aliceKey, 'content-type': 'application/json' };
+    const request = { method: 'POST', headers, body: JSON.stringify(body) };
+    return (await fetch(`${service.url}${path}`, request)).status;
+  };
+  for (const path of ['/messages', '/messages/count_tokens']) t.equal(await ask(path), 200, path);
+  for (const path of [
+    '/chat/completions',
+    '/responses',
+    '/tokenizers/estimate-token-count',
+    '/caching',
+  ])
+    t.equal(await ask(path), 401, path);
+});
+
 t.test('the key is asked for before the body is looked at', async (t) => {
   const response = await service.call('POST', '/chat/completions', '{broken', {
     authorization: 'Bearer wrong',

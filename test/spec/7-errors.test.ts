@@ -98,7 +98,15 @@ t.test('a failure in mid-stream is the last event, and no [DONE] follows', async
 });
 
 t.test('routes and methods that are not there', async (t) => {
-  const notFound = ['/', '/v1', '/v1/', '/v1/chat', '/v2/models', '/v1/models/a/b', '//v1/models'];
+  const notFound = [
+    '/home',
+    '/v1',
+    '/v1/',
+    '/v1/chat',
+    '/v2/models',
+    '/v1/models/a/b',
+    '//v1/models',
+  ];
   for (const path of notFound) {
     const response = await fetch(origin + path, {
       headers: { authorization: `Bearer ${aliceKey}` },

@@ -1,54 +1,24 @@
 /**
  * The admin API: who gets in, what an operator sees and changes there, and that nobody's messages are shown.
  */
-import { Ajv2020 } from 'ajv/dist/2020.js';
 import t from 'tap';
 import { post, refusal, said } from '../support/chat-client.js';
+import { adminKey, asOperator, operatorOf } from '../support/operator-client.js';
 import { aliceKey, openService } from '../support/service.js';
 
 t.setTimeout(120_000);
 
-const adminKey = 'the-key-of-the-operator';
-const service = await openService(t, { PREFACE_ADMIN_KEY: adminKey });
+const service = await openService(t, asOperator);
 const origin = service.url.slice(0, -'/v1'.length);
 
-interface Document {
-  readonly paths: Readonly<Record<string, Readonly<Record<string, Described>>>>;
-}
-interface Described {
-  readonly responses: Readonly<Record<string, { content: Record<string, { schema: object }> }>>;
-}
-const document = (await (await fetch(`${origin}/openapi.json`)).json()) as Document & object;
-const ajv = new Ajv2020({ strict: false }).addSchema(document, 'api');
+const operator = await operatorOf(service);
 
 type Fields = Record<string, unknown>;
 
-function ask(method: string, path: string, body?: unknown, key = adminKey): Promise<Response> {
-  return fetch(origin + path, {
-    method,
-    headers: { authorization: `Bearer ${key}` },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-}
+const { ask } = operator;
 
-/** An answer that is as the document says. */
-async function told(path: string, method = 'GET', body?: unknown): Promise<Fields> {
-  const response = await ask(method, path, body);
-  const text = await response.text();
-  if (response.status !== 200) throw new Error(`${method} ${path}: ${text}`);
-  t.equal(response.headers.get('cache-control'), 'no-store');
-  const value = JSON.parse(text) as Fields;
-  const pattern = path
-    .replace(/\?.*/, '')
-    .replace(/(?<=\/(users|keys)\/)[^/]+/g, (_all, of) => (of === 'users' ? '{user}' : '{id}'));
-  const described = document.paths[pattern]?.[method.toLowerCase()];
-  const schema = described?.responses['200']?.content['application/json']?.schema as {
-    $ref: string;
-  };
-  const check = ajv.getSchema(`api${schema.$ref}`);
-  t.ok(check?.(value), `${method} ${path} fits its schema: ${JSON.stringify(check?.errors)}`);
-  return value;
-}
+const told = (path: string, method?: string, body?: unknown) =>
+  operator.told<Fields>(path, method, body);
 
 const user = (name: string) => `/admin/v1/users/${name}`;
 
@@ -129,6 +99,7 @@ t.test('what is granted changes from the next request on, and goes back', async 
     cached_tokens: 5,
     models: ['svc-v1-32k'],
     apis: ['chat'],
+    user_header: 'X-OpenWebUI-User-Id',
     balance: 1_000,
   });
   t.match(changed, {
@@ -138,6 +109,7 @@ t.test('what is granted changes from the next request on, and goes back', async 
     cached_tokens: 5,
     models: ['svc-v1-32k'],
     apis: ['chat'],
+    user_header: 'X-OpenWebUI-User-Id',
     balance: { granted: 1_000, spent: 0, reserved: 0, available: 1_000 },
   });
   t.equal((await post(service, said('x'))).status, 404);
@@ -151,11 +123,18 @@ t.test('what is granted changes from the next request on, and goes back', async 
   t.match(await told(`${user('alice')}/balance`, 'POST', { tokens: 500 }), {
     balance: { granted: 1_500, spent: usage.total_tokens },
   });
-  const back = { rpm: 'default', models: 'default', apis: 'all', balance: 'none' };
+  const back = {
+    rpm: 'default',
+    models: 'default',
+    apis: 'all',
+    user_header: 'none',
+    balance: 'none',
+  };
   t.match(await told(user('alice'), 'POST', { ...back, cached_tokens: 'default' }), {
     rpm: null,
     models: null,
     apis: null,
+    user_header: null,
     balance: null,
     cached_tokens: 1_048_576,
   });
@@ -170,6 +149,7 @@ t.test('a change that is not allowed says what is', async (t) => {
     [{ state: 'gone' }, `state must be one of`],
     [{ apis: ['chat', 'x'] }, `apis[1] must be one of 'chat'`],
     [{ models: ['a b'] }, `models[0] must match`],
+    [{ user_header: 'Authorization' }, `user_header must match`],
     [{ RPM: 5 }, 'RPM is not known here; known are state, concurrency'],
     [{ balance: -1 }, 'balance must be an integer in [0, 100000000000000], got -1'],
     [[], 'the body must be an object'],

@@ -3,14 +3,15 @@
  * `npm run test:crash` does the same two hundred times.
  */
 import t from 'tap';
+import { testSeed } from '../../src/plugin/test/random-text.js';
 import { crashRun } from '../support/crash-run.js';
 import { skipWithoutWeights } from '../support/weights.js';
 
 t.setTimeout(600_000);
 
 t.test('ten kills under load', async (t) => {
-  const seed = Date.now() % 1_000_000;
-  t.comment(`seed ${seed}`);
+  const seed = testSeed();
+  t.comment(`TEST_SEED=${seed}`);
   const log = (line: string) => t.comment(line);
   const { acknowledged, doubts } = await crashRun({ kills: 10, seed, engine: 'echo', log });
   t.ok(acknowledged > 20, `${acknowledged} requests were acknowledged`);
@@ -24,8 +25,8 @@ t.test('two kills of a service with a real model', { skip: skipWithoutWeights },
   const log = (line: string) => t.comment(line);
   const hits: (number | undefined)[] = [];
   while (hits.length < WRITE_TRIES && !hits.at(-1)) {
-    const seed = (Date.now() % 1_000_000) + hits.length;
-    t.comment(`seed ${seed}`);
+    const seed = testSeed() + hits.length;
+    t.comment(`TEST_SEED=${seed}`);
     const { acknowledged, doubts } = await crashRun({ kills: 2, seed, engine: 'llama', log });
     t.ok(acknowledged > 0, `${acknowledged} requests were acknowledged`);
     t.comment(`kills came in ${JSON.stringify(doubts)}`);

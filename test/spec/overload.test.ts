@@ -48,6 +48,28 @@ t.test('500 chats of one account delay the one of another by one turn', async (t
   t.equal(await figure(service, work), 0);
 });
 
+t.test('an account with a salt for each prefix waits as one account', async (t) => {
+  const service = await openSingle(t, { limits: { inferQueue: 4 } });
+  const first = await heldUp(service);
+  const all = Array.from({ length: 3 }, async (_, i) => {
+    const response = await post(service, said(`${i}`, { cache_salt: `salt ${i}` }));
+    await response.text();
+    return response.status;
+  });
+  const bobs = [1, 2].map(() =>
+    service.call('POST', '/chat/completions', said('of bob'), asBob).then(({ status }) => status),
+  );
+  await until(async () => (await figure(service, waiting)) === 4, 60_000);
+  await first.body?.cancel();
+  t.same(await Promise.all(bobs), [200, 200], 'one account has half of the queue at most');
+  t.same(
+    (await Promise.all(all)).toSorted((a, b) => a - b),
+    [200, 200, 429],
+  );
+  const owners = begun(service).map((owner) => owner.split(' ')[0]);
+  t.same(owners.slice(1), ['alice', 'bob', 'alice', 'bob'], 'and every other turn');
+});
+
 t.test('what cannot wait is refused with a time, and what leaves makes room', async (t) => {
   const service = await openSingle(t, { limits: { inferQueue: 4 } });
   const first = await heldUp(service);

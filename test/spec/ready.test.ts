@@ -4,6 +4,8 @@
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import t from 'tap';
+import { model, openWithSettings } from '../support/chat-client.js';
+import { FakeUpstream } from '../support/fake-upstream.js';
 import { startServiceProcess } from '../support/service-process.js';
 import { until } from '../support/until.js';
 
@@ -55,3 +57,28 @@ t.test(
     t.match(service.log(), /no sign of life for 30 s/);
   },
 );
+
+t.test('while all upstreams are dead `/ready` is 503; when one is back it is 200', async (t) => {
+  const [one, other] = [await FakeUpstream.open(t), await FakeUpstream.open(t)];
+  const upstreams = [one, other].map(({ url }) => ({ url, model: 'm' }));
+  const timeouts = { healthMs: 200 };
+  const remote = { engine: 'openai', tokenizer: 'bytes', upstreams, timeouts };
+  const service = await openWithSettings(t, { models: { [model]: remote } });
+  const ask = async (path: string) => {
+    const response = await fetch(new URL(path, service.url));
+    return { status: response.status, body: (await response.json()) as unknown };
+  };
+  t.match(await ask('/ready'), { status: 200, body: { engines: { answering: 1, all: 1 } } });
+  one.lives = false;
+  t.ok(await until(() => one.looks > 1, 10_000));
+  t.match(await ask('/ready'), { status: 200 }, 'one upstream is enough');
+  other.lives = false;
+  t.ok(await until(async () => (await ask('/ready')).status === 503, 30_000));
+  t.match(await ask('/health?deep=1'), {
+    status: 503,
+    body: { error: { message: /no engine answers/ } },
+  });
+  t.equal((await ask('/health')).status, 200);
+  one.lives = true;
+  t.ok(await until(async () => (await ask('/ready')).status === 200, 30_000));
+});

@@ -9,6 +9,7 @@ import t from 'tap';
 import plugin from '../../../plugins/engines/echo/index.js';
 import { engineSuite } from '../../../src/plugin/test/engine.js';
 import { snapshotSuite } from '../../../src/plugin/test/engine-snapshots.js';
+import { vectorSuite } from '../../../src/plugin/test/vectors.js';
 
 const stateDir = await mkdtemp(join(tmpdir(), 'preface-echo-'));
 t.teardown(() => rm(stateDir, { recursive: true }));
@@ -23,16 +24,23 @@ function turns(text: string): Uint32Array {
   ]);
 }
 
-const open = async () => ({
-  engine: await plugin.open({
-    models: [{ id: 'm', weights: null, window: 4_096 }],
+const openEngine = () =>
+  plugin.open({
+    models: [
+      { id: 'm', weights: null, window: 4_096 },
+      { id: 'embedding', weights: null, window: 4_096, kind: 'embedding' },
+      { id: 'rerank', weights: null, window: 4_096, kind: 'rerank' },
+    ],
     exact: true,
     threads: null,
     slots: 2,
     memoryBytesMax: 1e9,
     snapshotBytesMax: 1e9,
     stateDir,
-  }),
+  });
+
+const open = async () => ({
+  engine: await openEngine(),
   model: 'm',
   // A piece is a word with its space: here a single token, as the suite expects of small pieces.
   prompt: turns(`/repeat ${' '.repeat(40)}`),
@@ -41,3 +49,15 @@ const open = async () => ({
 
 t.test('keeps the contract of engines', async (t) => engineSuite(t, open));
 t.test('keeps prefixes as engines do', async (t) => snapshotSuite(t, open));
+
+for (const model of ['embedding', 'rerank']) {
+  const inputs = ['a quay', 'gulls and a quay at dawn', 'x', 'a harbour with seven cranes'];
+  const open = async () => ({
+    engine: await openEngine(),
+    model,
+    inputs: inputs.map((text) =>
+      Uint32Array.from([...Buffer.from(`a quay \n`), 257, ...Buffer.from(text)]),
+    ),
+  });
+  t.test(`makes what is asked of a model of kind ${model}`, async (t) => vectorSuite(t, open));
+}

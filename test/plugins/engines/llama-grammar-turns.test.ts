@@ -3,10 +3,11 @@
  * It must never need a model: what grammars do on one is tested beside the engine.
  */
 import t from 'tap';
-import { compileSchema } from '../../../plugins/engines/llama/compiler.js';
+import { compileConstraint } from '../../../plugins/engines/llama/compiler.js';
 import { Grammars } from '../../../plugins/engines/llama/constraint.js';
 import { Turns } from '../../../plugins/engines/llama/turns.js';
 import { limits } from '../../../src/limits/index.js';
+import { valueConstraint } from '../../support/constraints.js';
 
 t.test('owners take turns, and one piece is at work at a time', async (t) => {
   const turns = new Turns();
@@ -54,20 +55,25 @@ t.test('too many pieces are refused', async (t) => {
 
 t.test('a grammar is compiled for each owner, and once for an owner', async (t) => {
   const compiled: string[] = [];
-  const grammars = new Grammars(async (schema, triggered, owner) => {
-    compiled.push(`${owner} ${schema} ${triggered}`);
+  const grammars = new Grammars(async (constraint, owner) => {
+    compiled.push(`${owner} ${JSON.stringify(constraint)}`);
     throw new Error('there is no model here');
   });
-  const kept = new Grammars(async (schema, triggered, owner) => {
-    compiled.push(`${owner} ${schema} ${triggered}`);
+  const kept = new Grammars(async (constraint, owner) => {
+    compiled.push(`${owner} ${JSON.stringify(constraint)}`);
     return {} as never;
   });
-  const plain = { schema: '{}', trigger: null };
+  const plain = valueConstraint('{}');
+  const loose = valueConstraint('{}', false);
   await kept.get(plain, 'alice');
   await kept.get(plain, 'alice');
   await kept.get(plain, 'bob');
-  await kept.get({ schema: '{}', trigger: '<' }, 'bob');
-  t.same(compiled.splice(0), ['alice {} false', 'bob {} false', 'bob {} true']);
+  await kept.get(loose, 'bob');
+  t.same(compiled.splice(0), [
+    `alice ${JSON.stringify(plain)}`,
+    `bob ${JSON.stringify(plain)}`,
+    `bob ${JSON.stringify(loose)}`,
+  ]);
   await t.rejects(grammars.get(plain, 'alice'));
   await t.rejects(grammars.get(plain, 'alice'));
   t.equal(compiled.length, 2, 'a failure is not kept');
@@ -79,25 +85,52 @@ t.test('an owner with many schemas loses their own, not those of others', async 
     compiled++;
     return {} as never;
   });
-  await grammars.get({ schema: '{}', trigger: null }, 'bob');
-  for (let i = 0; i < 100; i++) await grammars.get({ schema: `${i}`, trigger: null }, 'alice');
+  await grammars.get(valueConstraint('{}'), 'bob');
+  for (let i = 0; i < 100; i++) await grammars.get(valueConstraint(`${i}`), 'alice');
   t.equal(compiled, 101);
-  await grammars.get({ schema: '{}', trigger: null }, 'bob');
+  await grammars.get(valueConstraint('{}'), 'bob');
   t.equal(compiled, 101);
-  await grammars.get({ schema: '0', trigger: null }, 'alice');
+  await grammars.get(valueConstraint('0'), 'alice');
   t.equal(compiled, 102);
 });
 
-t.test('a schema that takes too long is refused, and the next one is compiled', async (t) => {
-  const request = { schema: '{"type":"string"}', leadingSpace: false };
-  // A thread takes longer to start than this.
-  await t.rejects(compileSchema(request, 'alice', 1), {
-    code: 'unsupported_schema',
-    message: /#: .*longer than 1 ms/,
-  });
-  t.equal((await compileSchema(request, 'alice')).width, 1);
-  await t.rejects(compileSchema({ ...request, schema: '{"pattern":"a"}' }, 'alice'), {
-    code: 'unsupported_schema',
-    message: /pattern/,
-  });
-});
+t.test(
+  'an account with many owners, as salts make them, has one turn and loses its own',
+  async (t) => {
+    const compiled: string[] = [];
+    const grammars = new Grammars(async (_constraint, account) => {
+      compiled.push(account);
+      return {} as never;
+    });
+    const plain = valueConstraint('{}');
+    await grammars.get(plain, 'bob');
+    for (let i = 0; i < 100; i++) await grammars.get(plain, `alice ${i}`, 'alice');
+    t.same(compiled, ['bob', ...Array(100).fill('alice')], 'each owner has it compiled anew');
+    await grammars.get(plain, 'bob');
+    await grammars.get(plain, 'alice 99', 'alice');
+    t.equal(compiled.length, 101);
+  },
+);
+
+t.test(
+  'a schema that takes too long is refused where it is strict, and left to the model where not',
+  async (t) => {
+    const constraint = valueConstraint('{"type":"string"}');
+    // A thread takes longer to start than this.
+    await t.rejects(compileConstraint(constraint, 'alice', 1), {
+      code: 'unsupported_schema',
+      message: /longer than 1 ms/,
+    });
+    t.equal((await compileConstraint(constraint, 'alice')).width, 1);
+    await t.rejects(compileConstraint(valueConstraint('{"pattern":"(a)\\\\1"}'), 'alice'), {
+      code: 'unsupported_schema',
+      message: /pattern/,
+      param: 'schema.pattern',
+    });
+    const loose = await compileConstraint(
+      valueConstraint('{"pattern":"(a)\\\\1"}', false),
+      'alice',
+    );
+    t.same(loose.left, ['schema.pattern']);
+  },
+);

@@ -2,6 +2,7 @@
  * A reused prefix gives the answer of a cold run, bit for bit, on every kind of memory that a model can have.
  * TEST_SCHEDULES=2000 runs so many random schedules in place of a few; a failure names its seed.
  */
+import { existsSync, readdirSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,6 +10,7 @@ import t from 'tap';
 import { Context } from '../../../plugins/engines/llama/context.js';
 import plugin from '../../../plugins/engines/llama/index.js';
 import { memoryBytes } from '../../../plugins/engines/llama/model-facts.js';
+import { Runtime } from '../../../plugins/engines/llama/native.js';
 import type { Engine, GenerateTask } from '../../../src/plugin/contract.js';
 import { control } from '../../../src/plugin/test/engine.js';
 import { testSeed } from '../../../src/plugin/test/random-text.js';
@@ -40,11 +42,15 @@ async function modelFile(arch: TinyModel): Promise<string> {
   return weights;
 }
 
-function opened(weights: string, stateDir: string): Promise<Engine> {
+function opened(
+  weights: string,
+  stateDir: string,
+  { exact = true, threads = 1 } = {},
+): Promise<Engine> {
   return plugin.open({
     models: [{ id: 'm', weights, window: 1_536 }],
-    exact: true,
-    threads: { single: 1, batch: 1 },
+    exact,
+    threads: { single: threads, batch: threads },
     slots: 2,
     stateDir,
     memoryBytesMax: 1_000_000_000,
@@ -102,6 +108,25 @@ for (const arch of tinyModels) {
   });
 }
 
+for (const arch of tinyModels) {
+  t.test(`${arch}: a chat is past its prefix before its place on the disk is there`, async (t) => {
+    const weights = await modelFile(arch);
+    const engine = await opened(weights, join(folder, `${arch}-past`));
+    t.teardown(() => engine.close());
+    const first = joined(PREFIX.subarray(0, 128), ids(2, 62));
+    const second = joined(first, ids(3, 79));
+    const snapshot = { name: 'past', tokens: 128 };
+    // The second asks the disk while the first is evaluated, and then takes over more than what it wanted to save.
+    const [, warm] = await Promise.all([
+      ask(engine, { prompt: first }),
+      ask(engine, { prompt: second, snapshot }),
+    ]);
+    const right = await ask(engine, { owner: 'cold', prompt: second });
+    t.same(warm.logprobs, right.logprobs, `the cold answer after ${warm.reused} reused tokens`);
+    t.ok(warm.reused > 128, 'more than its prefix');
+  });
+}
+
 for (const type of ['q4_K', 'q4_0', 'q8_0'] as const) {
   t.test(`weights in ${type}: a hit is the cold answer`, async (t) => {
     const plain = join(folder, 'wide.gguf');
@@ -116,6 +141,64 @@ for (const type of ['q4_K', 'q4_0', 'q8_0'] as const) {
     const result = await runSchedule(seed, { weights, idMax: TINY_TOKENS - 1, steps: STEPS });
     t.same(result.differences, [], `seed ${seed}: ${result.compared} answers`);
     t.ok(result.reusedTokens > 0, `${result.reusedTokens} tokens were reused`);
+  });
+}
+
+const tasks = () => readdirSync('/proc/self/task').length;
+const procMissing = !existsSync('/proc/self/task') && 'this system does not list threads';
+
+t.test(
+  'threads stay from batch to batch, and end with their context',
+  { skip: procMissing },
+  async (t) => {
+    const runtime = await Runtime.open();
+    const weights = await runtime.load(await modelFile('llama'));
+    t.teardown(() => weights.close());
+    const settings = { window: 64, sequences: 1, flashAttention: false, rows: 8 };
+    const context = await weights.context(settings);
+    const evaluate = (position: number, threads: number) =>
+      context.evaluate([{ sequence: 0, position, ids: [1, 2], logits: true }], threads);
+    await evaluate(0, 1);
+    const alone = tasks();
+    await evaluate(2, 3);
+    t.equal(tasks(), alone + 2, 'three threads, of which one is the caller');
+    await evaluate(4, 3);
+    t.equal(tasks(), alone + 2);
+    await context.close();
+    t.equal(tasks(), alone);
+  },
+);
+
+for (const exact of [true, false]) {
+  const how = exact ? 'alone where answers are exact' : 'together where they need not be';
+  t.test(`prompts that come together are evaluated ${how}`, async (t) => {
+    const weights = await modelFile('llama');
+    const engine = await opened(weights, join(folder, `together-${exact}`), { exact, threads: 2 });
+    t.teardown(() => engine.close());
+    const { evaluate } = Context.prototype;
+    const chunks: string[] = [];
+    Context.prototype.evaluate = async function (items, threads) {
+      chunks.push(items.map((item) => item.ids.length).join('+'));
+      return await evaluate.call(this, items, threads);
+    };
+    // The first finds the context closed: what comes while it is opened begins together.
+    const prompts = [ids(61, 50), ids(62, 90)];
+    const together = await Promise.all(
+      prompts.map((prompt, i) => ask(engine, { prompt, owner: `user${i}` })),
+    );
+    Context.prototype.evaluate = evaluate;
+    const found = chunks.filter((lengths) => !/^1(\+1)*$/.test(lengths));
+    if (exact)
+      t.notOk(
+        found.some((lengths) => lengths.includes('+')),
+        found.join(', '),
+      );
+    else t.same(found, ['50+50', '40']);
+    for (const [i, prompt] of prompts.entries()) {
+      const alone = await ask(engine, { prompt, owner: `alone${i}` });
+      if (exact) t.same(together[i]?.logprobs, alone.logprobs);
+      t.equal(together[i]?.answer.length, alone.answer.length);
+    }
   });
 }
 
@@ -183,6 +266,7 @@ t.test(
       heads: 1,
       bytesPerToken: 0,
       bytesPerState: 4 * (3 * 8 + 16) * 4,
+      kv: { keys: 1, values: 1 },
     });
   },
 );

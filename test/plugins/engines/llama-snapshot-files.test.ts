@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { evictions } from '../../../plugins/engines/llama/snapshot-budget.js';
 import { type Prefix, Snapshots } from '../../../plugins/engines/llama/snapshots.js';
+import { limits } from '../../../src/limits/index.js';
 
 const STATE_BYTES = 100_000;
 const ROOM = 101_000;
@@ -16,7 +17,7 @@ const ROOM = 101_000;
 async function newFolder(t: Test): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'preface-snapshots-'));
   t.teardown(() => rm(folder, { recursive: true }));
-  return folder;
+  return join(folder, 'snapshots');
 }
 
 const prefix = (name: string, over: Partial<Prefix> = {}): Prefix => ({
@@ -170,7 +171,9 @@ t.test('forgetting takes all fingerprints, and what is being written', async (t)
 t.test('a full disk says no_space and keeps no half file', async (t) => {
   const folder = await newFolder(t);
   try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=350k', 'tmpfs', folder], { stdio: 'ignore' });
+    // The reserve of the service is no room for snapshots.
+    const size = `size=${limits.reserveBytes + 350 * 1024}`;
+    execFileSync('mount', ['-t', 'tmpfs', '-o', size, 'tmpfs', folder], { stdio: 'ignore' });
   } catch {
     t.pass('a full disk', { skip: 'no file system of that size can be mounted' });
     return;
@@ -182,7 +185,9 @@ t.test('a full disk says no_space and keeps no half file', async (t) => {
     const write = await snapshots.begin(prefix('a'), 150_000);
     await write.create();
     await writeFile(write.path, Buffer.alloc(100_000));
-    await writeFile(join(folder, 'filler'), Buffer.alloc(1_000_000)).catch(() => {});
+    await writeFile(join(folder, 'filler'), Buffer.alloc(limits.reserveBytes + 1_000_000)).catch(
+      () => {},
+    );
     t.match(await write.failure(new Error('failed')), { code: 'no_space' });
     await truncate(write.path, 4_096 * 25);
     await t.rejects(write.commit(), { code: 'no_space' });

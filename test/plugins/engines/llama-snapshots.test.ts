@@ -14,6 +14,7 @@ import { limits } from '../../../src/limits/index.js';
 import type { Engine, EngineOptions, GenerateTask } from '../../../src/plugin/contract.js';
 import { type Answer, answer, control } from '../../../src/plugin/test/engine.js';
 import { snapshotSuite } from '../../../src/plugin/test/engine-snapshots.js';
+import { valueConstraint } from '../../support/constraints.js';
 
 const WEIGHTS =
   process.env.PREFACE_TEST_WEIGHTS ??
@@ -154,6 +155,38 @@ t.test('an answer over a kept prefix is the cold one, token for token', async (t
   const second = await opened(t, stateDir);
   same(await Promise.all(chats.map((chat) => run(second, chat, {}))), 'all at once, restarted');
 });
+
+t.test(
+  'a prefix goes on from the file of a shorter one, with the bits of a cold one',
+  async (t) => {
+    const stateDir = await newFolder(t);
+    const prefix = join2(STORY, QUESTION);
+    const child = { model: 'm', owner: 'alice', prompt: prefix, snapshot: 'child' };
+    const base = { name: 'base', tokens: STORY.length };
+    const over = { prompt: join2(prefix, QUESTION), maxTokens: 24 };
+    const first = await plugin.open(options(stateDir));
+    const cold = await answer(t, first, task({ ...over, snapshot: null, owner: 'cold' }));
+    await first.prefill({ ...child, prompt: STORY, snapshot: 'base' }, forEver);
+    await first.close();
+    // A process that has nothing in memory.
+    const second = await plugin.open(options(stateDir));
+    const made = await second.prefill({ ...child, base }, forEver);
+    t.match(made, { tokens: prefix.length, evaluatedTokens: QUESTION.length });
+    await second.close();
+    const third = await opened(t, stateDir);
+    await third.forget('base');
+    const snapshot = { name: 'child', tokens: prefix.length };
+    const warm = await answer(t, third, task({ ...over, snapshot }));
+    t.same(warm.started, [prefix.length], 'all of it is reused after its base is gone');
+    t.same(warm.ids, cold.ids);
+    const other = { ...child, owner: 'bob', snapshot: 'other', base };
+    t.match(
+      await third.prefill(other, forEver),
+      { evaluatedTokens: prefix.length },
+      'of nobody else',
+    );
+  },
+);
 
 t.test('a damaged file is made anew, never loaded', async (t) => {
   const stateDir = await newFolder(t);
@@ -332,7 +365,7 @@ t.test('streams keep most of their time while a prefix is evaluated', async (t) 
   let begun = (): void => {};
   const abort = new AbortController();
   const beside = task({ owner: 'beside', snapshot: null, prompt: QUESTION, maxTokens: 2_000 });
-  const constraint = { schema: '{"type":"string","minLength":9000}', trigger: null };
+  const constraint = valueConstraint('{"type":"string","minLength":9000}');
   const streaming = new Promise<void>((resolve) => {
     begun = resolve;
   });

@@ -44,3 +44,10 @@ t.test('a step that waits for something else decides nothing', async (t) => {
   const { best } = run(trial, (n) => (n === 2 ? 5 : 8) + (++step % 5 === 0 ? 50 : 0));
   t.equal(best, 2);
 });
+
+t.test('a thread that gains little is left to the rest of the service', async (t) => {
+  for (const start of [1, 2]) {
+    t.equal(run(new ThreadTrial([1, 2], start), (n) => (n === 2 ? 6.5 : 7.4)).best, 1);
+    t.equal(run(new ThreadTrial([1, 2], start), (n) => (n === 2 ? 5 : 8)).best, 2);
+  }
+});

@@ -17,6 +17,7 @@ import {
   control,
   engineSuite,
 } from '../../../src/plugin/test/engine.js';
+import { callConstraint, valueConstraint } from '../../support/constraints.js';
 
 const WEIGHTS =
   process.env.PREFACE_TEST_WEIGHTS ??
@@ -288,7 +289,7 @@ t.test('on the real model', async (t) => {
     });
     const sampling = { ...GREEDY, temperature: 1, seed: 5 };
     const prompt = chat('Describe a person as JSON.');
-    const constraint = { schema, trigger: null };
+    const constraint = valueConstraint(schema);
     const { ids, reasons } = await answer({
       prompt,
       sampling,
@@ -304,6 +305,27 @@ t.test('on the real model', async (t) => {
     }
   });
 
+  t.test('what few clients ask for changes the tokens as it says', async (t) => {
+    const [first = []] = (await answer()).ids;
+    const [chosen = 0] = first;
+    const by = async (extras: object, over: object = {}) =>
+      (await answer({ sampling: { ...GREEDY, ...extras }, ...over })).ids[0] ?? [];
+    t.not((await by({ logitBias: [[chosen, -100]] }))[0], chosen);
+    const hot = { temperature: 1, seed: 5 };
+    t.same(await by({ ...hot, topK: 1 }), first, 'one best token is the greedy one');
+    t.same(await by({ ...hot, minP: 1 }), first);
+    t.same(await by({ ...hot, topP: 0 }), first);
+    const long = { maxTokens: 60 };
+    const plain = await by({}, long);
+    const varied = await by({ repetitionPenalty: 2 }, long);
+    t.ok(new Set(varied).size > new Set(plain).size, 'fewer tokens are repeated');
+    const endIds = [first[2] ?? 0];
+    t.equal((await by({}, { endIds })).length, 2, 'it ends');
+    t.equal((await by({ ignoresEnd: true }, { endIds })).length, first.length);
+    t.ok((await by({ minTokens: 5 }, { endIds })).length >= 5);
+    await t.rejects(by({ logitBias: [[1e8, 1]] }), { code: 'refused', param: 'logit_bias' });
+  });
+
   t.test('a constraint with a trigger leaves the output free until then', async (t) => {
     const schema =
       '{"type":"object","properties":{"a":{"type":"string","maxLength":9}},"required":["a"]}';
@@ -313,11 +335,13 @@ t.test('on the real model', async (t) => {
       const { ids, reasons } = await answer({
         prompt,
         maxTokens: 120,
-        constraint: { schema, trigger },
+        constraint: callConstraint(schema, trigger),
       });
       const [before = '', after = ''] = text(ids[0]).split(trigger);
       t.ok(before.length > 0);
-      t.equal(typeof JSON.parse(after).a, 'string');
+      const { name, arguments: input } = JSON.parse(after);
+      t.equal(name, 'f');
+      t.equal(typeof input.a, 'string');
       t.equal(reasons[0], 'stop');
     }
   });
@@ -327,13 +351,13 @@ t.test('on the real model', async (t) => {
     const { default: bundle } = (await import(file)) as { default: typeof plugin };
     const bundled = await bundle.open(options());
     t.teardown(() => bundled.close());
-    const constraint = { schema: '{"const":"Sea"}', trigger: null };
+    const constraint = valueConstraint('{"const":"Sea"}');
     const { ids } = await answerOf(t, bundled, task({ constraint }));
     t.equal(text(ids[0]), '"Sea"');
   });
 
   t.test('a schema that no grammar can follow is refused by name', async (t) => {
-    const constraint = { schema: '{"type":"string","pattern":"^a"}', trigger: null };
+    const constraint = valueConstraint('{"type":"string","pattern":"(a)\\\\1"}');
     await t.rejects(answerOf(t, engine, task({ constraint })), {
       code: 'unsupported_schema',
       message: /pattern/,
@@ -372,7 +396,7 @@ t.test('on the real model', async (t) => {
       properties: { a: { type: 'string' }, [`b${i}`]: true },
       required: ['a', `b${i}`],
     }));
-    const constraint = { schema: JSON.stringify({ anyOf }), trigger: null };
+    const constraint = valueConstraint(JSON.stringify({ anyOf }));
     const sampling = { ...GREEDY, temperature: 1, seed: 3 };
     let own = 0;
     const beside = await tokensBeside(async () => {
@@ -394,7 +418,7 @@ t.test('on the real model', async (t) => {
     );
     const schema = JSON.stringify({ $ref: '#/$defs/d12', $defs });
     const beside = await tokensBeside(() =>
-      t.rejects(answer({ constraint: { schema, trigger: null }, owner: 'steps' }), {
+      t.rejects(answer({ constraint: valueConstraint(schema), owner: 'steps' }), {
         code: 'unsupported_schema',
         message: /steps/,
       }),
@@ -407,7 +431,7 @@ t.test('on the real model', async (t) => {
       properties: { a: { type: 'string' }, [`b${i}`]: true },
       required: ['a', `b${i}`],
     }));
-    const constraint = { schema: JSON.stringify({ anyOf }), trigger: null };
+    const constraint = valueConstraint(JSON.stringify({ anyOf }));
     const sampling = { ...GREEDY, temperature: 1, seed: 3 };
     for (let i = 0; i < 6; i++) {
       const abort = new AbortController();
@@ -433,7 +457,7 @@ t.test('on the real model', async (t) => {
   t.test('the window ends an answer', async (t) => {
     const { prompt } = task();
     // A string of that length cannot end before.
-    const constraint = { schema: '{"type":"string","minLength":9000}', trigger: null };
+    const constraint = valueConstraint('{"type":"string","minLength":9000}');
     const { ids, reasons } = await answer({ model: 'tiny', prompt, maxTokens: 500, constraint });
     t.equal(prompt.length + (ids[0]?.length ?? 0), 256);
     t.equal(reasons[0], 'length');

@@ -29,6 +29,7 @@ import {
 } from '../../support/remote-engine.js';
 import { until } from '../../support/until.js';
 
+const deltaOf = (delta: object) => event({ choices: [{ index: 0, delta, finish_reason: null }] });
 const bad = { error: { message: 'no room\nfor key-of-upstream', type: 'x' } };
 
 async function open(t: Test, over: Parameters<typeof openRemote>[1] = {}) {
@@ -102,13 +103,15 @@ t.test('what the client did wrong is told to the client, without our key', async
   t.match(found?.message, 'the upstream refuses the request: no room for …');
   fake.acts = [saysStatus(400, 'x'.repeat(100_000))];
   t.ok(((await failure(engine))?.message.length ?? 1000) < 1000);
+  fake.acts = [saysStatus(400, { error: { message: 'a\u001b[2J\u0000\u009b\u202eb' } })];
+  t.match((await failure(engine))?.message, /: a \[2J b$/, 'nothing that a terminal obeys');
   for (const status of [401, 403, 404]) {
     fake.acts = [saysStatus(status, bad)];
     const ours = await failure(engine);
     t.equal(ours?.code, 'unavailable');
     t.notMatch(ours?.message, 'no room');
   }
-  t.equal(fake.chats.length, 5, 'and nothing is tried again');
+  t.equal(fake.chats.length, 6, 'and nothing is tried again');
 });
 
 t.test('silence ends: before the first byte, and in the middle', async (t) => {
@@ -174,6 +177,15 @@ t.test('what is no answer is refused', async (t) => {
     ['another choice', [chunk('a', { index: 7 })], /an unexpected choice 7/],
     ['an error event', [chunk('a'), event(bad)], /broke off its answer: no room for …/],
     ['a giant line', [`data: ${'x'.repeat(limits.upstreamEventBytesMax + 10)}`], /longer than/],
+    ['a choice of null', [event({ choices: [null] })], /has another form/],
+    ['a choice that is a number', [event({ choices: [7] })], /has another form/],
+    ['a call of null', [deltaOf({ tool_calls: [null] })], /has another form/],
+    ['chances of null', [chunk('a', { logprobs: { content: [null] } })], /has another form/],
+    [
+      'further chances of null',
+      [chunk('a', { logprobs: { content: [{ token: 'a', top_logprobs: [null] }] } })],
+      /has another form/,
+    ],
     ['endless lines', [`data: ${'yyyyyyyyyyyy\ndata: '.repeat(200_000)}`], /longer than/],
   ];
   for (const [name, parts, message] of cases) {
@@ -182,6 +194,13 @@ t.test('what is no answer is refused', async (t) => {
   }
   fake.acts = [saysStatus(200, { choices: [] })];
   t.match((await failure(engine))?.message, 'does not stream');
+});
+
+t.test('what is beside the answer and of another form is left out', async (t) => {
+  const { fake, engine } = await open(t);
+  const odd = { logprobs: { content: 5 }, delta: { content: 'a', tool_calls: 'none' } };
+  fake.acts = [streams([chunk('', odd), finish], 'end')];
+  t.equal(textOf(await run(engine, task())), 'a');
 });
 
 t.test('what is unusual but well is taken', async (t) => {
@@ -264,9 +283,11 @@ t.test('several tool calls are put together from their parts', async (t) => {
   t.match(
     events.filter(({ type }) => type === 'call'),
     [
-      { name: 'f', arguments: '{"a":1}' },
-      { name: 'g', arguments: '{}' },
+      { index: 0, name: 'f', arguments: '{"a"' },
+      { index: 0, name: null, arguments: ':1}' },
+      { index: 1, name: 'g', arguments: '{}' },
     ],
+    'one after the other, though their parts were mixed',
   );
   t.equal(fake.chats[0]?.body.tool_choice, 'required');
   fake.acts = [streams(Array(200).fill(part(0, 'f', 'x'.repeat(9000))), 'end')];

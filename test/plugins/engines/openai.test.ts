@@ -15,5 +15,6 @@ t.test('keeps the contract of engines', async (t) => {
     prompt: new Uint32Array(prompt.length + 40),
     endIds: [257],
     conversation: request({ messages: [says('user', prompt)] }),
+    raw: { text: 'x'.repeat(prompt.length + 40), stop: [], responseFormat: { type: 'text' } },
   }));
 });

@@ -2,6 +2,8 @@
 import t from 'tap';
 import plugin from '../../../plugins/extractors/office/docx.js';
 import { extractorSuite } from '../../../src/plugin/test/extractor.js';
+import { openForTest, readAll } from '../../support/documents.js';
+import { officePackage, relation } from '../../support/zip.js';
 
 const document = (name: string) =>
   new URL(`../../../../test/documents/office/${name}`, import.meta.url);
@@ -45,4 +47,33 @@ extractorSuite(t, {
       ],
     },
   ],
+});
+
+const NAMESPACE = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"';
+
+/** Items of one list, each by its level; `restart` is what its second level says of that. */
+function list(levels: readonly number[], restart: string): Buffer {
+  const items = levels.map(
+    (level) =>
+      `<w:p><w:pPr><w:numPr><w:ilvl w:val="${level}"/><w:numId w:val="1"/></w:numPr></w:pPr><w:r><w:t>item</w:t></w:r></w:p>`,
+  );
+  const level = (at: number, extra: string) =>
+    `<w:lvl w:ilvl="${at}"><w:start w:val="1"/>${extra}<w:numFmt w:val="decimal"/><w:lvlText w:val="%${at + 1}."/></w:lvl>`;
+  const numbering = `<w:numbering ${NAMESPACE}><w:abstractNum w:abstractNumId="0">${level(0, '')}${level(1, restart)}</w:abstractNum><w:num w:numId="1"><w:abstractNumId w:val="0"/></w:num></w:numbering>`;
+  return officePackage(
+    'wordprocessingml.document',
+    `<w:document ${NAMESPACE}><w:body>${items.join('')}</w:body></w:document>`,
+    [relation('n', 'numbering', 'numbering.xml')],
+    [{ name: 'numbering.xml', bytes: numbering }],
+  );
+}
+
+t.test('a level that does not start anew goes on counting', async (t) => {
+  const extractor = await openForTest(plugin);
+  t.teardown(() => extractor.close());
+  const read = async (restart: string) =>
+    (await readAll(extractor, list([0, 1, 1, 0, 1], restart)))[0]?.text.match(/\d/g)?.join('');
+  t.equal(await read(''), '11221');
+  t.equal(await read('<w:lvlRestart w:val="1"/>'), '11221');
+  t.equal(await read('<w:lvlRestart w:val="0"/>'), '11223');
 });

@@ -130,6 +130,17 @@ t.test('a drawing that is packed is read like the one that is not', async (t) =>
   }
 });
 
+t.test(
+  'a picture in the container of phones is decoded, whichever brand comes first',
+  async (t) => {
+    const bytes = Buffer.from(documentBytes('pictures/simple.avif'));
+    const length = bytes.readUInt32BE(0);
+    bytes.fill('mif1', 8, 12, 'latin1');
+    for (let at = 16; at < length; at += 4) bytes.write('mif1', at, 'latin1');
+    t.match(await read(bytes, 'a.heic'), { fileType: 'image/heic', text: 'Tesseract.js' });
+  },
+);
+
 t.test('photos that lie on their side or on their head are turned by what they say', async (t) => {
   for (const turn of [90, 180, 270]) {
     const bytes = documentBytes(`pictures/simple-${turn}.jpg`);

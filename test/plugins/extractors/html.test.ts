@@ -107,3 +107,9 @@ t.test('markup without an end costs no more than its bound', async (t) => {
   t.match(await read(`<p>x<!--${'<!--'.repeat(100_000)}`), 'x');
   t.match(await read(`<p ${'a '.repeat(100_000)}>x`), 'x');
 });
+
+t.test('the encoding that a page declares far behind its beginning is found', async (t) => {
+  const late = `<html><head><script>${'var a;'.repeat(5000)}</script><meta charset=windows-1251></head><p>`;
+  const bytes = Buffer.concat([Buffer.from(late), Buffer.from('d1e5ebee', 'hex')]);
+  t.equal(await read(bytes), 'Село');
+});

@@ -85,12 +85,12 @@ t.test('pictures of every format come out as the same grey pixels', async (t) =>
 
 t.test('text in a picture is read', async (t) => {
   const [page] = await readAll(extractor, png, 'shot.png');
-  t.match(page, { text: SENTENCE, pages: 1 });
+  t.match(page, { text: SENTENCE, pages: 1, recognized: Number });
 });
 
 t.test('a rendered page at 150 dpi is read with less than one word in twenty wrong', async (t) => {
   const file = await PdfFile.open(documentBytes('text.pdf'), testBounds);
-  const wanted = file.text(0, false)?.text ?? '';
+  const wanted = file.text(0)?.text ?? '';
   const rendered = file.render(0);
   if (rendered === null) throw new Error('not rendered');
   const page = ImageMagick.read(pgmOf(rendered), MagickFormat.Pgm, (image) => {
@@ -100,6 +100,18 @@ t.test('a rendered page at 150 dpi is read with less than one word in twenty wro
   const [read] = await readAll(extractor, page);
   const rate = wordErrorRate(read?.text ?? '', wanted);
   t.ok(rate < 0.05, `${rate}: ${read?.text}`);
+});
+
+t.test('a scan that lies on its side, on its head or askew is read', async (t) => {
+  for (const degrees of [90, 180, 270, 4, -7]) {
+    const bytes = ImageMagick.read(png, (image) => {
+      image.rotate(degrees);
+      return image.write(MagickFormat.Png, (data) => new Uint8Array(data));
+    });
+    const [page] = await readAll(extractor, bytes);
+    t.match(page?.text, SENTENCE, `${degrees}°`);
+    t.ok((page?.recognized ?? 0) > 60, `${page?.recognized}`);
+  }
 });
 
 t.test('every page of a TIFF is read, of an animation the first picture', async (t) => {

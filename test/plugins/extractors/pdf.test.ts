@@ -2,10 +2,17 @@ import t from 'tap';
 import { putBack, takeInstance } from '../../../plugins/extractors/pdf/instance.js';
 import { textOfChars } from '../../../plugins/extractors/pdf/layout.js';
 import plugin from '../../../plugins/extractors/pdf/pdf.js';
-import { DOUBT_MAX, doubtOf } from '../../../plugins/extractors/pdf/quality.js';
+import { DOUBT_MAX, doubtOf, soundLines } from '../../../plugins/extractors/pdf/quality.js';
 import { rereadPdf } from '../../../plugins/extractors/pdf/reread.js';
 import { extractorSuite } from '../../../src/plugin/test/extractor.js';
-import { documentBytes, openForTest, readAll, wordErrorRate } from '../../support/documents.js';
+import {
+  documentBytes,
+  openForTest,
+  readAll,
+  testBounds,
+  wordErrorRate,
+} from '../../support/documents.js';
+import { pdf, stream } from '../../support/hostile/pdf.js';
 
 t.setTimeout(300_000);
 
@@ -154,6 +161,50 @@ t.test('what is filled into a form is read where no page draws it', async (t) =>
   t.equal(page?.text, 'Where do you live?\ncity: Bergen op Zoom');
 });
 
+t.test('a page that loses its fonts with its form is read as it was drawn', async (t) => {
+  const blind = await openForTest(plugin, {}, []);
+  t.teardown(() => blind.close());
+  const map =
+    '/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapName /X def /CMapType 2 def 1 begincodespacerange <00> <ff> endcodespacerange 1 beginbfrange <01> <1a> <0061> endbfrange endcmap end end';
+  const codes = Buffer.from('\x08\x05\x0c\x0c\x0f'.repeat(4), 'latin1').toString('hex');
+  const shown = streamOf('/Tx BMC BT /F1 12 Tf 2 5 Td (Bergen) Tj ET EMC');
+  const bytes = pdfOf([
+    '<< /Type /Catalog /Pages 2 0 R /AcroForm << /Fields [5 0 R] >> >>',
+    // The page has these fonts from here: it has none of its own.
+    '<< /Type /Pages /Count 1 /Kids [3 0 R] /Resources << /Font << /F1 6 0 R >> >> >>',
+    '<< /Type /Page /Parent 2 0 R /MediaBox [0 0 300 200] /Contents 4 0 R /Annots [5 0 R] >>',
+    streamOf(`BT /F1 12 Tf 20 100 Td <${codes}> Tj ET`),
+    '<< /Type /Annot /Subtype /Widget /FT /Tx /T (city) /V (Bergen) /Rect [50 50 250 70] /AP << /N 8 0 R >> >>',
+    '<< /Type /Font /Subtype /Type1 /BaseFont /Odd /ToUnicode 7 0 R >>',
+    streamOf(map),
+    shown.replace('<<', `<< /Type /XObject /Subtype /Form /BBox [0 0 200 20] ${font}`),
+  ]);
+  const [page] = await readAll(blind, bytes);
+  t.match(page?.text, 'hellohellohellohello');
+  t.match(page?.text, 'city: Bergen');
+});
+
+t.test('text that no letter can be made of is left out, and its page says so', async (t) => {
+  const blind = await openForTest(plugin, {}, []);
+  t.teardown(() => blind.close());
+  const codes = `<${'0004'.repeat(40)}>`;
+  const odd =
+    '<< /Type /Font /Subtype /Type0 /BaseFont /Odd /Encoding /Identity-H /DescendantFonts [<< /Type /Font /Subtype /CIDFontType2 /BaseFont /Odd /CIDSystemInfo << /Registry (Adobe) /Ordering (Identity) /Supplement 0 >> >>] >>';
+  const bytes = pdfOf([
+    '<< /Type /Catalog /Pages 2 0 R >>',
+    '<< /Type /Pages /Count 2 /Kids [3 0 R 6 0 R] >>',
+    '<< /Type /Page /Parent 2 0 R /MediaBox [0 0 300 200] /Resources << /Font << /F1 5 0 R >> >> /Contents 4 0 R >>',
+    streamOf(`BT /F1 12 Tf 20 100 Td ${codes} Tj ET`),
+    odd,
+    `<< /Type /Page /Parent 2 0 R /MediaBox [0 0 200 200] ${font} /Contents 7 0 R >>`,
+    streamOf('BT /F1 12 Tf 20 100 Td (The other page) Tj ET'),
+  ]);
+  t.match(await readAll(blind, bytes), [
+    { text: '', skipped: [/fonts do not say/] },
+    { text: 'The other page' },
+  ]);
+});
+
 t.test('letters drawn as outlines are recognised', async (t) => {
   const [page] = await readAll(extractor, documentBytes('vector.pdf'));
   const wanted =
@@ -202,6 +253,76 @@ t.test('a picture that would take too much is known by its header', async (t) =>
   await t.rejects(readAll(extractor, bomb), { code: 'bound', message: /60000 × 60000/ });
 });
 
+/** A page as large as its picture, under words and with a note; the picture may be turned or a part of a form. */
+function scanWith(words: string, extra = ''): Buffer {
+  const jpeg = '/Type/XObject/Subtype/Image/Width 320/Height 180/ColorSpace/DeviceRGB';
+  const drawn = `q 560 0 0 315 17 260 cm /Picture Do Q BT /F 12 Tf 500 20 Td (${words}) Tj ET`;
+  return pdf([
+    '<</Type/Catalog/Pages 2 0 R>>',
+    '<</Type/Pages/Kids[3 0 R]/Count 1>>',
+    `<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Resources<</Font<</F 4 0 R>>/XObject<</Picture 5 0 R>>>>/Contents 6 0 R${extra}>>`,
+    '<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>',
+    stream(
+      `${jpeg}/BitsPerComponent 8/Filter/DCTDecode`,
+      Buffer.from(documentBytes('pictures/simple.jpg')),
+    ),
+    stream('', drawn),
+  ]);
+}
+
+t.test('a scan with a stamp is read, and so is a picture beside words', async (t) => {
+  const [page] = await readAll(extractor, scanWith('page 7'));
+  t.match(page?.text, /^page 7\n\n[\s\S]*Tesseract\.js/);
+  t.ok((page?.recognized ?? 0) > 50, `${page?.recognized}`);
+  const [known] = await readAll(extractor, scanWith('Tesseract.js'));
+  t.equal(known?.text.match(/Tesseract/g)?.length, 1, 'what the text says is not said again');
+});
+
+t.test('pictures beside words are left alone where the settings say so', async (t) => {
+  const options = { bounds: testBounds, languages: ['eng'], pictures: false };
+  const plain = await plugin.open(options);
+  t.teardown(() => plain.close());
+  t.same(await readAll(plain, scanWith('page 7')), [
+    { text: 'page 7', pages: 1, unit: 'page', title: '' },
+  ]);
+});
+
+t.test('notes on a page are read with their author', async (t) => {
+  const note = (subtype: string, text: string, author = '') =>
+    `<</Type/Annot/Subtype/${subtype}/Rect[50 50 90 90]/Contents(${text})${author}>>`;
+  const annotations = [
+    note('Text', 'Is this right?', '/T(Ann)'),
+    note('FreeText', 'page 7', '/T(Ann)'),
+    note('Link', 'no note'),
+    note('Highlight', 'Nobody signed this.'),
+  ];
+  const [page] = await readAll(extractor, scanWith('page 7', `/Annots[${annotations.join('')}]`));
+  t.match(page?.text, 'Comment: [Ann] Is this right?\nComment: Nobody signed this.');
+  t.notMatch(page?.text, /no note|Comment: \[Ann\] page 7/);
+});
+
+t.test('one picture that is too large is skipped, and its page says so', async (t) => {
+  const bytes = pdfOf([
+    '<< /Type /Catalog /Pages 2 0 R >>',
+    '<< /Type /Pages /Count 2 /Kids [3 0 R 6 0 R] >>',
+    '<< /Type /Page /Parent 2 0 R /MediaBox [0 0 200 200] /Contents 4 0 R /Resources << /XObject << /I 5 0 R >> >> >>',
+    streamOf('200 0 0 200 0 0 cm /I Do'),
+    '<< /Type /XObject /Subtype /Image /Width 60000 /Height 60000 /ColorSpace /DeviceGray /BitsPerComponent 8 /Length 4 >>\nstream\nabcd\nendstream',
+    `<< /Type /Page /Parent 2 0 R /MediaBox [0 0 200 200] ${font} /Contents 7 0 R >>`,
+    streamOf('BT /F1 12 Tf 20 100 Td (The other page) Tj ET'),
+  ]);
+  t.same(await readAll(extractor, bytes), [
+    {
+      text: '',
+      pages: 2,
+      unit: 'page',
+      title: '',
+      skipped: ['a picture of 60000 × 60000 pixels (too large)'],
+    },
+    { text: 'The other page', pages: 2, unit: 'page' },
+  ]);
+});
+
 t.test('a document cut off anywhere ends in pages or in a reason', async (t) => {
   for (const name of ['text.pdf', 'tagged.pdf']) {
     const whole = documentBytes(name);
@@ -229,11 +350,30 @@ t.test('the second reader reads the same words, and prints nothing', async (t) =
   t.same(said, []);
 });
 
+t.test('sound lines among the codes of glyphs are kept', async (t) => {
+  const text = 'Chapter 1 ......... 5\n\ue001\ue002\ue003\ue004 \ue005\nA sentence, as they are.\n';
+  const sound = 'Chapter 1 ......... 5\nA sentence, as they are.';
+  t.equal(soundLines(text, { visible: 0, controls: 0 }), sound);
+  t.equal(
+    soundLines(text, { visible: 40, controls: 0 }),
+    '',
+    'which of them are none, nobody knows',
+  );
+  t.equal(soundLines(text, { visible: 0, controls: 2 }), '');
+});
+
 t.test('text nobody wrote is told from text', async (t) => {
   t.ok(doubtOf('A sentence, as they are. 你好 99 %') <= DOUBT_MAX);
   t.ok(doubtOf('\ue001\ue002\ue003 \ufffd') > DOUBT_MAX);
   t.ok(doubtOf('!"#$%&()*+,-./:;<=>') > DOUBT_MAX);
-  t.ok(doubtOf('mapped', 6) > DOUBT_MAX);
+  const unmapped = (visible: number, controls = 0) => ({ visible, controls });
+  t.ok(doubtOf('mapped', unmapped(6)) <= DOUBT_MAX, 'codes that are characters');
+  t.ok(doubtOf('の削除・インストールについて【Java】', unmapped(20)) <= DOUBT_MAX);
+  t.ok(doubtOf('0.5\n1.0\nlog([NII]/Hα)\n20 % 128K', unmapped(20)) <= DOUBT_MAX, 'labels of axes');
+  t.ok(doubtOf('mapped', unmapped(6, 3)) > DOUBT_MAX, 'codes that are none');
+  // Numbers of glyphs, each 29 less than the character.
+  t.ok(doubtOf('7KLV9HUVLRQ GHSHQGV WKDW ZDV 9&RGH', unmapped(29)) > DOUBT_MAX);
+  t.ok(doubtOf('9ROXPHV 6XPPD ɍɝɥɨɜɚɹ', unmapped(20)) > DOUBT_MAX);
   t.equal(doubtOf(' \n'), 1);
 });
 
@@ -244,6 +384,40 @@ t.test('words parted at a line end are one word again', async (t) => {
     return { code: char.codePointAt(0) ?? 0, ...box };
   });
   t.equal(textOfChars(chars), 'abcd');
+});
+
+t.test(
+  'letters that stand apart are a word, and words that stand further apart are words',
+  async (t) => {
+    /** Each character with the gap before it; the library takes the gap for a space where one stands before it. */
+    const text = (...parts: [string, number][]) => {
+      let right = 0;
+      const chars = parts.flatMap(([shown, gap]) => {
+        const left = right + gap;
+        right = left + 5;
+        return [...shown].map((char) => {
+          const code = char.codePointAt(0) ?? 0;
+          return { code, isGuess: code === 0x20, left, right, bottom: 100, top: 110 };
+        });
+      });
+      return textOfChars(chars);
+    };
+    t.equal(text(['N', 0], ['o', 2], ['r', 2], [' t', 2.1], [' h', 2], [' B', 6]), 'North B');
+    t.equal(text(['a', 0], ['n', 0], [' I', 2], ['t', 0]), 'an It', 'close letters');
+    t.equal(text(['a', 0], [' b', 2], [' c', 2]), 'a b c', 'letters alone');
+  },
+);
+
+t.test('an accent that is drawn over a letter is part of it', async (t) => {
+  const char = (text: string, left: number) => {
+    return { code: text.codePointAt(0) ?? 0, left, right: left + 5, bottom: 100, top: 110 };
+  };
+  const word = (...places: [string, number][]) =>
+    textOfChars(places.map(([text, left]) => char(text, left)));
+  t.equal(word(['M', 0], ['´', 5], ['a', 5], ['ˇ', 10.5], ['c', 10]), 'Máč');
+  t.equal(word(['A', 0], ['¨', 5], ['ı', 5], ['t', 10]), 'Aït');
+  t.equal(word(['a', 0], ['~', 5], ['n', 10]), 'a~n', 'one beside the other');
+  t.equal(word(['¨', 0], ['7', 0], ['´', 5]), '¨7´', 'no letter');
 });
 
 t.test(

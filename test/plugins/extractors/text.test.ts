@@ -70,6 +70,14 @@ const texts = {
   shift_jis: '日本語のテキストです。港の灯台は老人が守っています。毎晩、彼はそれを灯します。',
   'euc-kr': '한국어 텍스트입니다. 항구의 등대는 노인이 지키고 있습니다.',
   'windows-1251': 'Маяк в гавани охраняет старик, который каждый вечер зажигает огонь.',
+  ibm866: 'Маяк в гавани охраняет старик, который каждый вечер зажигает огонь.',
+  'koi8-r': 'Маяк в гавани охраняет старик, который каждый вечер зажигает огонь.',
+  'x-mac-cyrillic':
+    'Маяк в гавани охраняет старик, который каждый вечер зажигает огонь. Рыбаки видят его издалека и знают, что скоро будут дома.',
+  'windows-1250':
+    'Latarnię w porcie strzeże starzec, który każdego wieczora zapala światło. Rybacy widzą je z daleka i wiedzą, że wkrótce będą w domu.',
+  'windows-1253': 'Τον φάρο στο λιμάνι φυλάει ένας γέρος που κάθε βράδυ ανάβει το φως.',
+  'windows-1255': 'על המגדלור בנמל שומר זקן שמדליק את האור בכל ערב.',
 };
 
 for (const [encoding, text] of Object.entries(texts)) {
@@ -82,12 +90,77 @@ for (const [encoding, text] of Object.entries(texts)) {
   });
 }
 
+t.test('an encoding of DOS that Node does not know is read', async (t) => {
+  const source = Buffer.from(
+    'd3a0dec620eb20aca0eba0d4b720d6b5e1a0d4dea8e520e3e5a0e1b7c62c20c6d6e5d6e1f1bd20c6a0e9a6f1bd20eba8fba8e120f3a0e9b7aca0a8e520d6acd6d4ed2e20e2f1a2a0c6b720ebb7a6dee520a8acd620b7f3a6a0d0a8c6a020b720f3d4a09ce52c20fbe5d620e3c6d6e1d620a2e7a6e7e520a6d6d2a02e',
+    'hex',
+  );
+  const text =
+    'Маяк в гавани охраняет старик, который каждый вечер зажигает огонь. Рыбаки видят его издалека и знают, что скоро будут дома.';
+  t.equal(await read(source), text);
+  const declared = Buffer.concat([Buffer.from('<?xml version="1.0" encoding="IBM855"?>'), source]);
+  t.match(await read(declared, 'a.xml'), text);
+});
+
+t.test('what a text declares of its encoding decides, but not against its bytes', async (t) => {
+  // Bytes that are letters in nearly every encoding.
+  const word = Buffer.from('d1e5ebee', 'hex');
+  const texts = {
+    'a.xml': '<?xml version="1.0" encoding="ENC"?><a>WORD</a>',
+    'a.css': '@charset "ENC"; a::before { content: "WORD" }',
+    'a.py': '#!/usr/bin/python\n# -*- coding: ENC -*-\nname = "WORD"',
+  };
+  const read1 = async (name: string, text: string, encoding: string) => {
+    const [head = '', tail = ''] = text.replace('ENC', encoding).split('WORD');
+    return await read(Buffer.concat([Buffer.from(head), word, Buffer.from(tail)]), name);
+  };
+  for (const [name, text] of Object.entries(texts)) {
+    t.match(await read1(name, text, 'windows-1251'), 'Село', name);
+    t.match(await read1(name, text, 'koi8-r'), 'яЕКН', name);
+    t.match(await read1(name, text, 'cp437'), '╤σδε', name);
+    t.match(await read1(name, text.replace('WORD', 'née: WORD'), 'utf-16'), /n/, name);
+  }
+  const utf8 = '<?xml version="1.0" encoding="ISO-8859-1"?><a>Künzli, 灯</a>';
+  t.equal(await read(bytes(utf8), 'a.xml'), utf8);
+});
+
+t.test('an encoding that is found and cannot be decoded is not read as another', async (t) => {
+  // Korean in Johab.
+  const source = Buffer.from(
+    'b4659177d061ad41b6612e20b7a188f5b76520b5a19c81964520d0658b6920a285ace1b7b393a194612e20d0778a81b781209777948193652091a1b7a5b7a120bba1c7a189a120b7b6af7393a194612e20a081b7a920a471208b61936520a689b76920c57393a194612e0ab4659177d061ad41b6612e20b7a188f5b76520b5a19c81964520d0658b6920a285ace1b7b393a194612e20d0778a81b781209777948193652091a1b7a5b7a120bba1c7a189a120b7b6af7393a194612e20a081b7a920a471208b61936520a689b76920c57393a194612e0a',
+    'hex',
+  );
+  t.equal(await read(source), 'not claimed');
+});
+
+t.test('what only programs read is refused with its format, whatever it is called', async (t) => {
+  const formats: Readonly<Record<string, RegExp>> = {
+    '{\\rtf1\\ansi {\\b The light} is kept.}': /Rich Text Format/,
+    '<?xml version="1.0"?>\r\n<?mso-application progid="Word.Document"?><w:wordDocument/>':
+      /Word 2003/,
+    '<?xml version="1.0"?><Workbook xmlns="urn:schemas-microsoft-com:office:spreadsheet"/>':
+      /Excel 2003/,
+    'From: <Saved by Blink>\r\nSubject: The light\r\nMIME-Version: 1.0\r\nContent-Type: multipart/related;\r\n\tboundary="x"\r\n\r\n--x':
+      /MHTML/,
+  };
+  for (const [text, reason] of Object.entries(formats)) {
+    for (const name of ['a.doc', 'a.xls', 'a.txt', 'a']) {
+      await t.rejects(read(bytes(text), name), { code: 'unsupported', message: reason }, name);
+    }
+  }
+  const prose = 'RTF begins with {\\rtf1 and MHTML says\nContent-Type: multipart/related\n';
+  t.equal(await read(bytes(prose)), prose);
+});
+
 t.test('UTF-16 and UTF-32 are read, with a mark or without', async (t) => {
   const text = 'The light, 灯, is kept. It burns all night long.\n';
   const little = Buffer.from(text, 'utf16le');
   t.equal(await read(little), text);
   t.equal(await read(Buffer.from(little).swap16()), text);
   t.equal(await read(Buffer.from(`\ufeff${text}`, 'utf16le').swap16()), text);
+  const han = '港口的灯塔由一位老人看守，他每天晚上都会点亮它。一';
+  t.equal(await read(Buffer.from(han, 'utf16le')), han);
+  t.equal(await read(Buffer.from(han, 'utf16le').swap16()), han);
   const wide = Buffer.alloc(4 * (text.length + 1));
   for (const [at, character] of [...`\ufeff${text}`].entries()) {
     wide.writeUInt32LE(character.codePointAt(0) ?? 0, 4 * at);

@@ -101,7 +101,7 @@ t.test(
   { skip: skipWithoutWeights },
   async (t) => {
     const folder = t.testdir();
-    for (const pre of ['smollm', 'gpt-2', 'llama-bpe', 'qwen2']) {
+    for (const pre of ['smollm', 'gpt-2', 'llama-bpe', 'qwen2', 'qwen35']) {
       const path = join(folder, `${pre}.gguf`);
       writeVocabularyFile(smallModelPath, path, 'tokenizer.ggml.pre', pre);
       const tokenizer = await plugin.open({ path });
@@ -114,6 +114,31 @@ t.test(
       );
       const hostile = Object.values(hostileTexts(3000));
       t.equal(difference(tokenizer, reference, hostile), null, `${pre}, hostile text`);
+      tokenizer.close();
+      await reference.close();
+    }
+  },
+);
+
+t.test(
+  'words are cut by case as the published pattern says; the engine knows the case of ASCII alone',
+  { skip: skipWithoutWeights },
+  async (t) => {
+    const folder = t.testdir();
+    const isAscii = (text: string) => !/[^\0-\x7f]/.test(text);
+    for (const pre of ['gpt-4o', 'tekken']) {
+      const path = join(folder, `${pre}.gguf`);
+      writeVocabularyFile(smallModelPath, path, 'tokenizer.ggml.pre', pre);
+      const tokenizer = await plugin.open({ path });
+      const reference = await openReference(path);
+      const seed = testSeed();
+      const random = seededRandom(seed);
+      const letters = "abcXYZ019 '/\n.,!?-sStTrReE\t";
+      const texts = Array.from({ length: 3000 }, () =>
+        Array.from({ length: 1 + random(40) }, () => letters[random(letters.length)]).join(''),
+      );
+      const some = [...texts, ...[...randomTexts(seed, 3000)].filter(isAscii)];
+      t.equal(difference(tokenizer, reference, some), null, `${pre}, seed ${seed}`);
       tokenizer.close();
       await reference.close();
     }

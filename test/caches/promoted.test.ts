@@ -1,0 +1,71 @@
+/**
+ * Owns the proof that caches which nobody named keep to their budget, to their owner and to their time.
+ */
+import t from 'tap';
+import type { ChatPrefix } from '../../src/caches/planned.js';
+import { parsePageQuery } from '../../src/protocol/page-query.js';
+import { CacheWorld, creationOf } from '../support/cache-world.js';
+import { settled } from '../support/simulated-clock.js';
+
+function prefixOf(owner: string, content: string, ttlS = 1_000): ChatPrefix {
+  const { family, stored, hashFor } = creationOf(content);
+  const hash = hashFor(owner);
+  return { family, hash, tokens: content.length, stored, ttlS, implicit: true, promoted: true };
+}
+
+async function promote(world: CacheWorld, owner: string, content: string): Promise<void> {
+  await (await world.caches.plan(owner, prefixOf(owner, content))).begin();
+  await settled();
+  await settled();
+}
+
+const contentsOf = async (world: CacheWorld, owner: string) =>
+  (await world.caches.list(owner, parsePageQuery('order=asc'))).map(
+    ({ texts }) => JSON.parse(texts().messages[0] ?? '{}').content as string,
+  );
+
+t.test('they are found by their prefix, also by the next process', async (t) => {
+  const world = new CacheWorld(1_000_000, undefined, 10_000);
+  await promote(world, 'alice', 'the rules');
+  const { hash } = prefixOf('alice', 'the rules');
+  t.ok(world.caches.promoted.has(hash));
+  t.match((await world.caches.live(hash))?.record, {
+    status: 'ready',
+    promoted: true,
+    owner: 'alice',
+  });
+  t.notOk(world.caches.promoted.has(prefixOf('bob', 'the rules').hash), 'of nobody else');
+  world.crash();
+  t.notOk(world.caches.promoted.has(hash));
+  await world.caches.start();
+  t.ok(world.caches.promoted.has(hash));
+  await world.clock.advance(1_001_000);
+  t.equal(await world.caches.live(hash), null, 'its time is over');
+  t.equal(world.life.store.disk.get(['cache-promoted', 'x']), null);
+  t.strictSame(world.life.store.disk.page({ prefix: ['cache-promoted'], limit: 9 }), []);
+});
+
+t.test('beyond the budget the least worth goes, and never one with a name', async (t) => {
+  const world = new CacheWorld(1_000_000, undefined, 100);
+  await world.caches.create('alice', creationOf('a name'));
+  for (const content of ['one', 'two', 'three', 'four']) {
+    await promote(world, 'alice', content);
+    await world.clock.advance(10_000);
+  }
+  await world.caches.promoted.fit();
+  await settled();
+  const left = await contentsOf(world, 'alice');
+  t.match(left, ['a name']);
+  t.ok(left.includes('four') || left.includes('three'), `${left}`);
+  t.notOk(left.includes('one'), `${left}`);
+  const ready = await Promise.all(
+    left.slice(1).map((content) => world.caches.live(prefixOf('alice', content).hash)),
+  );
+  const bytes = ready.reduce((sum, found) => sum + (found?.record.snapshot?.bytes ?? 0), 0);
+  t.ok(bytes <= 100, `${bytes} bytes`);
+});
+
+t.test('with a budget of nothing there are none', async (t) => {
+  const world = new CacheWorld();
+  t.equal(world.caches.promoted.isOn, false);
+});

@@ -1,0 +1,291 @@
+/**
+ * Guessed tokens are evaluated ahead without a change in the answer, bit for bit, on every kind of memory.
+ * TEST_SCHEDULES=2000 runs so many seeds in place of a few; a failure names its seed.
+ */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { Drafts, lookUp, StepCosts } from '../../../plugins/engines/llama/drafts.js';
+import plugin from '../../../plugins/engines/llama/index.js';
+import { Runtime } from '../../../plugins/engines/llama/native.js';
+import type { Engine, GenerateTask } from '../../../src/plugin/contract.js';
+import { control } from '../../../src/plugin/test/engine.js';
+import { type Random, seededRandom, testSeed } from '../../../src/plugin/test/random-text.js';
+import { valueConstraint } from '../../support/constraints.js';
+import { quantize } from '../../support/quantize.js';
+import {
+  TINY_TOKENS,
+  type TinyModel,
+  tinyModels,
+  writeTinyModel,
+} from '../../support/tiny-models.js';
+import { skipWithoutWeights, smallModelPath } from '../../support/weights.js';
+
+const SEEDS = Number(process.env.TEST_SCHEDULES ?? 25);
+const folder = await mkdtemp(join(tmpdir(), 'preface-speculation-'));
+t.teardown(() => rm(folder, { recursive: true }));
+t.setTimeout(Math.max(600, SEEDS * 10) * 1_000);
+
+t.test('the longest repetition is looked up, of equal ones the latest', async (t) => {
+  const tokens = [1, 2, 3, 4, 5, 9, 2, 3, 4, 6, 9, 8, 1, 2, 3];
+  t.same(lookUp(tokens, 4, 2), { ids: [5, 9], matched: 4 });
+  t.same(lookUp([7, 2, 3, 4, 6, 9, 2, 3, 4, 5, 9, 2, 3], 4, 2), { ids: [5, 9], matched: 4 });
+  t.same(
+    lookUp([1, 2, 3, 4, 1, 2], 3, 9),
+    { ids: [4, 1, 2, 3], matched: 3 },
+    'no further than the end',
+  );
+  t.same(lookUp([5, 5, 5], 5, 4), { ids: [5], matched: 3 });
+  t.equal(lookUp([1, 2, 9, 2], 9, 4), null, 'two equal tokens are nothing');
+  t.equal(lookUp([], 1, 4), null);
+});
+
+t.test('tokens are evaluated ahead only where that is measured to pay', async (t) => {
+  const quoted = Array.from({ length: 40 }, (_, i) => 100 + i);
+  const tokens = [...quoted, 7, ...quoted.slice(0, 12)];
+  const drafted = (msOf: (rows: number) => number, outcomes: readonly boolean[] = []) => {
+    const costs = new StepCosts();
+    const unmeasured = new Drafts(costs).after(tokens, 112, 15);
+    t.same(unmeasured, [], 'nothing before a step was measured');
+    for (const rows of [1, 2, 4, 8, 16]) costs.took(rows, msOf(rows));
+    const drafts = new Drafts(costs);
+    if (outcomes.length > 0) drafts.after(tokens, 112, 15);
+    for (const isRight of outcomes) drafts.judge(isRight);
+    return drafts.after(tokens, 112, 15);
+  };
+  t.same(
+    drafted(() => 10),
+    quoted.slice(13, 28),
+    'rows that cost nothing',
+  );
+  t.same(
+    drafted((rows) => 10 * rows),
+    [],
+    'rows that cost as much as steps',
+  );
+  t.equal(drafted((rows) => 10 + 4 * (rows - 1)).length, 3);
+  const wrong = Array.from({ length: 40 }, () => false);
+  t.same(
+    drafted(() => 10, wrong),
+    [],
+    'guesses that were wrong',
+  );
+  t.ok(drafted(() => 10, [...wrong, ...wrong.map(() => true)]).length > 7, 'and right again');
+});
+
+/** A quotation of its prompt would be noise here: few tokens are allowed, so that they repeat by chance. */
+function tasksOf(random: Random): Partial<GenerateTask> {
+  const few = Array.from(
+    { length: 2 + random(4) },
+    () => [1 + random(TINY_TOKENS - 1), 100] as const,
+  );
+  const phrase = Array.from({ length: 5 + random(20) }, () => 1 + random(TINY_TOKENS - 1));
+  const prompt = Uint32Array.from(
+    { length: 20 + random(300) },
+    (_, i) => phrase[i % phrase.length] ?? 1,
+  );
+  const logitBias = random(3) > 0 ? few : [];
+  const penalty = random(4) === 0 ? 0.5 : 0;
+  const sampling = {
+    temperature: random(3) === 0 ? 0 : 1.5,
+    topP: 1,
+    presencePenalty: penalty,
+    frequencyPenalty: penalty,
+    seed: random(1_000),
+    logitBias,
+    minTokens: random(20),
+  };
+  const endIds = random(2) === 0 ? [few[0]?.[0] ?? 1] : [];
+  return { prompt, sampling, endIds, maxTokens: 1 + random(90), choices: 1 + random(2) };
+}
+
+interface Answered {
+  readonly choices: readonly string[];
+  readonly tried: number;
+  readonly taken: number;
+}
+
+function taskOf(over: Partial<GenerateTask>): GenerateTask {
+  const sampling = { temperature: 0, topP: 1, presencePenalty: 0, frequencyPenalty: 0, seed: 1 };
+  const plain = { model: 'm', owner: 'alice', prompt: new Uint32Array(), snapshot: null };
+  const rest = { maxTokens: 6, choices: 1, endIds: [], sampling, constraint: null, logprobs: 2 };
+  return { ...plain, ...rest, ...over };
+}
+
+async function ask(engine: Engine, over: Partial<GenerateTask>): Promise<Answered> {
+  const task = taskOf(over);
+  const choices = Array.from({ length: task.choices }, () => '');
+  let [tried, taken] = [0, 0];
+  for await (const event of engine.generate(task, control())) {
+    if (event.type === 'finished') choices[event.choice] += ` ${event.reason}`;
+    if (event.type !== 'piece') continue;
+    tried += event.drafts?.tried ?? 0;
+    taken += event.drafts?.taken ?? 0;
+    for (const [i, id] of event.ids.entries())
+      choices[event.choice] += ` ${id}:${JSON.stringify(event.logprobs?.[i])}`;
+  }
+  return { choices, tried, taken };
+}
+
+function differenceOf(found: Answered, right: Answered): string | null {
+  for (const [i, text] of right.choices.entries()) {
+    const [ours, theirs] = [found.choices[i]?.split(' ') ?? [], text.split(' ')];
+    const at = Math.max(theirs.length, ours.length) - 1;
+    const first = Array.from({ length: at }, (_, n) => n + 1).find((n) => ours[n] !== theirs[n]);
+    if (first !== undefined)
+      return `choice ${i}, token ${first} of ${at}: ${ours[first]} in place of ${theirs[first]}`;
+  }
+  return null;
+}
+
+async function modelFile(arch: TinyModel): Promise<string> {
+  const plain = join(folder, `${arch}.gguf`);
+  const weights = join(folder, `${arch}-q8_0.gguf`);
+  await writeTinyModel(plain, arch);
+  quantize(plain, weights, 'q8_0');
+  return weights;
+}
+
+function opened(weights: string, exact: boolean, speculates: boolean, name = ''): Promise<Engine> {
+  return plugin.open({
+    models: [{ id: 'm', weights, window: 1_024 }],
+    exact,
+    speculates,
+    threads: { single: 1, batch: 1 },
+    slots: 2,
+    stateDir: join(folder, `${exact}-${speculates}${name}`),
+    memoryBytesMax: 1_000_000_000,
+    snapshotBytesMax: 50_000_000,
+  });
+}
+
+/** As on a machine where rows cost nothing. */
+function freeRows(t: Test): void {
+  const { of } = StepCosts.prototype;
+  StepCosts.prototype.of = () => 1;
+  t.teardown(() => {
+    StepCosts.prototype.of = of;
+  });
+}
+
+async function pair(t: Test, weights: string, exact = false) {
+  freeRows(t);
+  const [plain, ahead] = [await opened(weights, exact, false), await opened(weights, exact, true)];
+  t.teardown(() => Promise.all([plain.close(), ahead.close()]));
+  return { plain, ahead };
+}
+
+for (const arch of tinyModels) {
+  t.test(`${arch}: the same answer with and without guesses`, async (t) => {
+    const { plain, ahead } = await pair(t, await modelFile(arch));
+    let [tried, taken] = [0, 0];
+    for (let n = 0; n < SEEDS; n++) {
+      const seed = testSeed() + n;
+      const task = tasksOf(seededRandom(seed));
+      const [right, found] = [await ask(plain, task), await ask(ahead, task)];
+      const differs = differenceOf(found, right);
+      if (differs !== null) t.fail(`seed ${seed}: ${differs}`);
+      if (right.tried > 0) t.fail(`seed ${seed}: guesses although they are switched off`);
+      tried += found.tried;
+      taken += found.taken;
+    }
+    t.comment(`${tried} tokens were guessed, ${taken} of them came`);
+    const isCut = arch === 'llama' || arch === 'gemma3';
+    if (isCut) t.ok(taken > 0 && taken < tried, 'some were right, some were not');
+    else t.equal(tried, 0, 'a recurrent state cannot be taken back');
+  });
+}
+
+for (const arch of ['llama', 'gemma3'] as const) {
+  t.test(`${arch}, exact: guesses follow from the answer alone, also beside others`, async (t) => {
+    freeRows(t);
+    const weights = await modelFile(arch);
+    const [cold, warm] = [
+      await opened(weights, true, true),
+      await opened(weights, true, true, 'b'),
+    ];
+    t.teardown(() => Promise.all([cold.close(), warm.close()]));
+    let taken = 0;
+    for (let n = 0; n < SEEDS; n++) {
+      const seed = testSeed() + n;
+      const random = seededRandom(seed);
+      const task = tasksOf(random);
+      const right = await ask(cold, { ...task, owner: `cold${n}` });
+      // A part of the prompt is there already, and another stream comes and goes.
+      const part = task.prompt?.subarray(0, 10 + random(10)) ?? new Uint32Array();
+      await ask(warm, { prompt: part, maxTokens: 1 });
+      const other = { ...tasksOf(random), owner: 'bob' };
+      const [found] = await Promise.all([ask(warm, task), ask(warm, other)]);
+      const differs = differenceOf(found, right);
+      if (differs !== null) t.fail(`seed ${seed}: ${differs}`);
+      taken += found.taken;
+    }
+    t.ok(taken > 0, `${taken} guessed tokens came`);
+  });
+}
+
+t.test(
+  'a stream that is ended within guesses that came leaves a sound sequence behind',
+  async (t) => {
+    freeRows(t);
+    const weights = await modelFile('llama');
+    const [cold, ahead] = [
+      await opened(weights, true, true),
+      await opened(weights, true, true, 'b'),
+    ];
+    t.teardown(() => Promise.all([cold.close(), ahead.close()]));
+    let within = 0;
+    for (let n = 0; n < SEEDS; n++) {
+      const seed = testSeed() + n;
+      const random = seededRandom(seed);
+      const task = { ...tasksOf(random), maxTokens: 90, choices: 1, endIds: [] };
+      const abort = new AbortController();
+      const stopsAt = 1 + random(30);
+      const isStop = random(2) === 0;
+      let got = 0;
+      const signal = isStop ? new AbortController().signal : abort.signal;
+      // As a stop string ends a choice, or a client that leaves ends them all.
+      const ended = control({ signal, cancelled: () => isStop && got >= stopsAt });
+      const whole = taskOf(task);
+      for await (const event of ahead.generate(whole, ended)) {
+        if (event.type !== 'piece') continue;
+        got += event.ids.length;
+        within += (event.drafts?.taken ?? 0) > 0 && got >= stopsAt ? 1 : 0;
+        if (!isStop && got >= stopsAt) abort.abort();
+      }
+      const differs = differenceOf(
+        await ask(ahead, task),
+        await ask(cold, { ...task, owner: `cold${n}` }),
+      );
+      if (differs !== null) t.fail(`seed ${seed}, ended after ${got} tokens: ${differs}`);
+    }
+    t.ok(within > 0, `${within} ended behind guesses that came`);
+  },
+);
+
+const PASSAGE =
+  'The ferry leaves the old harbour at seven, crosses the sound in forty minutes, and waits for the bus from the north. ' +
+  'Those who miss it take the small boat of the fishermen, which carries nine people and no bicycles.';
+
+t.test('an answer that quotes its prompt', { skip: skipWithoutWeights }, async (t) => {
+  const { plain, ahead } = await pair(t, smallModelPath);
+  const weights = await (await Runtime.open()).load(smallModelPath, true);
+  t.teardown(() => weights.close());
+  const prompt = Uint32Array.from(weights.tokenize(`${PASSAGE}\n\n${PASSAGE}\n\nThe ferry leaves`));
+  const free = { prompt, maxTokens: 40 };
+  const [right, found] = [await ask(plain, free), await ask(ahead, free)];
+  t.same(found.choices, right.choices);
+  t.ok(found.taken >= 25, `${found.taken} of ${found.tried} guessed tokens came`);
+
+  const names = ['a rather long name of a harbour', 'another long name of a harbour'];
+  const schema = { type: 'array', items: { enum: names }, minItems: 4, maxItems: 6 };
+  const constraint = valueConstraint(JSON.stringify(schema));
+  const bound = { prompt, maxTokens: 60, constraint };
+  const [rule, same] = [await ask(plain, bound), await ask(ahead, bound)];
+  t.same(same.choices, rule.choices);
+  t.ok(same.taken > 0, `${same.taken} of ${same.tried} tokens under a grammar came`);
+
+  const short = { ...free, maxTokens: 7 };
+  t.same((await ask(ahead, short)).choices, (await ask(plain, short)).choices);
+});

@@ -1,0 +1,136 @@
+/** Owns the proof that messages are read with what is attached to them, and web archives as their page. */
+import t from 'tap';
+import plugin from '../../../plugins/extractors/mail/mail.js';
+import { unpackRtf } from '../../../plugins/extractors/mail/packed-rtf.js';
+import { writeOle } from '../../../plugins/extractors/office/sheetjs.js';
+import { extractorSuite } from '../../../src/plugin/test/extractor.js';
+import { openForTest, readAll } from '../../support/documents.js';
+import { zip } from '../../support/zip.js';
+
+const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString('base64');
+const part = (head: readonly string[], body: string) =>
+  `--b\r\n${head.join('\r\n')}\r\n\r\n${body}\r\n`;
+const message = (parts: readonly string[]) =>
+  Buffer.from(
+    `Received: from x\r\nFrom: =?utf-8?B?${base64(Buffer.from('Änn'))}?= <ann@x.org>\r\nTo: bo@x.org\r\nSubject: The\r\n light\r\nDate: Sat, 29 Feb 2020 10:00:00 +0100\r\n` +
+      `MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n${parts.join('')}--b--\r\n`,
+  );
+const plain = part(
+  ['Content-Type: text/plain; charset=koi8-r', 'Content-Transfer-Encoding: quoted-printable'],
+  '=E4=C1, it burns',
+);
+const attached = (name: string, bytes: Uint8Array, type = 'application/octet-stream') =>
+  part(
+    [
+      `Content-Type: ${type}; name="${name}"`,
+      `Content-Disposition: attachment; filename="${name}"`,
+      'Content-Transfer-Encoding: base64',
+    ],
+    base64(bytes),
+  );
+
+const wide = (text: string) => Buffer.from(text, 'utf16le');
+const sent = Buffer.alloc(48);
+sent.writeUInt32LE(0x00390040, 32);
+sent.writeBigUInt64LE((BigInt(Date.UTC(2020, 1, 29)) + 11_644_473_600_000n) * 10_000n, 40);
+const outlook = writeOle({
+  '__properties_version1.0': sent,
+  '__substg1.0_0037001F': wide('The light'),
+  '__substg1.0_1000001F': wide('It burns\r\nall night.'),
+  '__substg1.0_0C1A001F': wide('Ann'),
+  '__substg1.0_5D01001F': wide('ann@x.org'),
+  '__attach_version1.0_#00000000/__substg1.0_3707001F': wide('lamp.csv'),
+  '__attach_version1.0_#00000000/__substg1.0_37010102': Buffer.from('oil,7\n'),
+});
+
+const page =
+  'From: <Saved by Blink>\r\nSnapshot-Content-Location: http://x/\r\nSubject: The light\r\nMIME-Version: 1.0\r\nContent-Type: multipart/related; type="text/html"; boundary="b"\r\n\r\n' +
+  `${part(['Content-Type: text/html', 'Content-Transfer-Encoding: quoted-printable'], '<h1>Light</h1><div><p>It=\r\n burns =3D all night')}` +
+  `${part(['Content-Type: text/css'], 'p { color: red }')}--b--\r\n`;
+
+extractorSuite(t, {
+  plugin,
+  truncations: 8,
+  mutations: 8,
+  documents: [
+    {
+      bytes: message([plain, attached('lamp.csv', Buffer.from('oil,7\n'))]),
+      filename: 'a.eml',
+      fileType: 'message/rfc822',
+      title: 'The light',
+      pages: 2,
+      words: [
+        '# The light',
+        'From: Änn <ann@x.org>',
+        'To: bo@x.org',
+        'Date: 2020-02-29T09:00:00',
+        'Да, it burns',
+        'Attachments: lamp.csv',
+        '# lamp.csv oil,7',
+      ],
+    },
+    {
+      bytes: outlook,
+      filename: 'a.msg',
+      fileType: 'application/vnd.ms-outlook',
+      title: 'The light',
+      pages: 2,
+      words: [
+        '# The light',
+        'From: Ann <ann@x.org>',
+        'Date: 2020-02-29T00:00:00',
+        'It burns all night.',
+        '# lamp.csv oil,7',
+      ],
+    },
+    {
+      bytes: Buffer.from(page),
+      filename: 'a.mht',
+      fileType: 'multipart/related',
+      title: 'The light',
+      pages: 1,
+      words: ['# Light', 'It burns = all night'],
+      reaches: ['textLengthMax', 'nestingMax'],
+    },
+  ],
+});
+
+t.test('what cannot be read of a message is told, and the rest is read', async (t) => {
+  const parts = [
+    plain,
+    attached(
+      'a.bin',
+      Uint8Array.from({ length: 4096 }, (_, i) => (i * 7919) % 256),
+    ),
+    attached('old.eml', Buffer.from('From: x\r\n\r\ny')),
+    attached('b.zip', zip([{ name: 'x', bytes: 'y' }])),
+  ];
+  const extractor = await openForTest(plugin, {}, []);
+  const pages = await readAll(extractor, message(parts), 'a.eml');
+  t.same(
+    pages.flatMap(({ skipped = [] }) => skipped),
+    [
+      'a.bin (its type is not supported)',
+      'old.eml (a message within the message)',
+      'b.zip (its type is not supported)',
+    ],
+  );
+});
+
+t.test('prose about mail is no message', async (t) => {
+  const extractor = await openForTest(plugin, {}, []);
+  const bytes = Buffer.from(
+    'Note: a message has\nFrom: and To: and\nSubject: in its head.\n\nSo it is.',
+  );
+  t.equal(extractor.accepts({ bytes, filename: 'a.txt' }), null);
+});
+
+t.test('the packed text of Outlook is unpacked as its authors show it', async (t) => {
+  const packed = Buffer.from(
+    '2d0000002b0000004c5a4675f1c5c7a703000a007263706731323542320af32068656c090020627705b06c647d0a800fa0',
+    'hex',
+  );
+  t.equal(unpackRtf(packed, 1000), '{\\rtf1\\ansi\\ansicpg1252\\pard hello world}\r\n');
+  t.throws(() => unpackRtf(packed, 10), { code: 'bound' });
+  t.throws(() => unpackRtf(packed.subarray(0, 8), 1000), { code: 'damaged' });
+});

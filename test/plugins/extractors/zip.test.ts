@@ -1,0 +1,64 @@
+/** Owns the proof that documents in an archive are read under their names, and formats that only look like archives are named. */
+import t from 'tap';
+import plugin from '../../../plugins/extractors/container/zip.js';
+import { extractorSuite } from '../../../src/plugin/test/extractor.js';
+import { openForTest, readAll } from '../../support/documents.js';
+import { officePackage, zip } from '../../support/zip.js';
+
+const docx = officePackage(
+  'wordprocessingml.document',
+  '<w:document><w:body><w:p><w:r><w:t>It burns</w:t></w:r></w:p></w:body></w:document>',
+);
+const archive = zip([
+  { name: 'lamps/', bytes: '' },
+  { name: 'lamps/light.docx', bytes: docx },
+  { name: '__MACOSX/lamps/._light.docx', bytes: 'x' },
+  { name: 'lamps/oil.txt', bytes: 'Of whales' },
+  { name: 'more.zip', bytes: zip([{ name: 'x', bytes: 'y' }]) },
+]);
+
+extractorSuite(t, {
+  plugin,
+  languages: [],
+  truncations: 8,
+  mutations: 8,
+  documents: [
+    {
+      bytes: archive,
+      filename: 'a.zip',
+      fileType: 'application/zip',
+      ground: 'text',
+      pages: 3,
+      words: ['# lamps/light.docx It burns', '# lamps/oil.txt Of whales'],
+      reaches: ['archiveEntriesMax', 'unpackedBytesMax', 'unpackRatioMax'],
+    },
+  ],
+});
+
+const binary = Uint8Array.from({ length: 4096 }, (_, i) => (i * 7919) % 256);
+
+async function refusal(...names: readonly string[]) {
+  const extractor = await openForTest(plugin, { archiveEntriesMax: 1000 }, []);
+  const bytes = zip(names.map((name) => ({ name, bytes: binary })));
+  return readAll(extractor, bytes).then(
+    () => null,
+    (cause: unknown) => cause,
+  );
+}
+
+t.test('what is left out of an archive is told', async (t) => {
+  const extractor = await openForTest(plugin, {}, []);
+  const pages = await readAll(extractor, archive);
+  t.same(
+    pages.flatMap(({ skipped = [] }) => skipped),
+    ['more.zip (an archive within the archive)'],
+  );
+});
+
+t.test('a format that is an archive for programs alone is refused by its name', async (t) => {
+  t.match(await refusal('xl/workbook.bin'), { code: 'unsupported', message: /xlsb/ });
+  t.match(await refusal('visio/document.xml'), { code: 'unsupported', message: /Visio/ });
+  t.match(await refusal('Index/Document.iwa'), { code: 'unsupported', message: /Pages/ });
+  t.match(await refusal('a.bin'), { code: 'unsupported', message: /a\.bin \(its type/ });
+  t.match(await refusal(...Array.from({ length: 201 }, (_, i) => `${i}`)), { code: 'bound' });
+});

@@ -1,0 +1,316 @@
+/**
+ * The Messages API as its clients see it: keys, answers, events, counts, errors, and `cache_control` as a durable cache.
+ */
+import t from 'tap';
+import { getCache, untilCache } from '../support/cache-client.js';
+import { answerTo, complete, model } from '../support/chat-client.js';
+import {
+  block,
+  type Fields,
+  kept,
+  messageOf,
+  send,
+  sendTo,
+  streamOf,
+} from '../support/messages-client.js';
+import { openService, type TestService } from '../support/service.js';
+
+t.setTimeout(120_000);
+
+const service = await openService(t);
+const user = (content: unknown) => ({ role: 'user', content });
+
+t.test('an answer in one piece, with a key in either header', async (t) => {
+  const response = await send(service);
+  t.equal(response.status, 200);
+  t.equal(response.headers.get('content-type'), 'application/json');
+  t.equal(response.headers.get('request-id'), response.headers.get('x-request-id'));
+  t.match(await response.json(), {
+    id: /^msg_[0-9a-f]{32}$/,
+    type: 'message',
+    role: 'assistant',
+    model,
+    content: [{ type: 'text', text: 'Hi' }],
+    stop_reason: 'end_turn',
+    stop_sequence: null,
+    diagnostics: null,
+  });
+  const bearer = await service.call('POST', '/messages', {
+    model,
+    max_tokens: 5,
+    messages: [user('Hi')],
+  });
+  t.equal(bearer.status, 200);
+});
+
+t.test('the same conversation as a chat completion: one answer, one count', async (t) => {
+  const messages = [user('one two'), { role: 'assistant', content: 'three' }, user('four')];
+  const chat = { model, messages: [{ role: 'system', content: 'S' }, ...messages] };
+  const message = await messageOf(service, { system: 'S', messages });
+  t.equal(message.content[0]?.text, await answerTo(service, chat));
+  const { usage } = await complete(service, chat);
+  t.equal(message.usage.input_tokens, usage.prompt_tokens);
+  t.equal(message.usage.output_tokens, usage.completion_tokens);
+  const counted = await sendTo(service, '/messages/count_tokens', { system: 'S', messages });
+  t.same(await counted.json(), { input_tokens: usage.prompt_tokens });
+});
+
+t.test('streamed: the events in their order', async (t) => {
+  const events = await streamOf(service, { messages: [user('one two')] });
+  t.match(events, [
+    { type: 'message_start', message: { type: 'message', content: [], stop_reason: null } },
+    { type: 'ping' },
+    { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
+    { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'one ' } },
+    { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'two' } },
+    { type: 'content_block_stop', index: 0 },
+    { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 7 } },
+    { type: 'message_stop' },
+  ]);
+  t.equal(events.length, 8);
+});
+
+t.test('a stop sequence, the bound on tokens and the window', async (t) => {
+  const stopped = await messageOf(service, {
+    messages: [user('one END two')],
+    stop_sequences: ['END'],
+  });
+  t.match(stopped, {
+    content: [{ text: 'one ' }],
+    stop_reason: 'stop_sequence',
+    stop_sequence: 'END',
+  });
+  t.match(await messageOf(service, { max_tokens: 3, messages: [user('Hello')] }), {
+    content: [{ text: 'Hel' }],
+    stop_reason: 'max_tokens',
+  });
+  const long = await messageOf(service, { max_tokens: 32_000, messages: [user('/repeat Hello ')] });
+  t.equal(long.stop_reason, 'model_context_window_exceeded');
+  t.equal(long.usage.input_tokens + long.usage.output_tokens, 8192);
+});
+
+t.test('a forced call, whole and streamed', async (t) => {
+  const input_schema = {
+    type: 'object',
+    properties: { city: { type: 'string', enum: ['Rome'] } },
+    required: ['city'],
+  };
+  const fields = { tools: [{ name: 'weather', input_schema }], tool_choice: { type: 'any' } };
+  const message = await messageOf(service, fields);
+  t.match(message.content, [
+    { type: 'tool_use', id: /^toolu_/, name: 'weather', input: { city: 'Rome' } },
+  ]);
+  t.equal(message.stop_reason, 'tool_use');
+  const events = await streamOf(service, fields);
+  const pieces = events.flatMap(({ delta }) => {
+    const { partial_json: piece } = (delta ?? {}) as { partial_json?: string };
+    return piece === undefined ? [] : [piece];
+  });
+  t.same(JSON.parse(pieces.join('')), { city: 'Rome' });
+  const [call] = message.content as unknown as [{ id: string }];
+  const result = { type: 'tool_result', tool_use_id: call.id, content: 'sunny' };
+  const asked = [user('Weather?'), { role: 'assistant', content: message.content }, user([result])];
+  const told = await messageOf(service, {
+    ...fields,
+    tool_choice: { type: 'none' },
+    messages: asked,
+  });
+  t.equal(told.stop_reason, 'end_turn');
+});
+
+t.test('the answer goes on from a last message of the assistant', async (t) => {
+  const messages = [user('Begin'), { role: 'assistant', content: 'Once upon' }];
+  const body = { model, messages: [messages[0], { ...messages[1], partial: true }] };
+  const message = await messageOf(service, { messages });
+  t.equal(message.usage.input_tokens, (await complete(service, body)).usage.prompt_tokens);
+});
+
+t.test('refusals: the envelope, the type, the status', async (t) => {
+  const refused = async (response: Promise<Response>, status: number, error: Fields) => {
+    const got = await response;
+    t.equal(got.status, status);
+    const id = got.headers.get('request-id');
+    t.match(await got.json(), { type: 'error', error, request_id: id });
+  };
+  const fields = { max_tokens: 10 };
+  await refused(sendTo(service, '/messages', fields, { 'x-api-key': 'wrong' }), 401, {
+    type: 'authentication_error',
+    message: 'Incorrect API key provided',
+  });
+  await refused(send(service, { model: 'claude-none' }), 404, { type: 'not_found_error' });
+  await refused(send(service, { max_tokens: 0 }), 400, {
+    type: 'invalid_request_error',
+    message: 'Invalid request: max_tokens must be an integer of at least 1, got 0',
+  });
+  await refused(send(service, { messages: [user('x'.repeat(9000))] }), 400, {
+    message: 'Input token length too long',
+  });
+  const failed = await streamOf(service, { messages: [user('/fail Hello')] });
+  t.match(failed.at(-1), { type: 'error', error: { type: 'api_error' } });
+});
+
+// ------------------------------------------------------------- cache_control
+
+interface Listed {
+  readonly id: string;
+  readonly tokens: number;
+  readonly created_at: number;
+  readonly expired_at: number;
+  readonly status: string;
+  readonly metadata: Fields;
+}
+
+async function caches(of: TestService): Promise<Listed[]> {
+  const response = await of.call('GET', '/caching?limit=100&order=asc');
+  return ((await response.json()) as { data: Listed[] }).data;
+}
+
+/** All caches that chats left behind are ready. */
+async function settled(of: TestService): Promise<Listed[]> {
+  for (const { id } of await caches(of)) await untilCache(of, id, { status: 'ready' });
+  return await caches(of);
+}
+
+const handbook = block(`${'All doors are open. '.repeat(20)}The end.`, { cache_control: kept });
+
+t.test('a marked prefix is kept by one request and read by the next', async (t) => {
+  const own = await openService(t);
+  const first = await messageOf(own, { system: [handbook] });
+  t.equal(first.usage.cache_read_input_tokens, 0);
+  const created = first.usage.cache_creation_input_tokens;
+  t.ok(created > 400, `${created} tokens are kept`);
+  t.equal(first.diagnostics, null, 'there was nothing to reuse');
+  const [cache, ...others] = await settled(own);
+  t.same(others, []);
+  t.match(cache, { tokens: created, metadata: { cache_control: '300' } });
+  const second = await messageOf(own, { system: [handbook], messages: [user('And now?')] });
+  t.match(second.usage, { cache_read_input_tokens: created, cache_creation_input_tokens: 0 });
+  t.equal(second.content[0]?.text, 'And now?');
+  const plain = await messageOf(own, { system: handbook.text, messages: [user('And now?')] });
+  const { input_tokens: input, cache_read_input_tokens: read } = second.usage;
+  t.equal(input + read, plain.usage.input_tokens, 'the same prompt without marks');
+  t.same(plain.usage.cache_read_input_tokens, 0, 'without marks nothing is read');
+});
+
+t.test('it survives a restart', async (t) => {
+  const own = await openService(t);
+  const first = await messageOf(own, { system: [handbook] });
+  await settled(own);
+  await own.close();
+  const again = await openService(t, { PREFACE_DATA_DIR: own.dataDir });
+  const second = await messageOf(again, { system: [handbook], messages: [user('Still there?')] });
+  t.equal(second.usage.cache_read_input_tokens, first.usage.cache_creation_input_tokens);
+});
+
+t.test('a document and a question in one message: the prefix ends inside it', async (t) => {
+  const own = await openService(t);
+  const ask = (question: string) =>
+    messageOf(own, { messages: [user([handbook, block(question)])] });
+  const { usage } = await ask('Which doors?');
+  t.ok(usage.cache_creation_input_tokens > 400);
+  const [cache] = await settled(own);
+  const shown = await getCache(own, cache?.id ?? '');
+  t.match(shown.messages, [{ role: 'user', content: handbook.text, partial: true }]);
+  const second = await ask('When?');
+  t.equal(second.usage.cache_read_input_tokens, usage.cache_creation_input_tokens);
+});
+
+t.test('a conversation that grows reads what its last turn kept', async (t) => {
+  const own = await openService(t);
+  const turns: Fields[] = [];
+  let kept = 0;
+  for (const question of ['First question', 'Second question', 'Third question']) {
+    const marked = [...turns, user([block(question, { cache_control: { type: 'ephemeral' } })])];
+    const { usage } = await messageOf(own, { messages: marked });
+    t.equal(usage.cache_read_input_tokens, kept, question);
+    t.ok(usage.cache_creation_input_tokens > 0);
+    kept += usage.cache_creation_input_tokens;
+    await settled(own);
+    turns.push(user(question), { role: 'assistant', content: question });
+  }
+});
+
+t.test('tools, system and messages: three marks, and each serves alone', async (t) => {
+  const own = await openService(t);
+  const tool = { name: 'f', description: 'F', input_schema: { type: 'object', properties: {} } };
+  const fields = { tools: [tool], tool_choice: { type: 'none' }, system: [handbook] };
+  const last = (text: string) => [user([block(text, { cache_control: kept })])];
+  await messageOf(own, { ...fields, messages: last('One') });
+  const [system, all] = await settled(own);
+  t.ok((system?.tokens ?? 0) < (all?.tokens ?? 0));
+  const other = await messageOf(own, { ...fields, messages: last('Two') });
+  t.equal(other.usage.cache_read_input_tokens, system?.tokens);
+});
+
+t.test('one hour, and a use puts the end off', async (t) => {
+  const own = await openService(t);
+  const system = [block('Kept for long. '.repeat(9), { cache_control: { ...kept, ttl: '1h' } })];
+  const { usage } = await messageOf(own, { system });
+  t.same(usage.cache_creation, {
+    ephemeral_5m_input_tokens: 0,
+    ephemeral_1h_input_tokens: usage.cache_creation_input_tokens,
+  });
+  const [before] = await settled(own);
+  t.equal((before?.expired_at ?? 0) - (before?.created_at ?? 0), 3600);
+  await new Promise((resolve) => setTimeout(resolve, 1_100));
+  await messageOf(own, { system });
+  const [after] = await caches(own);
+  t.ok((after?.expired_at ?? 0) > (before?.expired_at ?? 0));
+});
+
+t.test('a miss says where the request differs from the newest cache', async (t) => {
+  const own = await openService(t);
+  const system = (text: string) => [block(text, { cache_control: kept })];
+  await messageOf(own, { system: system('It is Monday. Answer shortly.') });
+  await settled(own);
+  const response = await send(own, { system: system('It is Sunday. Answer shortly.') });
+  t.equal(response.headers.get('svc-context-cache-status'), 'miss');
+  t.match(await response.json(), {
+    diagnostics: {
+      cache_miss_reason: {
+        type: 'system_changed',
+        message: 'system.content differs at character 6',
+      },
+    },
+  });
+});
+
+t.test('what a client caches by name is read by a mark, and keeps its own time', async (t) => {
+  const own = await openService(t);
+  const messages = [{ role: 'system', content: handbook.text }];
+  const made = await own.call('POST', '/caching', { model: 'svc-v1', messages, ttl: 3000 });
+  const named = (await made.json()) as Listed;
+  await untilCache(own, named.id, { status: 'ready' });
+  const { usage } = await messageOf(own, { system: [handbook] });
+  t.equal(usage.cache_read_input_tokens, named.tokens);
+  t.equal(usage.cache_creation_input_tokens, 0);
+  t.equal((await getCache(own, named.id)).expired_at, named.expired_at);
+  t.equal((await caches(own)).length, 1, 'no second one');
+});
+
+t.test('a refused chat keeps nothing, nor does one of another user read it', async (t) => {
+  const own = await openService(t);
+  const refused = await send(own, { system: [handbook], messages: [user('/fail Hello')] });
+  t.equal(refused.status, 500);
+  t.same(await caches(own), []);
+  await messageOf(own, { system: [handbook] });
+  await settled(own);
+  const bobs = await sendTo(
+    own,
+    '/messages',
+    { max_tokens: 10, system: [handbook] },
+    { 'x-api-key': 'key-of-bob' },
+  );
+  t.match(await bobs.json(), { usage: { cache_read_input_tokens: 0 } });
+});
+
+t.test('a large request is translated in a thread, with the same result', async (t) => {
+  const own = await openService(t);
+  const large = block('0123456789'.repeat(10_000), { cache_control: kept });
+  const fields = { model: 'svc-v1-128k', messages: [user([large, block('Hi')])] };
+  const first = await messageOf(own, fields);
+  t.ok(first.usage.cache_creation_input_tokens > 99_000);
+  await settled(own);
+  const second = await messageOf(own, fields);
+  t.equal(second.usage.cache_read_input_tokens, first.usage.cache_creation_input_tokens);
+});
