@@ -10,7 +10,8 @@ import { picture } from '../bench/support/report.js';
 import { measure } from '../bench/support/rounds.js';
 import { spreadOf, verdictOf } from '../bench/support/stats.js';
 
-t.setTimeout(300_000);
+/** All of them, on a machine that others keep busy. */
+t.setTimeout(900_000);
 
 /** Where the floor answers the very bytes of the service. */
 const twins = new Set(['chat-echo', 'get-model', 'stream-chunks']);

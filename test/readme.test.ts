@@ -9,7 +9,12 @@ import { dirname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { questions } from '../bench/questions.js';
-import { figuresMarkdown, measuredMarkdown, readResults } from '../bench/support/figures.js';
+import {
+  cookbookMarkdown,
+  figuresMarkdown,
+  measuredMarkdown,
+  readResults,
+} from '../bench/support/figures.js';
 import { type ErrorRow, errorTable } from '../src/errors.js';
 import { resources } from '../src/protocol/chat-api.js';
 import { defaultPolicy } from '../src/rules/account-policy.js';
@@ -49,6 +54,7 @@ const tables = [
   { path: 'src/settings/README.md', name: 'settings', expected: settingsMarkdown() },
   { path: 'src/settings/README.md', name: 'accounts', expected: grantsMarkdown(defaultPolicy) },
   { path: 'README.md', name: 'measured', expected: measuredMarkdown(results) },
+  { path: 'src/pages/guides/cookbook.md', name: 'cookbook', expected: cookbookMarkdown(results) },
   { path: 'bench/README.md', name: 'figures', expected: figuresMarkdown(results) },
 ];
 
@@ -232,8 +238,10 @@ t.test('each promise of security names its test', async (t) => {
   const promises = sectionOf(text, '## What is protected').split(/^- /m).slice(1);
   const rows = sectionOf(text, '## What is tested').split('\n').slice(1);
   const faults = rows.filter((line) => line.startsWith('| ')).slice(1);
-  t.ok(promises.length > 4 && faults.length > 4);
-  for (const promise of [...promises, ...faults]) {
+  const known = sectionOf(text, '## Holes of comparable servers').split('\n');
+  const holes = known.filter((line) => line.startsWith('| ')).slice(1);
+  t.ok(promises.length > 4 && faults.length > 4 && holes.length > 15);
+  for (const promise of [...promises, ...faults, ...holes]) {
     t.match(promise, /\]\(\.\.\/test\/[\w./-]+\.test\.ts\)/, promise.slice(0, 60));
   }
 });

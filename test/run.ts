@@ -80,6 +80,8 @@ async function runFile(file: string): Promise<Outcome> {
   const seconds = ((performance.now() - startMs) / 1000).toFixed(1);
   const verdict = outcome.failures.length === 0 ? 'ok    ' : 'FAILED';
   console.log(`${verdict} ${seconds.padStart(6)} s ${String(outcome.passed).padStart(6)}  ${name}`);
+  // At once, and in short: who watches need not wait for the end, and a log that is cut tells the reason all the same.
+  for (const failure of outcome.failures) console.log(`  ${failure.slice(0, 600)}`);
   return { ...outcome, failures: outcome.failures.map((failure) => `${name}: ${failure}`) };
 }
 

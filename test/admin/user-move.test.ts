@@ -1,15 +1,19 @@
 /**
  * A user moves from one node to another with all their data, in steps that may be interrupted; at most one node serves them.
  */
+import { createHash } from 'node:crypto';
 import { appendFileSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { withSharedFile } from '../../src/admin/open-accounts.js';
 import { pack, remove, unpack } from '../../src/admin/user-move.js';
+import { encodeRecord } from '../../src/codec.js';
 import { serve } from '../../src/main.js';
 import { loadConfig } from '../../src/settings/config.js';
+import type { StoreKey } from '../../src/store/store.js';
 import { said } from '../support/chat-client.js';
 import { temporaryFolder } from '../support/service.js';
+import { until } from '../support/until.js';
 
 t.setTimeout(180_000);
 
@@ -56,7 +60,11 @@ interface Kept {
   readonly tags: unknown;
   readonly files: { readonly id: string }[];
   readonly text: string;
+  readonly responses: readonly unknown[];
 }
+
+/** What no list of files and caches has: paths of responses, conversations and batches, by key. */
+const unlisted = new Map<string, string[]>();
 
 async function keptBy(node: Node, key: string): Promise<Kept> {
   const { data: caches } = await node.read(key, '/caching');
@@ -64,7 +72,10 @@ async function keptBy(node: Node, key: string): Promise<Kept> {
   const files = (await node.read(key, '/files')).data as { id: string }[];
   const [file] = files;
   const content = file ? await node.call(key, 'GET', `/files/${file.id}/content`) : null;
-  return { caches: caches as Kept['caches'], tags, files, text: (await content?.text()) ?? '' };
+  const text = (await content?.text()) ?? '';
+  const places = unlisted.get(key) ?? [];
+  const responses = await Promise.all(places.map((place) => node.read(key, place)));
+  return { caches: caches as Kept['caches'], tags, files, text, responses };
 }
 
 async function fill(node: Node, key: string): Promise<void> {
@@ -81,7 +92,44 @@ async function fill(node: Node, key: string): Promise<void> {
   form.append('purpose', 'file-extract');
   form.append('file', new Blob(['words of a file']), 'a.txt');
   await (await node.call(key, 'POST', '/files', form)).text();
+  await talk(node, key);
+  await runBatch(node, key);
   await keptBy(node, key);
+}
+
+async function talk(node: Node, key: string): Promise<void> {
+  const make = async (path: string, body: object) => {
+    const response = await node.call(key, 'POST', path, body);
+    return ((await response.json()) as { id: string }).id;
+  };
+  const conversation = await make('/conversations', { metadata: { a: 'b' } });
+  const asked = { model: 'svc-v1-8k', input: 'Hi', prompt_cache_retention: 'in_memory' };
+  const response = await make('/responses', { ...asked, conversation });
+  unlisted.set(key, [
+    `/responses/${response}`,
+    `/responses/${response}/input_items`,
+    `/conversations/${conversation}`,
+    `/conversations/${conversation}/items`,
+  ]);
+}
+
+async function runBatch(node: Node, key: string): Promise<void> {
+  const line = (at: number) => ({
+    custom_id: `line-${at}`,
+    method: 'POST',
+    url: '/v1/chat/completions',
+    body: { model: 'svc-v1-8k', messages: [{ role: 'user', content: `word ${at}` }] },
+  });
+  const form = new FormData();
+  form.append('purpose', 'batch');
+  form.append('file', new Blob([1, 2].map((at) => `${JSON.stringify(line(at))}\n`)), 'a.jsonl');
+  const file = (await (await node.call(key, 'POST', '/files', form)).json()) as { id: string };
+  const asked = { endpoint: '/v1/chat/completions', completion_window: '24h' };
+  const made = await node.call(key, 'POST', '/batches', { ...asked, input_file_id: file.id });
+  const path = `/batches/${((await made.json()) as { id: string }).id}`;
+  const ended = async () => (await node.read(key, path)).status === 'completed';
+  await until(ended, 10_000, 'the batch ends');
+  unlisted.set(key, [...(unlisted.get(key) ?? []), path, '/batches']);
 }
 
 /** Statuses that come by themselves. */
@@ -127,6 +175,12 @@ t.test('caches, tags, files, keys, grants and use go along; others stay', async 
   await to.start();
   const after = await settled(to, key);
   t.same(after, before, 'with the same ids, states, tags and text');
+  t.match(after.responses, [
+    { status: 'completed' },
+    {},
+    { metadata: { a: 'b' } },
+    { data: [{}, {}] },
+  ]);
   const chat = await to.call(key, 'POST', '/chat/completions', {
     model: 'svc-v1-8k',
     messages: [
@@ -148,7 +202,7 @@ t.test('caches, tags, files, keys, grants and use go along; others stay', async 
   t.equal((await from.call(key, 'GET', '/caching')).status, 401, 'the key is unknown here');
   t.same(await settled(from, 'other-key'), others, 'others keep what they have');
   const { length } = readdirSync(join(from.config.dataDir, 'files'));
-  t.equal(length, 2, 'source and text of the other user alone');
+  t.equal(length, 4, 'of the other user alone: source, text, input and output of a batch');
   await to.stop();
   await from.stop();
 });
@@ -173,6 +227,52 @@ t.test('a step that was interrupted is run again', async (t) => {
   t.same(await settled(to, key), before, 'active again as before the first run');
   await to.stop();
   await from.stop();
+});
+
+t.test('a bundle that reaches for another user is refused as a whole', async (t) => {
+  const { from, to, key, bundle } = await newNodes(t);
+  await fill(from, key);
+  await settled(from, key);
+  await pack(from.config, 'alice', bundle);
+  await from.stop();
+  const manifest = JSON.parse(readFileSync(join(bundle, 'manifest.json'), 'utf8')) as object;
+  const records = readFileSync(join(bundle, 'records.jsonl'), 'utf8');
+  /** Whole and well-formed, with one more record. */
+  const withRecord = (place: StoreKey, value: object) => {
+    const line = JSON.stringify({
+      key: place,
+      value: Buffer.from(encodeRecord(value)).toString('base64'),
+    });
+    const sha256 = createHash('sha256').update(`${records}${line}\n`).digest('hex');
+    writeFileSync(join(bundle, 'records.jsonl'), `${records}${line}\n`);
+    writeFileSync(join(bundle, 'manifest.json'), JSON.stringify({ ...manifest, sha256 }));
+  };
+  const strange: [StoreKey, object][] = [
+    [['key', 'hash'], { user: 'other', keyId: 'ak-1', createdS: 1, shown: 'sk' }],
+    [['account', 'other'], { today: null, past: [], rates: {} }],
+    [['cache', 'cache-x'], { id: 'cache-x', owner: 'other' }],
+    [['cache', 'cache-x'], { id: 'cache-y', owner: 'alice' }],
+    [['cache-body', 'cache-x'], { messages: [], tools: [] }],
+    [['file', 'x'], { id: 'x', owner: 'other' }],
+    [['tag', 'other', 'first'], { owner: 'alice', tag: 'first', cacheId: 'cache-x' }],
+    [['cache-expiry', 1], {}],
+    // More than any operator can grant, and what is nobody's grant.
+    [['grant'], { concurrency: 10 ** 9 }],
+    [['grant'], { rpm: -1 }],
+    [['grant'], { state: 'operator' }],
+    [['grant'], { models: ['a model'] }],
+    [['grant'], { credit: { ledger: 1, tokens: 10 ** 18 } }],
+    [['grant'], { admin: true }],
+    [['admin-key', 'hash'], { id: 'a', createdS: 1 }],
+  ];
+  for (const [place, value] of strange) {
+    withRecord(place, value);
+    const refused = unpack(to.config, 'alice', bundle);
+    await t.rejects(refused, /which is not of alice: nothing was unpacked/, `${place}`);
+  }
+  await to.start();
+  t.equal((await to.call(key, 'GET', '/caching')).status, 401);
+  await to.stop();
 });
 
 t.test('what came after the bundle is never removed', async (t) => {

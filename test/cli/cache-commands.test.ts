@@ -2,7 +2,7 @@
  * Owns the proof that the cache commands see what a service with the same settings sees.
  * It must write records as a service would, and look at them through the commands alone.
  */
-import { writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { creationChanges } from '../../src/caches/records.js';
@@ -73,4 +73,15 @@ t.test('a removal leaves no record and no index entry of it', async (t) => {
   const store = LmdbStore.open({ folder: config.dataDir });
   t.strictSame(store.page({ prefix: [], limit: 10 }), []);
   await store.close();
+});
+
+t.test('who only looks changes nothing', async (t) => {
+  const config = await configWith(t, 0);
+  const bytes = () => readFileSync(join(config.dataDir, 'records.mdb'));
+  const before = bytes();
+  t.equal((await listedCaches(config, NOW_MS, undefined)).length, 1);
+  t.ok(before.equals(bytes()));
+  const unused = { ...config, dataDir: join(config.dataDir, 'unused') };
+  t.same(await listedCaches(unused, NOW_MS, undefined), []);
+  t.notOk(existsSync(unused.dataDir));
 });

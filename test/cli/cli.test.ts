@@ -130,6 +130,19 @@ t.test('wrong use is one clear line and exit code 2, a failure 1', async (t) => 
   t.match(stack.err, /\n +at /);
 });
 
+t.test('a reader may leave before the end', async (t) => {
+  const machine = new Machine(t);
+  for (const args of [
+    ['serve', '--help'],
+    ['models', 'list'],
+    ['users', 'list', '--json'],
+  ]) {
+    const program = machine.start(args);
+    program.child.stdout?.destroy();
+    t.match(await program.ended, { code: 0, err: /^(?!.*EPIPE)/s }, args.join(' '));
+  }
+});
+
 t.test('the help names every setting', async (t) => {
   const { code, out } = await new Machine(t).run(['serve', '--help']);
   t.equal(code, 0);
@@ -146,10 +159,10 @@ t.test('serve prints a first key once, the address, and ends on a signal', async
   await first.printed(/listening/);
   t.match(
     first.out,
-    /^API key of the first user, shown only now: sk-default-\w+\npreface listening on http:\/\/127\.0\.0\.1:\d+\/v1\n$/,
+    /^API key of the first user, shown only now: sk-default-\w+\nadmin key of the console, shown only now: admin-\w+\nconsole: http:\/\/127\.0\.0\.1:\d+\/console\npreface listening on http:\/\/127\.0\.0\.1:\d+\/v1\n$/,
   );
   const key = /sk-\S+/.exec(first.out)?.[0];
-  const url = /http:\S+/.exec(first.out)?.[0];
+  const url = /http:\S+v1/.exec(first.out)?.[0];
   const models = await fetch(`${url}/models`, { headers: { authorization: `Bearer ${key}` } });
   t.equal(models.status, 200);
   await models.arrayBuffer();
@@ -158,7 +171,7 @@ t.test('serve prints a first key once, the address, and ends on a signal', async
 
   const second = machine.start(['serve'], echo);
   await second.printed(/listening/);
-  t.match(second.out, /^preface listening on \S+\n$/);
+  t.match(second.out, /^console: \S+\npreface listening on \S+\n$/);
   second.child.kill('SIGINT');
   t.match(await second.ended, { code: 0 });
 });
@@ -170,7 +183,7 @@ t.test('with keys by setting no key is made', async (t) => {
   const good = machine.start(['serve', '--api-keys', 'bob:any-form'], echo);
   await good.printed(/listening/);
   t.notMatch(good.out, 'sk-');
-  const url = /http:\S+/.exec(good.out)?.[0];
+  const url = /http:\S+v1/.exec(good.out)?.[0];
   const models = await fetch(`${url}/models`, { headers: { authorization: 'Bearer any-form' } });
   t.equal(models.status, 200);
   await models.arrayBuffer();
@@ -268,7 +281,7 @@ t.test('caches are listed, shown and removed, with and without a running service
   t.match(await machine.run(['caches', 'list']), { code: 0, out: '', err: 'no caches\n' });
   const service = machine.start(['serve'], keys);
   await service.printed(/listening/);
-  const url = /http:\S+/.exec(service.out)?.[0] ?? '';
+  const url = /http:\S+v1/.exec(service.out)?.[0] ?? '';
   const create = async (): Promise<string> => {
     const response = await fetch(`${url}/caching`, {
       method: 'POST',

@@ -10,9 +10,11 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { type Finding, memoryFindings, nodeFinding } from '../../src/cli/doctor.js';
+import type { WeightsReport } from '../../src/plugin/contract.js';
 import { builtInPath } from '../../src/settings/built-in-plugins.js';
 import { type Config, loadConfig } from '../../src/settings/config.js';
 import { LmdbStore } from '../../src/store/lmdb-store.js';
+import { writeTinyModel } from '../support/tiny-models.js';
 
 // Many processes, one after the other, on a machine that may be busy.
 t.setTimeout(300_000);
@@ -56,6 +58,19 @@ t.test('a good machine has nothing to cure', async (t) => {
   t.equal(examined.code, 0);
   const checks = examined.findings.map(({ check }) => check);
   t.same(checks, ['node', 'front end', 'settings', 'readers', 'port', 'data', 'disk']);
+});
+
+t.test('a model that will not be offered is named, with its reason', async (t) => {
+  const folder = t.testdir({});
+  const path = join(folder, 'base.gguf');
+  await writeTinyModel(path, 'llama');
+  const env = { PREFACE_ENGINE: 'llama', PREFACE_WEIGHTS: path, PREFACE_MEMORY: '1GiB' };
+  await fails(
+    t,
+    env,
+    /^weights: base.* will not be offered: its file has no chat template/,
+    /→ give other weights, or leave the model out$/,
+  );
 });
 
 t.test('the engine is tried where a model needs it', async (t) => {
@@ -146,13 +161,23 @@ t.test('models that cannot fit are named', async (t) => {
     builtIns: () => [],
   };
   const load = (env: Record<string, string>): Config => loadConfig({ flags: {}, env, plugins });
-  const small = { PREFACE_ENGINE: 'engine-llama', PREFACE_MEMORY: '1GiB' };
+  const small = { PREFACE_ENGINE: 'engine-llama', PREFACE_MEMORY: '2GiB' };
   const findings = memoryFindings(load(small), 2 ** 40);
   t.match(
     findings.map(({ state, text }) => `${state} ${text}`),
-    [/^ok /, /^warn svc-v1-128k needs about 3\.5 GB/],
+    [/^ok /, /^warn svc-v1-128k needs about 4\.[45] GB/],
   );
   const large = load({ ...small, PREFACE_MEMORY: '64GiB' });
   t.match(memoryFindings(large, 2 ** 30), [{ state: 'warn', cure: /PREFACE_MEMORY/ }]);
+  // By the file itself, where it could be looked into.
+  const config = load(small);
+  const contextBytes = { ofWindowToken: 10_000, ofSequence: 0, ofContext: 1e6 };
+  const report = { bytesPerToken: 100_000, contextBytes } as WeightsReport;
+  const reports = new Map(Object.values(config.weights).map((spec) => [spec, report]));
+  const told = memoryFindings(config, 2 ** 40, reports).map(({ text }) => text);
+  t.match(told.slice(1), [
+    /^svc-v1-32k needs about 3\.[67] GB/,
+    /^svc-v1-128k needs about 14\.\d GB/,
+  ]);
   t.same(memoryFindings(load({ PREFACE_ENGINE: 'engine-echo' }), 2 ** 40), []);
 });

@@ -5,6 +5,7 @@
 import fc from 'fast-check';
 import t, { type Test } from 'tap';
 import { limits } from '../../src/limits/index.js';
+import { testSeed } from '../../src/plugin/test/random-text.js';
 import type { Store, StoreChange, StoreKey, StoreRange } from '../../src/store/store.js';
 
 type OpenStore = (t: Test) => Promise<Store> | Store;
@@ -127,8 +128,8 @@ function compareKeys(a: StoreKey, b: StoreKey): number {
 }
 
 async function anyKeyOrder(t: Test, store: Store): Promise<void> {
-  const seed = Date.now() % 2 ** 31;
-  t.comment(`seed ${seed}`);
+  const seed = testSeed();
+  t.comment(`TEST_SEED=${seed}`);
   const double = fc.double({ noNaN: true, noDefaultInfinity: true }).map((n) => (n === 0 ? 0 : n));
   const text = fc.string({ unit: 'binary', maxLength: 6 });
   const key = fc.array(fc.oneof(double, fc.integer(), text), { minLength: 1, maxLength: 4 });

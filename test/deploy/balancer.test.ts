@@ -2,10 +2,9 @@
  * Three nodes behind each balancer that `bench/deploy` has a configuration for: owners stay with their node, streams pass as they come, and
  * a node that is killed under load costs its own owners their answers, only them, and only until it is back.
  */
-import { once } from 'node:events';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { freePort } from '../../bench/support/free-port.js';
 import { type Balancer, balancers } from '../support/balancers.js';
 import { said } from '../support/chat-client.js';
 import { temporaryFolder } from '../support/service.js';
@@ -27,15 +26,6 @@ const owners: readonly Owner[] = Array.from({ length: OWNERS }, (_, at) => {
   const name = `team-${at}`;
   return { name, key: `sk-${name}-${at.toString(16).padStart(56, '0')}` };
 });
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return port;
-}
 
 interface Node {
   readonly port: number;

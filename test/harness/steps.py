@@ -1,10 +1,20 @@
 """Runs the steps a scenario has written down, in order, and prints one JSON line for each and one for the end."""
 
 import json
+import os
 import time
 import traceback
 
+KEY = os.environ.get("API_KEY", "")
+URL = os.environ.get("ECHO_URL", "")
+
 steps = []
+
+
+def call(name, arguments):
+    """A text that the echo engine repeats, and that the service reads as a call."""
+    body = json.dumps({"name": name, "arguments": arguments})
+    return f"<tool_call>{body}</tool_call>"
 
 
 def step(function):

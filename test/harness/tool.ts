@@ -23,15 +23,18 @@ export interface Harness {
   readonly venv: string;
   readonly packages: readonly string[];
   readonly program: string;
-  args(place: HarnessPlace): readonly string[];
-  check(t: Test, folder: string, engine: Engine): void;
+  args(place: HarnessPlace): readonly string[] | Promise<readonly string[]>;
+  check(t: Test, folder: string, engine: Engine, service: ServiceProcess): void | Promise<void>;
   /** Whether a real model is asked too. */
   readonly real?: true;
+  /** The one engine that is asked. */
+  readonly only?: Engine;
 }
 
 export type Engine = 'echo' | 'llama';
 
 export interface HarnessPlace {
+  readonly engine: Engine;
   readonly service: ServiceProcess;
   /** Where it works and keeps what it likes to keep. */
   readonly folder: string;
@@ -42,7 +45,8 @@ export interface HarnessPlace {
 export async function testHarness(harness: Harness): Promise<void> {
   t.setTimeout(2 * RUN_MS_MAX + INSTALL_MS_MAX);
   const venv = await harnessVenv(harness);
-  for (const engine of ['echo', ...(harness.real ? ['llama' as const] : [])] as const) {
+  const both = ['echo', ...(harness.real ? ['llama' as const] : [])] as const;
+  for (const engine of harness.only ? [harness.only] : both) {
     const skip = 'missing' in venv ? venv.missing : engine === 'llama' && skipWithoutWeights;
     await t.test(`${harness.venv} on ${engine}`, { skip }, async (t) => {
       if ('python' in venv) await testRun(t, { harness, engine, programs: dirname(venv.python) });
@@ -55,15 +59,19 @@ async function testRun(t: Test, { harness, engine, programs }: Attempt): Promise
   const service = await startServiceProcess(t, {}, settings);
   const folder = temporaryFolder(t);
   const tokenizer = writeByteTokenizer(join(folder, 'hub-home'));
-  const args = harness.args({ service, folder, tokenizer });
+  const args = await harness.args({ engine, service, folder, tokenizer });
   const { program, check } = harness;
   await run({ programs, program, args, folder, key: service.key });
   t.pass(`${program} ended well`);
-  check(t, folder, engine);
+  await check(t, folder, engine, service);
 }
 
 /** These bring up to gigabytes with them: they are installed where that is asked for. */
-async function harnessVenv({ venv, packages }: Harness): Promise<Venv> {
+/** Where it is, or made with `TEST_HARNESSES=1`. */
+export async function harnessVenv({
+  venv,
+  packages,
+}: Pick<Harness, 'venv' | 'packages'>): Promise<Venv> {
   if (process.env.TEST_HARNESSES !== '1' && !venvIsReady(venv)) {
     return { missing: `TEST_HARNESSES=1 installs ${packages.join(', ')}` };
   }

@@ -4,6 +4,7 @@
  */
 import t, { type Test } from 'tap';
 import { limits } from '../../src/limits/index.js';
+import { seededRandom, testSeed } from '../../src/plugin/test/random-text.js';
 import { clientsOf, startEdge } from '../support/edge.js';
 import { request } from '../support/raw-client.js';
 import { until } from '../support/until.js';
@@ -114,6 +115,30 @@ t.test('chunked bodies: whole ones are read, broken ones never reach a handler',
   await alive(t, 'after broken chunks');
 });
 
+t.test('a body in crumbs is cut off, with and without a handler that reads it', async (t) => {
+  const crumbs = '1\r\n \r\n'.repeat(200_000);
+  for (const path of ['/echo', '/refuse', '/things/a']) {
+    const before = process.cpuUsage();
+    const sender = client();
+    sender.send(request(`POST ${path}`, ['Transfer-Encoding: chunked'], crumbs));
+    t.ok(await sender.untilClosed(), path);
+    t.notMatch(sender.text, /^HTTP\/1\.1 2/);
+    const { user, system } = process.cpuUsage(before);
+    t.comment(`${path}: ${Math.round((user + system) / 1000)} ms of CPU, the client's included`);
+  }
+  const few = '1\r\n \r\n'.repeat(limits.bodyChunksFree - 1);
+  const slow = client().send(
+    request('POST /echo', ['Transfer-Encoding: chunked'], `${few}0\r\n\r\n`),
+  );
+  t.match(await slow.answer('\r\n\r\n'), /^HTTP\/1\.1 200 /, 'some are read');
+  const lines = `40\r\n${'x'.repeat(64)}\r\n`.repeat(4 * limits.bodyChunksFree);
+  const long = client().send(
+    request('POST /echo', ['Transfer-Encoding: chunked'], `${lines}0\r\n\r\n`),
+  );
+  t.match(await long.answer('\r\n\r\n'), /^HTTP\/1\.1 200 /, 'and any number of lines');
+  await alive(t, 'after crumbs');
+});
+
 t.test('bytes behind a chunked body are never run as a request', async (t) => {
   const smuggled = request('DELETE /things/smuggled');
   for (const trailer of [
@@ -200,9 +225,9 @@ t.test('a body of 100 MB is 413 at once, declared or not', async (t) => {
 });
 
 t.test('random bytes and random damage do not end the process', async (t) => {
-  const seed = Number(process.env.SEED ?? Date.now() % 1_000_000);
-  t.comment(`SEED=${seed}`);
-  const random = generator(seed);
+  const seed = testSeed();
+  t.comment(`TEST_SEED=${seed}`);
+  const random = seededRandom(seed);
   const valid = request('POST /echo', ['Content-Length: 5', 'Authorization: Bearer a'], 'hello');
   for (let round = 0; round < 15; round += 1) {
     const senders = Array.from({ length: 20 }, () => client().send(damaged(valid, random)));
@@ -211,15 +236,6 @@ t.test('random bytes and random damage do not end the process', async (t) => {
   }
   await alive(t, 'after random damage');
 });
-
-/** Small and repeatable; the quality of its numbers does not matter. */
-function generator(seed: number): (below: number) => number {
-  let state = seed >>> 0;
-  return (below) => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return Math.floor((state / 2 ** 32) * below);
-  };
-}
 
 function damaged(text: string, random: (below: number) => number): Buffer {
   const bytes = Buffer.from(text, 'latin1');

@@ -50,6 +50,52 @@ t.test('an unknown path is 404, a known path with another method 405 with allow'
   t.match(wrong.text, /^\{"error":\{"type":"invalid_request_error"/);
 });
 
+t.test('a large answer to a chunked request is whole', async (t) => {
+  const pieces = Array.from({ length: 40 }, (_, at) => Buffer.alloc(64 * 1024, at));
+  const init = { method: 'POST', body: new Blob(pieces).stream(), duplex: 'half' } as RequestInit;
+  const answer = await fetch(`${edge.base}/echo`, init);
+  t.ok(Buffer.from(await answer.arrayBuffer()).equals(Buffer.concat(pieces)));
+});
+
+t.test('who sends a body while the server stops reads that it stops', async (t) => {
+  const stops = await startEdge();
+  const running = new RawClient(stops.server.port).send(request('GET /endless'));
+  const sending = new RawClient(stops.server.port);
+  t.teardown(() => {
+    running.destroy();
+    sending.destroy();
+  });
+  await running.answer();
+  const closing = stops.server.close(60_000);
+  sending.send('POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 20000\r\n\r\n');
+  sending.send('x'.repeat(10_000));
+  // Another one is answered meanwhile.
+  t.equal((await ask('/things', {}, stops.base)).status, 503);
+  t.equal(sending.text, '', 'no answer before the body: the connection closes behind it');
+  sending.send('x'.repeat(10_000));
+  t.match(await sending.answer('stopping'), /^HTTP\/1\.1 503/);
+  running.destroy();
+  await closing;
+});
+
+t.test('a large answer is whole although the server stops', async (t) => {
+  const stops = await startEdge();
+  const body = Buffer.alloc(8_000_000, 7);
+  const client = new RawClient(stops.server.port);
+  client.keepText = false;
+  t.teardown(() => client.destroy());
+  client.socket.pause();
+  client
+    .send(`POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n`)
+    .send(body);
+  await until(() => stops.server.activeCount === 1);
+  const closing = stops.server.close(60_000);
+  client.socket.resume();
+  t.ok(await client.until(({ bytes }) => bytes > body.length, 20_000), `${client.bytes} bytes`);
+  client.destroy();
+  await closing;
+});
+
 t.test('HEAD answers like GET without the body, and the connection goes on', async (t) => {
   const client = new RawClient(edge.port);
   const head = await client.send(request('HEAD /things/abc')).answer();

@@ -1,9 +1,10 @@
 import t from 'tap';
 import type { Clock } from '../../src/clock.js';
-import { ApiError } from '../../src/errors.js';
+import { ApiError, errorEnvelope } from '../../src/errors.js';
 import type { ByteSink, Headers } from '../../src/http/exchange.js';
 import { EventStream } from '../../src/http/sse.js';
 import { limits } from '../../src/limits/index.js';
+import { dataFrame } from '../../src/protocol/wire-form.js';
 
 class HandClock implements Clock {
   ms = 0;
@@ -45,11 +46,12 @@ function open(): {
   reader: { fast: boolean; drain(): void; leave(): void };
   headers: Headers | undefined;
   isEnded(): boolean;
+  isCut(): boolean;
 } {
   const writes: string[] = [];
   const clock = new HandClock();
   const reader = { fast: true, drain() {}, leave() {} };
-  let ended = false;
+  let [ended, cut] = [false, false];
   let headers: Headers | undefined;
   const sink: ByteSink = {
     write: (bytes) => {
@@ -73,9 +75,16 @@ function open(): {
       reader.leave = task;
     },
     onStop: null,
+    destroy: () => {
+      cut = true;
+    },
   };
-  const events = new EventStream(exchange, { clock, keepAlive: () => '{"alive":1}' });
-  return { events, writes, clock, reader, headers, isEnded: () => ended };
+  const events = new EventStream(exchange, {
+    clock,
+    keepAlive: () => dataFrame('{"alive":1}'),
+    failed: (error) => dataFrame(JSON.stringify(errorEnvelope(error))),
+  });
+  return { events, writes, clock, reader, headers, isEnded: () => ended, isCut: () => cut };
 }
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
@@ -84,20 +93,20 @@ t.test('events of one turn leave in one write', async (t) => {
   const { events, writes, headers } = open();
   t.equal(headers?.['content-type'], 'text/event-stream');
   t.equal(headers?.['cache-control'], 'no-cache');
-  events.send('{"a":1}');
-  events.send('{"b":2}');
+  events.send(dataFrame('{"a":1}'));
+  events.send(dataFrame('{"b":2}'));
   t.same(writes, []);
   await turn();
   t.same(writes, ['data: {"a":1}\n\ndata: {"b":2}\n\n']);
-  events.done();
+  events.end(dataFrame('[DONE]'));
 });
 
 t.test('the good end is [DONE], the bad end is the error alone', async (t) => {
   const good = open();
-  good.events.send('{}');
-  good.events.done();
-  good.events.done();
-  good.events.send('{"late":1}');
+  good.events.send(dataFrame('{}'));
+  good.events.end(dataFrame('[DONE]'));
+  good.events.end(dataFrame('[DONE]'));
+  good.events.send(dataFrame('{"late":1}'));
   await turn();
   t.same(good.writes, ['data: {}\n\ndata: [DONE]\n\n']);
   t.ok(good.isEnded());
@@ -108,10 +117,32 @@ t.test('the good end is [DONE], the bad end is the error alone', async (t) => {
   t.equal(bad.clock.waitingCount, 0, 'no timer is left behind');
 });
 
+t.test(
+  'a reader that pauses for too long in all is cut, however often it takes a little',
+  async (t) => {
+    const { events, clock, reader, isCut } = open();
+    reader.fast = false;
+    const pauseMs = limits.streamPausedMsMax / 4;
+    const paused = async (ms: number) => {
+      events.send(dataFrame('{}'));
+      const drained = events.drained();
+      clock.advance(ms);
+      reader.drain();
+      await drained;
+    };
+    for (let pauses = 0; pauses < 3; pauses += 1) await paused(pauseMs);
+    await paused(pauseMs - 1);
+    clock.advance(limits.streamPausedMsMax);
+    t.notOk(isCut(), 'time between pauses does not count');
+    await paused(1);
+    t.ok(isCut());
+  },
+);
+
 t.test('a silence is broken by the keep-alive chunk, activity puts it off', async (t) => {
   const { events, writes, clock } = open();
   clock.advance(limits.keepAliveMs - 1);
-  events.send('{}');
+  events.send(dataFrame('{}'));
   await turn();
   clock.advance(limits.keepAliveMs - 1);
   await turn();
@@ -122,37 +153,37 @@ t.test('a silence is broken by the keep-alive chunk, activity puts it off', asyn
   clock.advance(limits.keepAliveMs);
   await turn();
   t.equal(writes.length, 3);
-  events.done();
+  events.end(dataFrame('[DONE]'));
 });
 
 t.test('a slow reader is told to the sender until it has drained', async (t) => {
   const { events, reader } = open();
   reader.fast = false;
-  t.ok(events.send('{}'), 'nobody knows yet');
+  t.ok(events.send(dataFrame('{}')), 'nobody knows yet');
   await turn();
-  t.notOk(events.send('{}'));
+  t.notOk(events.send(dataFrame('{}')));
   const drained = events.drained();
   reader.fast = true;
   reader.drain();
   await drained;
-  t.ok(events.send('{}'));
-  events.done();
+  t.ok(events.send(dataFrame('{}')));
+  events.end(dataFrame('[DONE]'));
 });
 
 t.test('a turn that brings much is written before it piles up', async (t) => {
   const { events, writes } = open();
-  events.send(`"${'x'.repeat(limits.streamBacklogBytesMax)}"`);
+  events.send(dataFrame(`"${'x'.repeat(limits.streamBacklogBytesMax)}"`));
   t.equal(writes.length, 1);
-  events.done();
+  events.end(dataFrame('[DONE]'));
 });
 
 t.test('after the client left nothing is written and no timer runs', async (t) => {
   const { events, writes, reader, clock } = open();
-  events.send('{}');
+  events.send(dataFrame('{}'));
   reader.leave();
   await turn();
-  t.ok(events.send('{}'));
-  events.done();
+  t.ok(events.send(dataFrame('{}')));
+  events.end(dataFrame('[DONE]'));
   t.same(writes, []);
   t.equal(clock.waitingCount, 0);
 });

@@ -25,16 +25,19 @@ t.teardown(() => rmSync(folder, { recursive: true, force: true }));
 const hostile = new URL('../support/extractor-hostile.js', import.meta.url).href;
 const text = new URL('../../plugins/extractors/text/text.js', import.meta.url).href;
 
-const walls = await usualWalls([hostile, text], []);
+const keeping = new URL('../support/extractor-keeping.js', import.meta.url).href;
+
+const walls = await usualWalls([hostile, text, keeping], []);
 
 function open(
   module: string,
   bounds: Partial<PoolBounds> = {},
   log: (line: string) => void = () => {},
   report: TakeReport = () => {},
+  places: { readonly processes: number; readonly quickMax?: number } = { processes: 1 },
 ): ExtractionPool {
   return new ExtractionPool({
-    processes: 1,
+    ...places,
     walls,
     extractors: [module],
     languages: [],
@@ -104,6 +107,27 @@ t.test('a hostile document costs itself, and the next one is read', async (t) =>
     t.match(await extract(pool, 'fine').result, { type: 'extracted' }, `after ${act}`);
   }
 });
+
+t.test(
+  'a core is left free while documents are quick, and none waits for one that takes long',
+  async (t) => {
+    const places = { processes: 2, quickMax: 1 };
+    const quick = open(text, {}, undefined, undefined, places);
+    t.teardown(() => quick.close());
+    const results = ['a', 'b', 'c'].map((owner) => extract(quick, 'words', { owner }).result);
+    t.same(quick.load, { reading: 1, waiting: 2 });
+    for (const result of results) t.match(await result, { type: 'extracted' });
+    const mixed = open(hostile, { msMax: 60_000, longMs: 500 }, undefined, undefined, places);
+    t.teardown(() => mixed.close());
+    const endless = extract(mixed, 'loop', { owner: 'a' }).result.catch(() => 'ended');
+    const fine = extract(mixed, 'fine', { owner: 'b' }).result;
+    t.same(mixed.load, { reading: 1, waiting: 1 });
+    t.match(await fine, { type: 'extracted' });
+    t.same(mixed.load, { reading: 1, waiting: 0 }, 'the other is read still');
+    await mixed.close();
+    await endless;
+  },
+);
 
 t.test('what never ends is ended by the clock', async (t) => {
   const pool = open(hostile, { msMax: 1_000 });
@@ -245,16 +269,20 @@ t.test('no document reaches a host or starts a program', async (t) => {
   t.notOk(existsSync(made));
 });
 
-t.test('a reader ends with its parent, whatever it reads', async (t) => {
+t.test('a reader ends with its parent, whatever it reads and whatever holds it', async (t) => {
   const entry = fileURLToPath(new URL('../support/reader-parent.js', import.meta.url));
-  const parent = spawn(process.execPath, [entry, hostile, folder], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  t.teardown(() => parent.kill('SIGKILL'));
-  const [pid] = (await once(parent.stdout, 'data')) as [Buffer];
-  t.match(processState(Number(pid)), /^[RSD]/);
-  parent.kill('SIGKILL');
-  t.ok(await until(() => /^Z|^$/.test(processState(Number(pid))), 30_000));
+  // As on this machine, then without bubblewrap, then without unshare too.
+  for (const missing of ['', 'bwrap', 'bwrap,unshare']) {
+    const parent = spawn(process.execPath, [entry, hostile, folder, missing], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    t.teardown(() => parent.kill('SIGKILL'));
+    const [pid] = (await once(parent.stdout, 'data')) as [Buffer];
+    t.match(processState(Number(pid)), /^[RSD]/, missing);
+    parent.kill('SIGKILL');
+    t.ok(await until(() => /^Z|^$/.test(processState(Number(pid))), 30_000), missing);
+    rmSync(join(folder, 'parent.json'), { force: true });
+  }
 });
 
 /** Empty where there is none; `Z` where nobody has taken note of its end. */
@@ -292,4 +320,48 @@ t.test('each document is reported with its format and outcome, and readers that 
     'where it broke is in the log',
   );
   t.notMatch(logged.join(), /ENOENT|place/, 'what it had read is not');
+});
+
+t.test(
+  'what a document leaves in its reader never meets the document of another user',
+  async (t) => {
+    const pool = open(keeping);
+    t.teardown(() => pool.close());
+    const read = async (owner: string, words: string) => {
+      const { result, target } = extract(pool, words, { owner });
+      t.match(await result, { type: 'extracted' }, words);
+      return JSON.parse(readFileSync(target, 'utf8')) as string;
+    };
+    t.equal(await read('alice', 'one'), 'found ');
+    t.match(await read('alice', 'two'), /^found one kept-one/, 'of the same user it may');
+    for (const [owner, word] of [
+      ['bob', 'three'],
+      ['alice', 'four'],
+      ['carol', 'five'],
+      ['bob', 'six'],
+    ] as const) {
+      t.equal(await read(owner, word), 'found ', `${owner} after another user`);
+    }
+  },
+);
+
+t.test('readers keep to their users while there are enough of them', async (t) => {
+  const pool = new ExtractionPool({
+    processes: 2,
+    walls,
+    extractors: [keeping],
+    languages: [],
+    clock: systemClock,
+    log: () => {},
+  });
+  t.teardown(() => pool.close());
+  const read = async (owner: string, words: string) => {
+    const { result, target } = extract(pool, words, { owner });
+    await result;
+    return JSON.parse(readFileSync(target, 'utf8')) as string;
+  };
+  await Promise.all([read('alice', 'one'), read('bob', 'two')]);
+  const [alices, bobs] = await Promise.all([read('alice', 'three'), read('bob', 'four')]);
+  t.match(alices, /^found one kept-one/);
+  t.match(bobs, /^found two kept-two/);
 });

@@ -33,6 +33,39 @@ t.test('a short text does not wait for the end of a long one', async (t) => {
   }
 });
 
+t.test('no owners take all the room of long texts from the next one', async (t) => {
+  const ends: (() => void)[] = [];
+  const encoding = new FairEncoding({
+    run: () =>
+      new Promise((resolve) => {
+        const result = { type: 'encoded', ids: new Uint32Array(0), lengths: new Uint32Array(1) };
+        ends.push(() => resolve(result as TokenizeResult));
+      }),
+  });
+  const piece = encode('x'.repeat(limits.encodeLongLengthMax / 64));
+  const running: Promise<unknown>[] = [];
+  const taken = async (owner: string) => {
+    for (let count = 0; ; count += 1) {
+      const run = encoding.run(piece, owner);
+      // A refusal is there at once, a place is not.
+      const isRefused = await Promise.race([
+        run.then(
+          () => false,
+          () => true,
+        ),
+        new Promise<boolean>((resolve) => setImmediate(() => resolve(false))),
+      ]);
+      if (isRefused) return count;
+      running.push(run);
+    }
+  };
+  t.equal(await taken('alice'), 32);
+  t.equal(await taken('bob'), 16);
+  t.equal(await taken('carol'), 8);
+  for (let at = 0; at < running.length; at += 1) (await until(() => ends[at]))?.();
+  await Promise.all(running);
+});
+
 t.test('owners of long texts take turns, and what waits is bounded', async (t) => {
   const starts: string[] = [];
   const ends: (() => void)[] = [];

@@ -225,3 +225,23 @@ t.test('the worker answers errors as values, and tries again', async (t) => {
     t.match(JSON.stringify(result), '/nowhere/tokenizer.js');
   }
 });
+
+t.test('of a prompt that is too long only its tokens are counted', async (t) => {
+  const pool = new WatchedPool();
+  const results: TokenizeResult[] = [];
+  const run = async (task: TokenizeTask) => {
+    const result = await pool.run(task);
+    results.push(result);
+    return result;
+  };
+  const counter = new TokenCounter({ run });
+  const long = 'x'.repeat(limits.encodeTaskLengthMax + 1);
+  const segments = [{ special: 256 }, { text: long }, { text: 'y' }, { text: long }];
+  const tokens = 2 * long.length + 2;
+  t.same(await counter.count('alice', bytes, segments, 100), { tokens, ids: null });
+  t.match(results, [{ type: 'encoded', ids: null }], 'no ids cross the thread');
+  const { ids } = await counter.count('alice', bytes, segments, tokens);
+  t.equal(ids?.length, tokens);
+  t.match(await counter.count('alice', bytes, segments, tokens), { tokens }, 'remembered');
+  t.equal(pool.tasks.length, 2);
+});

@@ -15,6 +15,7 @@ import {
   Recorder,
   tokenStreamSuite,
 } from '../contract/token-stream.js';
+import { callConstraint } from '../support/constraints.js';
 import { until } from '../support/until.js';
 
 const engine: EngineRef = {
@@ -149,7 +150,7 @@ t.test('what one turn sends may be more than a frame holds', async (t) => {
   const schema = JSON.stringify({ description: 'x'.repeat(300_000) });
   const readers = Array.from({ length: 120 }, () => new Recorder());
   for (const reader of readers) {
-    host.generate(echoTask('all', { constraint: { schema, trigger: null } }), reader);
+    host.generate(echoTask('all', { constraint: callConstraint(schema, '<call>') }), reader);
   }
   await Promise.all(readers.map((reader) => reader.ended()));
   t.ok(readers.every((reader) => reader.error === null && reader.text() === 'all'));

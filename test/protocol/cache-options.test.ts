@@ -67,9 +67,10 @@ for (const [content, message] of [
   ['cache_id=', /cache_id in .* must not be empty/],
   ['cache_id=a;ttl=60', /got 'ttl=60'/],
   ['cache_id=a;dry_run=true', /dry_run in .* must be 0 or 1, got 'true'/],
-  ['tag=a;reset_ttl=4000', /reset_ttl in .* must be an integer in 1…3600 seconds, got '4000'/],
+  ['tag=a;reset_ttl=4000', /reset_ttl in .* must be an integer in \[1, 3600\], got '4000'/],
 ] as const) {
   t.test(`the message cannot be ${JSON.stringify(content)}`, async (t) => {
-    t.throws(() => readCacheMessage(content), { status: 400, message });
+    const extra = { param: 'messages[0].content' };
+    t.throws(() => readCacheMessage(content), { status: 400, message, extra });
   });
 }

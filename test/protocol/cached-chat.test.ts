@@ -48,6 +48,26 @@ t.test('the rest is checked with the positions the client sees', async (t) => {
   t.throws(() => checkBesideCache(chat([cache, cache])), { message: /role/ });
 });
 
+t.test(
+  'an image is named as the client wrote it, or by the message that names the cache',
+  async (t) => {
+    const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,AA==' } };
+    const seen = { role: 'user', content: [{ type: 'text', text: 'Look' }, image] };
+    const { messages } = parseCachedChat(chat([cache, user, seen]), {
+      messages: [user, seen],
+      tools: [],
+    });
+    t.same(
+      messages.flatMap(({ content }) =>
+        typeof content === 'string'
+          ? []
+          : content.flatMap((part) => (part.type === 'image' ? part.field : [])),
+      ),
+      ['messages[0]', 'messages[2].content[1].image_url.url'],
+    );
+  },
+);
+
 t.test('calls and tools may lie in the cache', async (t) => {
   checkBesideCache(chat([cache, result, user], { tool_choice: 'required' }));
   const whole = parseCachedChat(chat([cache, result, user], { tool_choice: 'required' }), {
@@ -64,8 +84,9 @@ t.test('calls and tools may lie in the cache', async (t) => {
 
 t.test('a result whose call is nowhere is refused once the cache is known', async (t) => {
   const request = chat([cache, result]);
-  t.throws(() => parseCachedChat(request, { messages: [user], tools: [] }), {
-    message: /tool_call_id/,
+  t.throws(() => parseCachedChat(request, { messages: [user, user], tools: [] }), {
+    message: /the message at position 1 with role 'tool'/,
+    extra: { param: 'messages[1].tool_call_id' },
   });
 });
 

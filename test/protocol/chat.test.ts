@@ -81,11 +81,6 @@ const refusedMessages: readonly [messages: readonly unknown[], details: string, 
   [[{ role: 'user', content: [] }], empty(0, 'user'), 'messages[0].content'],
   [[{ role: 'user', content: [text('')] }], empty(0, 'user'), 'messages[0].content'],
   [
-    [caller, { role: 'tool', content: '', tool_call_id: 'c1' }],
-    empty(1, 'tool'),
-    'messages[1].content',
-  ],
-  [
     [{ role: 'user', content: ['hi'] }],
     "messages[0].content[0] must be an object, got 'hi'",
     'messages[0].content[0]',
@@ -191,8 +186,26 @@ const refusedFields: readonly [fields: object, details: string, param?: string][
   [{ temperature: 1.5 }, 'temperature must be a number in [0, 1], got 1.5'],
   [{ temperature: -0.1 }, 'temperature must be a number in [0, 1], got -0.1'],
   [{ temperature: '0' }, "temperature must be a number in [0, 1], got '0'"],
-  [{ top_p: 0 }, 'top_p must be a number in (0, 1], got 0'],
-  [{ top_p: 1.01 }, 'top_p must be a number in (0, 1], got 1.01'],
+  [{ top_p: -0.1 }, 'top_p must be a number in [0, 1], got -0.1'],
+  [{ top_p: 1.01 }, 'top_p must be a number in [0, 1], got 1.01'],
+  [{ top_k: -2 }, 'top_k must be an integer of at least -1, got -2'],
+  [{ min_p: 2 }, 'min_p must be a number in [0, 1], got 2'],
+  [{ repetition_penalty: 0 }, 'repetition_penalty must be a number in (0, 2], got 0'],
+  [{ min_tokens: 9, max_tokens: 8 }, 'min_tokens must not be above max_tokens, got 9 and 8'],
+  [{ logit_bias: { a: 1 } }, "each key of logit_bias must be a token id, got 'a'", 'logit_bias.a'],
+  [
+    { logit_bias: { 5: 101 } },
+    "logit_bias['5'] must be a number in [-100, 100], got 101",
+    "logit_bias['5']",
+  ],
+  [
+    { chat_template_kwargs: { messages: [] } },
+    'chat_template_kwargs.messages cannot be set: the service tells the template itself',
+    'chat_template_kwargs.messages',
+  ],
+  [{ best_of: 2 }, 'best_of is not supported, and would change the answer; got 2'],
+  [{ guided_json: {} }, 'guided_json is not supported, and would change the answer; got an object'],
+  [{ functions: [{}] }, 'functions is not supported, and would change the answer; got an array'],
   [{ n: 0 }, 'n must be an integer in [1, 5], got 0'],
   [{ n: 6, temperature: 1 }, 'n must be an integer in [1, 5], got 6'],
   [{ n: 2 }, 'n must be 1 when temperature is below 0.01, got n 2 with temperature 0', 'n'],
@@ -248,14 +261,14 @@ const refusedFields: readonly [fields: object, details: string, param?: string][
     'tools[0].function.parameters',
   ],
   [
-    { tools: [tool('a', { parameters: { type: 'string' } })] },
+    { tools: [tool('a', { strict: true, parameters: { type: 'string' } })] },
     "tools[0].function.parameters.type must be 'object', got 'string'",
     'tools[0].function.parameters.type',
   ],
   [
-    { tools: [tool('a', { parameters: { properties: { b: 5 } } })] },
-    "tools[0].function.parameters.properties['b'] must be a JSON schema, got 5",
-    "tools[0].function.parameters.properties['b']",
+    { tools: [tool('a', { strict: true, parameters: { properties: { b: 5 } } })] },
+    'tools[0].function.parameters.properties.b must be a JSON schema, got 5',
+    'tools[0].function.parameters.properties.b',
   ],
   [
     { tools: Array.from({ length: 129 }, (_, index) => tool(`t${index}`)) },
@@ -280,21 +293,21 @@ const refusedFields: readonly [fields: object, details: string, param?: string][
     'response_format.json_schema',
   ],
   [
-    { response_format: { type: 'json_schema', json_schema: { name: 'n', schema: { type: 'x' } } } },
+    {
+      response_format: {
+        type: 'json_schema',
+        json_schema: { name: 'n', schema: { type: 'x' }, strict: true },
+      },
+    },
     "response_format.json_schema.schema.type must be one of object, array, string, number, integer, boolean, null, or an array of them, got 'x'",
     'response_format.json_schema.schema.type',
-  ],
-  [
-    { tools: [tool('a')], response_format: { type: 'json_object' } },
-    "response_format of type 'json_object' cannot be combined with tools while tool_choice is 'auto', set it to 'none', 'required' or a function",
-    'response_format',
   ],
   [
     { messages: [{ role: 'assistant', content: '{', partial: true }], response_format: jsonFormat },
     "response_format of type 'json_schema' cannot continue a partial message",
     'response_format',
   ],
-  [{ seed: 1.5 }, 'seed must be an integer in [-9007199254740991, 9007199254740991], got 1.5'],
+  [{ seed: 1.5 }, 'seed must be an integer, got 1.5'],
   [{ logprobs: 5 }, 'logprobs must be a boolean, got 5'],
   [{ top_logprobs: 21, logprobs: true }, 'top_logprobs must be an integer in [0, 20], got 21'],
   [{ top_logprobs: 2 }, 'top_logprobs needs logprobs to be true, got logprobs nothing'],
@@ -358,18 +371,25 @@ const plain: ChatRequest = {
   parallelToolCalls: true,
   responseFormat: { type: 'text' },
   seed: null,
+  extras: {},
+  reasoningEffort: null,
   logprobs: null,
   cacheSalt: null,
+  marks: [],
+  cutsMaxTokens: false,
+  origins: null,
+  raw: null,
+  rawPrompts: [],
   wireMessages: [user],
   wireTools: [],
 };
 
-const a = { name: 'a', description: null, parameters: null };
+const a = { name: 'a', description: null, parameters: null, strict: false };
 const named = { type: 'function', function: { name: 'a' } };
 
 const acceptedFields: readonly [title: string, fields: object, expected: Partial<ChatRequest>][] = [
   ['only model and messages: the defaults of the contract', {}, {}],
-  ['unknown fields', { ignore_eos: true, continuous_usage_stats: 1, metadata: { a: [] } }, {}],
+  ['unknown fields', { continuous_usage_stats: 1, metadata: { a: [] } }, {}],
   ['max_tokens', { max_tokens: 7 }, { maxTokens: 7 }],
   ['max_completion_tokens is max_tokens', { max_completion_tokens: 7 }, { maxTokens: 7 }],
   ['both, when equal', { max_tokens: 7, max_completion_tokens: 7 }, { maxTokens: 7 }],
@@ -401,7 +421,7 @@ const acceptedFields: readonly [title: string, fields: object, expected: Partial
     'a tool with everything',
     { tools: [tool('a', { description: 'd', parameters: schema, strict: true })] },
     {
-      tools: [{ name: 'a', description: 'd', parameters: schema }],
+      tools: [{ name: 'a', description: 'd', parameters: schema, strict: true }],
       toolChoice: { type: 'auto' },
       wireTools: [tool('a', { description: 'd', parameters: schema, strict: true })],
     },
@@ -446,6 +466,69 @@ const acceptedFields: readonly [title: string, fields: object, expected: Partial
     { tools: [a], wireTools: [tool('a')], responseFormat: { type: 'json_object' } },
   ],
   ['seed', { seed: -1 }, { seed: -1 }],
+  ['a seed beyond 53 bits', { seed: 2 ** 63 }, { seed: 2 ** 52 }],
+  ['top_p 0', { top_p: 0 }, { topP: 0 }],
+  [
+    'what the template is told',
+    { reasoning_effort: 'none', chat_template_kwargs: { a: [1] } },
+    {
+      reasoningEffort: 'none',
+      templateArgs: { enable_thinking: false, reasoning_effort: 'none', a: [1] },
+    },
+  ],
+  [
+    'what few clients ask for',
+    {
+      top_k: 5,
+      min_p: 0.1,
+      repetition_penalty: 1.1,
+      logit_bias: { 7: -100 },
+      min_tokens: 3,
+      ignore_eos: true,
+    },
+    {
+      extras: {
+        topK: 5,
+        minP: 0.1,
+        repetitionPenalty: 1.1,
+        logitBias: [[7, -100]],
+        minTokens: 3,
+        ignoresEnd: true,
+      },
+    },
+  ],
+  [
+    'the same, all off',
+    {
+      top_k: -1,
+      min_p: 0,
+      repetition_penalty: 1,
+      logit_bias: {},
+      min_tokens: 0,
+      ignore_eos: false,
+      best_of: 1,
+    },
+    {},
+  ],
+  [
+    'a loose schema is guidance',
+    { tools: [tool('a', { parameters: { type: 'string', properties: { b: { pattern: 1 } } } })] },
+    {
+      tools: [{ ...a, parameters: { type: 'string', properties: { b: { pattern: 1 } } } }],
+      toolChoice: { type: 'auto' },
+      wireTools: [tool('a', { parameters: { type: 'string', properties: { b: { pattern: 1 } } } })],
+    },
+  ],
+  [
+    'JSON format beside tools that may be called',
+    { tools: [tool('a')], response_format: { type: 'json_object' } },
+    {
+      tools: [a],
+      toolChoice: { type: 'auto' },
+      wireTools: [tool('a')],
+      responseFormat: { type: 'json_object' },
+    },
+  ],
   ['logprobs', { logprobs: true }, { logprobs: 0 }],
   ['top_logprobs', { logprobs: true, top_logprobs: 20 }, { logprobs: 20 }],
   ['logprobs false, with no alternatives', { logprobs: false, top_logprobs: 0 }, {}],
@@ -597,8 +680,9 @@ t.test('what came is shown shortened and printable', async (t) => {
 });
 
 t.test('all tools together have a bound, before any of their schemas is looked at', async (t) => {
-  const one = (name: string, title: string) => tool(name, { parameters: { title, enum: [] } });
-  const tools = Array.from({ length: 5 }, (_, i) => one(`f${i}`, 'x'.repeat(60_000)));
+  const one = (name: string, title: string) =>
+    tool(name, { strict: true, parameters: { title, enum: [] } });
+  const tools = Array.from({ length: 5 }, (_, i) => one(`f${i}`, 'x'.repeat(110_000)));
   const { length } = tools.map((each) => JSON.stringify(each)).join('');
   for (const parse of [parseChatRequest, parseEstimateRequest, parseCacheCreate]) {
     const found = refusal(body({ model: 'svc-v1', tools }), parse);

@@ -4,9 +4,12 @@ import { systemRandom } from '../../src/clock.js';
 import { ChunkWriter } from '../../src/protocol/chunk-writer.js';
 import {
   chunkSchema,
-  completion,
   completionSchema,
-  newCompletionId,
+  completion as completionText,
+  JsonPieces,
+  newAnswerId,
+  type WireCompletion,
+  wireToken,
 } from '../../src/protocol/completion.js';
 import { estimate, estimateSchema } from '../../src/protocol/estimate.js';
 import { model, modelList, modelListSchema } from '../../src/protocol/models.js';
@@ -18,8 +21,19 @@ const wireUsage = { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 };
 const logprobs = [{ token: 'é', logprob: -0.5, bytes: [195, 169], top: [] }];
 const isChunk = compile(chunkSchema);
 
+function completion(...parts: Parameters<typeof completionText>): WireCompletion {
+  return JSON.parse(JsonPieces.textOf(completionText(...parts)).toString()) as WireCompletion;
+}
+
 t.test('a completion has id, object, created, model, choices and usage', async (t) => {
-  const plain = { content: 'Hi', toolCalls: [], finishReason: 'stop', logprobs: null } as const;
+  const plain = {
+    content: 'Hi',
+    reasoning: '',
+    toolCalls: [],
+    finishReason: 'stop',
+    stopString: null,
+    logprobs: null,
+  } as const;
   const body = completion(head, [plain, { ...plain, finishReason: 'length' }], usage);
   t.ok(compile(completionSchema)(body));
   t.same(body, {
@@ -37,7 +51,9 @@ t.test('a completion has id, object, created, model, choices and usage', async (
 
 t.test('tool calls and log-probabilities have the place that SDKs read', async (t) => {
   const toolCalls = [{ id: 'call_1', name: 'f', arguments: '{}' }];
-  const choice = { content: '', toolCalls, finishReason: 'tool_calls', logprobs } as const;
+  const end = { finishReason: 'tool_calls', stopString: null } as const;
+  const items = logprobs.map((token) => Buffer.from(JSON.stringify(wireToken(token))));
+  const choice = { content: '', reasoning: '', toolCalls, logprobs: items, ...end };
   const body = completion(head, [choice], usage);
   t.ok(compile(completionSchema)(body));
   t.same(body.choices, [
@@ -60,6 +76,13 @@ t.test('cached tokens are told in both places, or nowhere when none or unknown',
   t.same(told(7), { ...wireUsage, cached_tokens: 7, prompt_tokens_details: { cached_tokens: 7 } });
   t.same(told(0), wireUsage);
   t.same(told(null), wireUsage);
+});
+
+t.test('tokens of thoughts are told where there were any', async (t) => {
+  const told = (reasoningTokens: number) =>
+    completion(head, [], { ...usage, reasoningTokens }).usage;
+  t.same(told(3), { ...wireUsage, completion_tokens_details: { reasoning_tokens: 3 } });
+  t.same(told(0), wireUsage);
 });
 
 const start = {
@@ -157,13 +180,14 @@ t.test('a hostile model name cannot break out of the text', async (t) => {
 });
 
 t.test('ids are chatcmpl- and 32 hexadecimal digits, each another', async (t) => {
-  const ids = Array.from({ length: 100 }, () => newCompletionId(systemRandom));
+  const ids = Array.from({ length: 100 }, () => newAnswerId('chatcmpl-', systemRandom));
   for (const id of ids) t.match(id, /^chatcmpl-[0-9a-f]{32}$/);
   t.equal(new Set(ids).size, 100);
 });
 
 t.test('the model list is a list object of model records', async (t) => {
-  const record = { id: 'm', createdS: 5, ownedBy: 'me', windowTokens: 8192, vision: false };
+  const plain = { id: 'm', createdS: 5, ownedBy: 'me', windowTokens: 8192, vision: false };
+  const record = { ...plain, kind: 'chat' as const, exact: 'proved' as const };
   const list = modelList([record]);
   t.ok(compile(modelListSchema)(list));
   t.same(list, { object: 'list', data: [model(record)] });
@@ -172,8 +196,10 @@ t.test('the model list is a list object of model records', async (t) => {
     object: 'model',
     created: 5,
     owned_by: 'me',
+    kind: 'chat',
     context_length: 8192,
     supports_image_in: false,
+    exact: 'proved',
   });
 });
 

@@ -5,12 +5,12 @@
 import t from 'tap';
 import { systemRandom } from '../../src/clock.js';
 import { limits } from '../../src/limits/index.js';
+import { contentForm } from '../../src/protocol/content-forms.js';
 import { isFileId } from '../../src/protocol/file-id.js';
 import {
   checkFilename,
   checkFilePart,
   checkPurpose,
-  contentFrame,
   file,
   fileList,
   fileListSchema,
@@ -20,11 +20,16 @@ import { ItemIds } from '../../src/protocol/item-id.js';
 import { compile } from '../../src/protocol/schema.js';
 import { apiError } from '../support/api-error.js';
 
-const shown = { id: 'f1', bytes: 3, createdS: 7, filename: 'a', failure: null };
+const ok = { status: 'ok', details: '' } as const;
+const kind = { purpose: 'file-extract' } as const;
+const shown = { id: 'f1', bytes: 3, createdS: 7, filename: 'a', ...kind, ...ok };
 
 t.test('the object, the list and its ends', async (t) => {
   t.match(file(shown), { status: 'ok', status_details: '', purpose: 'file-extract' });
-  t.match(file({ ...shown, failure: 'why' }), { status: 'error', status_details: 'why' });
+  t.match(file({ ...shown, status: 'error', details: 'why' }), {
+    status: 'error',
+    status_details: 'why',
+  });
   const list = fileList([shown, { ...shown, id: 'f2' }], true);
   t.ok(compile(fileListSchema)(list));
   t.match(list, { has_more: true, first_id: 'f1', last_id: 'f2' });
@@ -33,7 +38,7 @@ t.test('the object, the list and its ends', async (t) => {
 
 t.test('the content is JSON, whatever the names hold', async (t) => {
   const names = { fileType: 'text/plain', filename: '"\u0000\u202e\\😀', title: '"}' };
-  const { head, tail } = contentFrame(names);
+  const { head, tail } = contentForm('text', { ...names, details: '' });
   t.same(JSON.parse(`${head}${JSON.stringify('te"xt')}${tail}`), {
     content: 'te"xt',
     file_type: 'text/plain',
@@ -46,12 +51,14 @@ t.test('the content is JSON, whatever the names hold', async (t) => {
 t.test('the query', async (t) => {
   t.match(parseFileQuery('limit=3&after=x'), { limit: 3, after: 'x', purposeExists: true });
   t.equal(parseFileQuery('purpose=file-extract').purposeExists, true);
-  t.equal(parseFileQuery('purpose=batch').purposeExists, false);
+  t.match(parseFileQuery('purpose=batch'), { purpose: 'batch', purposeExists: true });
+  t.equal(parseFileQuery('purpose=vision').purposeExists, false);
   t.throws(() => parseFileQuery('purpose=a&purpose=a'), apiError('invalidRequest'));
 });
 
 t.test('the fields of an upload', async (t) => {
-  checkPurpose('file-extract');
+  t.equal(checkPurpose('file-extract'), 'file-extract');
+  t.equal(checkPurpose('batch'), 'batch');
   t.throws(() => checkPurpose('fine-tune'), apiError('invalidPurpose'));
   t.throws(() => checkPurpose(null), apiError('invalidRequest'));
   t.equal(checkFilename('\u0000é'.repeat(9)).length, 18);

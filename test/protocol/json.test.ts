@@ -123,7 +123,7 @@ t.test('__proto__ is a key like any other', async (t) => {
 
 t.test('any value survives, and any damage is placed inside the text', async (t) => {
   const seed = Date.now();
-  t.comment(`seed ${seed}`);
+  t.comment(`TEST_SEED=${seed}`);
   fc.assert(
     fc.property(fc.json({ maxDepth: 8 }), (text) => {
       t.same(parse(text), JSON.parse(text));

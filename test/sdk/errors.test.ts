@@ -20,7 +20,16 @@ const probe = fileURLToPath(new URL('../support/engine-probe.js', import.meta.ur
 t.setTimeout(300_000);
 
 /** The contract has 22 rows; what is ours beside them is told by other tests. */
-const ours = ['fileTotal', 'notFound', 'methodNotAllowed', 'bodyTooLarge', 'server', 'unavailable'];
+const ours = [
+  'fileTotal',
+  'fileInUse',
+  'modelAtWork',
+  'notFound',
+  'methodNotAllowed',
+  'bodyTooLarge',
+  'server',
+  'unavailable',
+];
 
 async function start(t: Test): Promise<string> {
   const folder = temporaryFolder(t);

@@ -272,11 +272,59 @@ async function retryWaitsAsToldAndSucceeds() {
   assert.ok(waitedMs >= 950 && waitedMs < 4_000, `waited ${waitedMs} ms`);
 }
 
+async function completionsOfRawPrompts() {
+  const prompt = ['one two', 'three'];
+  const both = await echo.completions.create({ model, prompt, max_tokens: 20, stream: false });
+  assert.deepEqual(
+    both.choices.map(({ text }) => text),
+    prompt,
+  );
+  let streamed = '';
+  for await (const { choices } of await echo.completions.create({
+    model,
+    prompt: 'one two',
+    stream: true,
+  }))
+    streamed += choices[0]?.text ?? '';
+  assert.equal(streamed, 'one two');
+  const asked = { model, prompt: 'The sky is blue', echo: true, logprobs: 2, max_tokens: 0 };
+  const scored = await real.completions.create({ ...asked, stream: false });
+  const lists = scored.choices[0]?.logprobs;
+  assert.equal(lists?.tokens?.join(''), 'The sky is blue');
+  assert.ok(lists?.token_logprobs?.slice(1).every((chance) => chance < 0));
+}
+
+async function aBatch() {
+  const url = '/v1/chat/completions';
+  const line = { custom_id: 'a', method: 'POST', url, body: { model, messages: user('one two') } };
+  const file = await echo.files.create({
+    file: new File([JSON.stringify(line)], 'in.jsonl'),
+    purpose: 'batch',
+  });
+  let batch = await echo.batches.create({
+    input_file_id: file.id,
+    endpoint: url,
+    completion_window: '24h',
+  });
+  while (batch.status !== 'completed' && batch.status !== 'failed') {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    batch = await echo.batches.retrieve(batch.id);
+  }
+  assert.equal(batch.request_counts?.completed, 1);
+  const output = await echo.files.content(batch.output_file_id ?? '');
+  assert.match(await output.text(), /"content":"one two"/);
+  const ids: string[] = [];
+  for await (const each of echo.batches.list({ limit: 1 })) ids.push(each.id);
+  assert.ok(ids.includes(batch.id));
+}
+
 const steps = [
   ...[models, wholeAndStreamed, choices, stopStrings, forcedCallAndItsResult, streamHelper],
   ...[answersByASchema, logProbabilities, estimateIsUsage, rawResponse, errors],
   ...[abortFreesTheSlots, failureInMidStream, failureBeforeTheAnswer, tooMuchAtOnce],
   retryWaitsAsToldAndSucceeds,
+  completionsOfRawPrompts,
+  aBatch,
 ];
 
 for (const step of steps) {

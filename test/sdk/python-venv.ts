@@ -17,7 +17,7 @@ export type Venv = { readonly python: string } | { readonly missing: string };
 export const pythonVersions: Readonly<Record<string, readonly string[]>> = {
   // The HTTP library has since dropped an argument that the first version passes.
   'openai-1.0.0': ['openai==1.0.0', 'httpx<0.28'],
-  'openai-3.52.0': ['openai==3.52.0'],
+  'openai-3.54.0': ['openai==3.54.0'],
 };
 
 const folderOf = (name: string) => join(homedir(), '.cache/preface/test-venvs', name);

@@ -287,6 +287,39 @@ def a_retry_waits_as_told_and_succeeds():
 
 
 @step
+def completions_of_raw_prompts():
+    both = echo.completions.create(model=MODEL, prompt=["one two", "three"], max_tokens=20)
+    assert [choice.text for choice in both.choices] == ["one two", "three"], both
+    assert both.usage.prompt_tokens == 12, both.usage
+    chunks = echo.completions.create(model=MODEL, prompt="one two", stream=True)
+    assert "".join(choice.text for chunk in chunks for choice in chunk.choices) == "one two"
+    scored = real.completions.create(model=MODEL, prompt="The sky is blue", echo=True, logprobs=2, max_tokens=0)
+    lists = scored.choices[0].logprobs
+    assert "".join(lists.tokens) == scored.choices[0].text == "The sky is blue", lists
+    assert lists.token_logprobs[0] is None and all(chance < 0 for chance in lists.token_logprobs[1:]), lists
+
+
+@step
+def a_batch():
+    if not hasattr(echo, "batches"):
+        return
+    body = {"model": MODEL, "messages": user("one two")}
+    line = {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": body}
+    file = echo.files.create(file=("in.jsonl", json.dumps(line).encode()), purpose="batch")
+    batch = echo.batches.create(
+        input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h", metadata={"k": "v"}
+    )
+    while batch.status not in ("completed", "failed"):
+        time.sleep(0.02)
+        batch = echo.batches.retrieve(batch.id)
+    assert batch.request_counts.completed == 1 and batch.metadata == {"k": "v"}, batch
+    result = json.loads(echo.files.content(batch.output_file_id).text)
+    assert result["response"]["body"]["choices"][0]["message"]["content"] == "one two", result
+    assert batch.id in [each.id for each in echo.batches.list(limit=2)]
+    assert raises(openai.BadRequestError, lambda: echo.batches.cancel(batch.id))
+
+
+@step
 def stream_helper():
     helper = getattr(real.chat.completions, "stream", None)
     if helper is None:

@@ -12,6 +12,7 @@ import { flagOf, settingNames, settingsMarkdown, variableOf } from '../../src/se
 const built = [
   'engine-llama',
   'engine-echo',
+  'tokenizer-gguf',
   'tokenizer-tiktoken',
   'tokenizer-bytes',
   'extractor-text',
@@ -75,7 +76,7 @@ t.test('the defaults serve three windows of one family from one file', async (t)
   );
   const [model] = config.models;
   t.equal(model?.engine, '/built-in/engine-llama');
-  t.equal(model?.tokenizer, '/built-in/tokenizer-tiktoken');
+  t.equal(model?.tokenizer, '/built-in/tokenizer-gguf');
   t.equal(new Set(config.models.map(({ weights }) => weights)).size, 1);
   t.equal(config.weights[model?.weights ?? '']?.bytes, 98_362_432);
 });
@@ -307,7 +308,7 @@ t.test('a wrong table of the file is named down to the field', async (t) => {
 
 t.test('plugins are found built-in, by path and by package', async (t) => {
   const built = pluginFinder.find('engine', 'echo', '/');
-  t.match(built, /\/plugins\/engines\/echo\/index\.js$/);
+  t.match(built, /\/plugins\/engines\/echo\.js$/);
   t.equal(pluginFinder.find('engine', 'engine-echo', '/'), built);
   const here = new URL('.', import.meta.url).pathname;
   t.equal(pluginFinder.find('engine', './config.test.js', here), `${here}config.test.js`);
@@ -318,7 +319,7 @@ t.test('plugins are found built-in, by path and by package', async (t) => {
 
 t.test('built-in plugins of a kind are found in their folder, each once', async (t) => {
   const names = pluginFinder.builtIns('extractor').map((path) => path.replace(/.*\/plugins\//, ''));
-  t.ok(names.includes('extractors/text/text.js'), `${names}`);
+  t.ok(names.includes('extractors/text.js'), `${names}`);
   t.equal(new Set(names).size, names.length);
   for (const path of pluginFinder.builtIns('extractor')) t.ok(existsSync(path), path);
 });
@@ -333,4 +334,46 @@ t.test('one table gives flags, help and the documentation', async (t) => {
   const readme = new URL('../../../src/settings/README.md', import.meta.url);
   const text = readFileSync(readme, 'utf8');
   t.ok(text.includes(markdown), 'the page of the settings holds the table of settingsMarkdown()');
+});
+
+t.test('a bucket and its key', async (t) => {
+  const of = (blobs: string) => load({ env: { PREFACE_BLOBS: blobs } }).blobs;
+  t.same(of('s3://bucket'), {
+    endpoint: 'https://s3.us-east-1.amazonaws.com',
+    region: 'us-east-1',
+    bucket: 'bucket',
+    prefix: '',
+  });
+  t.same(of('s3://my.bucket/a/b?endpoint=http://10.0.0.5:9000&region=eu-1'), {
+    endpoint: 'http://10.0.0.5:9000',
+    region: 'eu-1',
+    bucket: 'my.bucket',
+    prefix: 'a/b/',
+  });
+  for (const wrong of [
+    'bucket',
+    's3://',
+    's3://B',
+    's3://id:hidden@bucket',
+    's3://bucket/../a',
+    's3://bucket/a b',
+    's3://bucket?endpoint=ftp://a',
+    's3://bucket?endpoint=http://id:hidden@a',
+    's3://bucket?endpoint=http://a/path',
+    's3://bucket?region=',
+    's3://bucket?key=hidden',
+  ]) {
+    const text = refusal({ env: { PREFACE_BLOBS: wrong } });
+    t.match(text, /PREFACE_BLOBS .*got a value that is not shown, allowed: s3:/, wrong);
+    t.notMatch(text, /hidden/);
+  }
+  const aws = { AWS_ACCESS_KEY_ID: 'AK', AWS_SECRET_ACCESS_KEY: 'a/b+c' };
+  t.equal(load().blobsKey, null);
+  t.same(load({ env: aws }).blobsKey, { id: 'AK', secret: 'a/b+c', token: null });
+  const session = { ...aws, AWS_SESSION_TOKEN: 'to:ken=' };
+  t.same(load({ env: session }).blobsKey, { id: 'AK', secret: 'a/b+c', token: 'to:ken=' });
+  const own = { ...aws, PREFACE_BLOBS_KEY: 'own:secret' };
+  t.same(load({ env: own }).blobsKey, { id: 'own', secret: 'secret', token: null });
+  t.same(load({ env: aws, file: { blobsKey: 'file:secret' } }).blobsKey?.id, 'file');
+  t.notMatch(refusal({ env: { PREFACE_BLOBS_KEY: 'hidden' } }), /hidden/);
 });

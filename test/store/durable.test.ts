@@ -24,6 +24,13 @@ t.test('a copy has the same bytes, for this user alone', async (t) => {
   t.notOk(existsSync(join(folder, 'other')), 'a failed copy has no name');
 });
 
+t.test('a link is not copied: what another made names no file of this machine', async (t) => {
+  const folder = t.testdir({ secret: 'not ours' });
+  symlinkSync(join(folder, 'secret'), join(folder, 'from'));
+  await t.rejects(copyDurably(join(folder, 'from'), join(folder, 'to')), /no file of its own/);
+  t.notOk(existsSync(join(folder, 'to')));
+});
+
 t.test('a link in the place of a part is not given the name', async (t) => {
   const folder = t.testdir({ foreign: 'not ours' });
   symlinkSync(join(folder, 'foreign'), join(folder, 'a.part'));

@@ -78,6 +78,18 @@ export const balancers: readonly Balancer[] = [
   },
 ];
 
+/** Before nodes that share records and files. @returns its standard error output so far. */
+export function startClusterBalancer(
+  t: Test,
+  { port, nodes }: Pick<Balanced, 'port' | 'nodes'>,
+): () => string {
+  const path = fileURLToPath(new URL('../../../bench/deploy/haproxy-cluster.cfg', import.meta.url));
+  return run(t, 'haproxy', ['-db', '-f', path], {
+    PREFACE_BIND: `127.0.0.1:${port}`,
+    ...Object.fromEntries(nodes.map((node, at) => [`PREFACE_N${at + 1}`, `127.0.0.1:${node}`])),
+  });
+}
+
 function config(name: string): string {
   return readFileSync(
     fileURLToPath(new URL(`../../../bench/deploy/${name}`, import.meta.url)),

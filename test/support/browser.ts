@@ -2,11 +2,13 @@
  * Owns the browser for tests of pages: the system's Chromium, where there is one.
  * It must never download a browser.
  */
-import { accessSync, constants } from 'node:fs';
+import { accessSync, constants, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { delimiter, join } from 'node:path';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import type { Test } from 'tap';
 
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome'];
 
 /** Null where no browser is installed: the test is then skipped and says so. */
@@ -43,4 +45,17 @@ export function faultsOf(page: Page): string[] {
     if (line.type() === 'error') faults.push(line.text());
   });
   return faults;
+}
+
+/** Nobody is kept out of what the page shows now. */
+export async function checkAccess(t: Test, page: Page, name: string): Promise<void> {
+  await page.evaluate(AXE);
+  const { violations } = (await page.evaluate('axe.run()')) as {
+    readonly violations: readonly { readonly id: string; readonly nodes: readonly object[] }[];
+  };
+  t.same(
+    violations.map(({ id, nodes }) => `${id}: ${JSON.stringify(nodes[0])}`),
+    [],
+    `${name} has no faults of access`,
+  );
 }

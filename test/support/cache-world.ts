@@ -4,8 +4,10 @@
  */
 import { Caches } from '../../src/caches/caches.js';
 import { cacheQuotaMax } from '../../src/caches/quota.js';
-import { type NewCache, nearCache } from '../../src/parsing/parser.js';
-import { parseCacheCreate } from '../../src/protocol/caching.js';
+import { type NewCache, nearCache, type StoredBase } from '../../src/parsing/parser.js';
+import { decodeBody, wireContent } from '../../src/parsing/stored-body.js';
+import { parseCacheCreate, parseCacheDerive } from '../../src/protocol/caching.js';
+import { conversationDiff } from '../../src/rules/conversation-diff.js';
 import { FakePrefiller, type PrefixDisk } from './fake-prefiller.js';
 import { MortalStore } from './mortal-store.js';
 import { nearParser } from './near-talk.js';
@@ -20,7 +22,7 @@ export interface Life {
 export class CacheWorld {
   readonly clock = new SimulatedClock();
   readonly reports: unknown[] = [];
-  readonly prefixes: PrefixDisk = { held: new Set() };
+  readonly prefixes: PrefixDisk = { held: new Set(), pinned: new Set() };
   #ids = 0;
   life: Life;
 
@@ -28,6 +30,7 @@ export class CacheWorld {
     /** A change takes effect after the next restart. */
     public keepMs = 100_000,
     readonly quotaMax = cacheQuotaMax,
+    readonly promotedBytesMax = 0,
   ) {
     this.life = this.#open(new MortalStore());
   }
@@ -49,7 +52,7 @@ export class CacheWorld {
   }
 
   #open(store: MortalStore): Life {
-    const { clock, reports, keepMs, quotaMax } = this;
+    const { clock, reports, keepMs, quotaMax, promotedBytesMax } = this;
     const prefiller = new FakePrefiller(clock, this.prefixes);
     const caches = new Caches({
       store,
@@ -57,10 +60,14 @@ export class CacheWorld {
       prefiller,
       keepMs,
       quotaMax,
+      promotedBytesMax,
       families: ['svc-v1'],
       isOpen: () => true,
       newBytes: (length) => this.#newBytes(length),
       report: (fault) => void reports.push(fault),
+      differ: async (_owner, one, other) =>
+        conversationDiff(decodeBody(one.read()), decodeBody(other.read())),
+      sharedTokens: async () => 0,
       countTokens: async (_owner, _family, { near }) =>
         near?.messages.reduce((sum, { content }) => sum + content.length, 0) ?? 0,
     });
@@ -80,5 +87,12 @@ export class CacheWorld {
 export function creationOf(content: string, fields: object = {}): NewCache {
   const messages = [{ role: 'user', content }];
   const creation = parseCacheCreate({ model: 'svc-v1', messages, ...fields });
+  return nearCache(nearParser, 'alice', creation, content.length);
+}
+
+/** @param base as `Caches.base` finds it. */
+export function derivationOf(content: string, base: StoredBase, fields: object = {}): NewCache {
+  const value = { base: base.id, messages: [{ role: 'user', content }], ...fields };
+  const creation = parseCacheDerive(value, { ...base, ...wireContent(base.read()) });
   return nearCache(nearParser, 'alice', creation, content.length);
 }

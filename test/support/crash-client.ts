@@ -2,9 +2,10 @@
  * Owns one client of a service that is killed while it works: its requests, and what the service acknowledged.
  * It must never count an unanswered request as done: only the request that ran at the kill has an unknown outcome.
  */
+
+import type { Random } from '../../src/plugin/test/random-text.js';
 import type { WireCompletion } from '../../src/protocol/completion.js';
 import type { ShownCache } from './cache-client.js';
-import type { Random } from './seeded-random.js';
 
 const CACHES_MAX = 8;
 const TTL_S_MIN = 1800;

@@ -7,10 +7,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
+import { type Random, seededRandom } from '../../src/plugin/test/random-text.js';
 import { checkAfterCrash } from './crash-check.js';
 import { CrashClient } from './crash-client.js';
 import { CrashService, type Victim } from './crash-service.js';
-import { type Random, seededRandom } from './seeded-random.js';
 import { aliceKey, bobKey } from './service.js';
 import { skipWithoutWeights } from './weights.js';
 
@@ -19,6 +19,8 @@ export interface CrashRunOptions {
   readonly seed: number;
   readonly engine: 'echo' | 'llama';
   readonly log: (line: string) => void;
+  /** Settings besides those of the load. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 export interface CrashRunResult {
@@ -49,10 +51,12 @@ export async function crashRun({
   seed,
   engine,
   log,
+  env: more = {},
 }: CrashRunOptions): Promise<CrashRunResult> {
   const dataDir = mkdtempSync(join(tmpdir(), 'preface-crash-'));
   const random = seededRandom(seed);
   const load = loads[engine];
+  const env = { ...load.env, ...more };
   const clients = load.clients.map((name, at) => {
     const { texts, maxTokens } = load;
     return new CrashClient({ name, key: at % 2 ? bobKey : aliceKey, random, texts, maxTokens });
@@ -62,11 +66,11 @@ export async function crashRun({
     doubts[what] = (doubts[what] ?? 0) + 1;
   };
   let orphanMsMax = 0;
-  let service = new CrashService(dataDir, load.env);
+  let service = new CrashService(dataDir, env);
   const kill = async (victim: Victim = random(2) ? 'service' : 'group') => {
     const outlivedMs = await service.kill(victim);
     orphanMsMax = Math.max(orphanMsMax, outlivedMs);
-    service = new CrashService(dataDir, load.env);
+    service = new CrashService(dataDir, env);
   };
   try {
     for (let at = 0; at < kills; at++) {

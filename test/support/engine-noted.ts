@@ -31,6 +31,7 @@ const plugin: EnginePlugin = {
         if (existsSync(join(folder, 'fail'))) throw new Error('it cannot be warm');
         // Never, where a test checks what waits for it.
         if (existsSync(join(folder, 'hold'))) await new Promise(() => {});
+        return null;
       },
       close: () => inner.close(),
     };

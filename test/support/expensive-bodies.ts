@@ -2,7 +2,7 @@
  * Owns a seeded generator of bodies that are made to be expensive: deep, wide, long, escaped, full of keys or numbers.
  * It must give the same body for the same seed, so that a slow one can be sent again.
  */
-import { seededRandom } from './seeded-random.js';
+import { seededRandom } from '../../src/plugin/test/random-text.js';
 
 export interface ExpensiveBody {
   readonly path: string;

@@ -5,10 +5,13 @@
 import type { Prefiller, PrefillTask } from '../../src/caches/snapshots.js';
 import type { Clock } from '../../src/clock.js';
 import { decodeBody } from '../../src/parsing/stored-body.js';
+import type { SnapshotFacts } from '../../src/protocol/caching.js';
 
 /** The state that survives a crash. */
 export interface PrefixDisk {
   readonly held: Set<string>;
+  /** Those of them that are to stay in memory. */
+  readonly pinned: Set<string>;
 }
 
 export class FakePrefiller implements Prefiller {
@@ -28,24 +31,32 @@ export class FakePrefiller implements Prefiller {
 
   constructor(
     readonly clock: Clock,
-    readonly disk: PrefixDisk = { held: new Set() },
+    readonly disk: PrefixDisk = { held: new Set(), pinned: new Set() },
   ) {}
 
-  async prefill(task: PrefillTask, signal: AbortSignal): Promise<{ tokens: number }> {
-    const { snapshot } = task;
+  async prefill(task: PrefillTask, signal: AbortSignal): Promise<SnapshotFacts> {
+    const { snapshot, base, pin } = task;
     this.begun.push(snapshot);
     await this.#alone(snapshot, this.deaf ? null : signal);
     if (this.fails()) {
       this.failed.push(snapshot);
       throw new Error('the engine ran out of something');
     }
+    const had = this.disk.held.has(snapshot);
     this.disk.held.add(snapshot);
-    return { tokens: decodeBody(task.stored).messages.length };
+    if (pin) this.disk.pinned.add(snapshot);
+    else this.disk.pinned.delete(snapshot);
+    const { length } = decodeBody(task.stored).messages;
+    const isFrom = base !== undefined && this.disk.held.has(base.snapshot);
+    const from = isFrom ? decodeBody(base.stored).messages.length : 0;
+    const evaluatedTokens = had ? 0 : length - from;
+    return { bytes: task.stored.length, evaluatedTokens, ...(pin ? { pinned: true } : {}) };
   }
 
   async forget(snapshot: string): Promise<void> {
     await this.#alone(snapshot, null);
     this.disk.held.delete(snapshot);
+    this.disk.pinned.delete(snapshot);
   }
 
   /** No other work on this snapshot may run meanwhile; after a crash it never continues. */

@@ -21,6 +21,8 @@ export class FakeUpstream {
   readonly chats: FakeRequest[] = [];
   readonly sockets = new Set<Socket>();
   ownedBy = 'fake';
+  /** What its list of models says besides. */
+  listed: Fields = {};
   looks = 0;
   /** Answers `GET /models`. */
   lives = true;
@@ -63,7 +65,7 @@ export class FakeUpstream {
     if (request.method === 'GET') {
       this.looks += 1;
       response.statusCode = this.lives ? 200 : 503;
-      response.end(JSON.stringify({ data: [{ id: 'm', owned_by: this.ownedBy }] }));
+      response.end(JSON.stringify({ data: [{ id: 'm', owned_by: this.ownedBy, ...this.listed }] }));
       return;
     }
     const body = JSON.parse(Buffer.concat(parts).toString()) as Fields;
@@ -115,6 +117,19 @@ export function answers(text: string, cached = 0): Act {
     opens(response);
     response.write(chunk(text));
     response.end(finish + event({ choices: [], usage: counted }) + done);
+  };
+}
+
+/** Calls the tool of a request that has one, and answers the others. */
+export function callsOrAnswers(call: Fields, text: string): Act {
+  const answer = answers(text);
+  return (request, response) => {
+    if (request.body.tools === undefined) return answer(request, response);
+    const called = { index: 0, id: 'call-1', type: 'function', function: call };
+    opens(response);
+    response.write(event({ choices: [{ index: 0, delta: { tool_calls: [called] } }] }));
+    const over = { index: 0, delta: {}, finish_reason: 'tool_calls' };
+    response.end(event({ choices: [over] }) + event({ choices: [], usage }) + done);
   };
 }
 

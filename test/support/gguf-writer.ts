@@ -9,8 +9,11 @@ export type GgufValue =
   | boolean
   | number
   | { readonly float: number }
+  | { readonly short: number }
+  | { readonly signed: number }
   | readonly string[]
-  | readonly number[];
+  | readonly number[]
+  | Uint8Array;
 
 export interface GgufTensor {
   readonly name: string;
@@ -21,12 +24,14 @@ export interface GgufTensor {
 }
 
 const ALIGNMENT = 32;
+const UINT16 = 2;
 const UINT32 = 4;
 const INT32 = 5;
 const FLOAT32 = 6;
 const BOOL = 7;
 const STRING = 8;
 const ARRAY = 9;
+const UINT8 = 0;
 
 export async function writeGguf(
   path: string,
@@ -60,15 +65,31 @@ function encoded(value: GgufValue): Buffer[] {
   if (typeof value === 'string') return [u32(STRING), text(value)];
   if (typeof value === 'boolean') return [u32(BOOL), Buffer.from([Number(value)])];
   if (typeof value === 'number') return [u32(UINT32), u32(value)];
+  if (value instanceof Uint8Array)
+    return [u32(ARRAY), u32(UINT8), u64(value.length), Buffer.from(value)];
   if ('float' in value) return [u32(FLOAT32), f32(value.float)];
+  if ('signed' in value) return [u32(INT32), i32(value.signed)];
+  if ('short' in value) return [u32(UINT16), u16(value.short)];
   const ofText = typeof value[0] === 'string';
-  const items = value.map((item) => (typeof item === 'string' ? text(item) : u32(item)));
+  const items = value.map((item) => (typeof item === 'string' ? text(item) : i32(item)));
   return [u32(ARRAY), u32(ofText ? STRING : INT32), u64(value.length), ...items];
 }
 
 function u32(value: number): Buffer {
   const bytes = Buffer.alloc(4);
   bytes.writeUInt32LE(value);
+  return bytes;
+}
+
+function u16(value: number): Buffer {
+  const bytes = Buffer.alloc(2);
+  bytes.writeUInt16LE(value);
+  return bytes;
+}
+
+function i32(value: number): Buffer {
+  const bytes = Buffer.alloc(4);
+  bytes.writeInt32LE(value);
   return bytes;
 }
 

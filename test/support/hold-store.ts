@@ -52,10 +52,11 @@ async function grow(store: LmdbStore): Promise<void> {
   const status = readFileSync('/proc/self/status', 'latin1');
   const addresses = Number(/VmSize:\s+(\d+)/.exec(status)?.[1]) * 1024 + ROOM_BYTES;
   execFileSync('prlimit', [`--pid=${process.pid}`, `--as=${addresses}:`]);
-  const value = Buffer.alloc(100_000, 1);
-  for (let i = 0; i < 1_500; i++) await store.commit([{ type: 'put', key: ['big', i], value }]);
+  // Larger ones are read into memory that is mapped for them alone, which takes addresses of its own.
+  const value = Buffer.alloc(60_000, 1);
+  for (let i = 0; i < 2_500; i++) await store.commit([{ type: 'put', key: ['big', i], value }]);
   let whole = 0;
-  for (let i = 0; i < 1_500; i++) if (store.get(['big', i])?.value.at(-1) === 1) whole += 1;
+  for (let i = 0; i < 2_500; i++) if (store.get(['big', i])?.value.at(-1) === 1) whole += 1;
   say(`grown ${whole}`);
   await store.close();
 }

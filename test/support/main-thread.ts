@@ -13,8 +13,11 @@ export function mainThreadCpuMs(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) * 10;
 }
 
-/** Bytes of the whole process, with all its threads. */
+/**
+ * Bytes of the whole process, with all its threads. Without pages of files: the database is mapped, and the system takes
+ * its pages back when it needs them.
+ */
 export function residentBytes(pid: number): number {
   const status = readFileSync(`/proc/${pid}/status`, 'latin1');
-  return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) * 1024;
+  return Number(/^RssAnon:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) * 1024;
 }

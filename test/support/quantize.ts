@@ -1,6 +1,6 @@
 /**
  * Owns the conversion of small models to other types of weights, by the library that the engine uses.
- * It must never convert a model of more than a few megabytes: it blocks its thread.
+ * It must never be used while something else is to happen on its thread: it blocks it.
  */
 import { readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -44,6 +44,12 @@ export function quantize(from: string, to: string, type: QuantizedType): void {
     'str',
     koffi.pointer(params),
   ]);
-  const status = convert(from, to, { ...defaults, nthread: 1, ftype: TYPES[type], pure: true });
+  const status = convert(from, to, {
+    ...defaults,
+    nthread: 2,
+    ftype: TYPES[type],
+    pure: true,
+    allow_requantize: true,
+  });
   if (status !== 0) throw new Error(`${from} was not converted to ${type} (${status})`);
 }

@@ -9,10 +9,10 @@ import { documentBounds } from '../../src/pool/extraction.js';
 import { Reader } from '../../src/pool/reader.js';
 import { usualWalls } from './walls.js';
 
-const [module = '', folder = ''] = process.argv.slice(2);
+const [module = '', folder = '', missing = ''] = process.argv.slice(2);
 const options = { bounds: documentBounds, languages: [] };
 const reader = new Reader({
-  walls: await usualWalls([module], []),
+  walls: await usualWalls([module], [], missing.split(',')),
   bounds: documentBounds,
   start: { extractors: [{ module, options }], memoryBytesMax: 400 * 2 ** 20 },
   clock: systemClock,

@@ -93,7 +93,17 @@ class Schedule {
     if (kind < 16) return await this.#prefill(engine);
     if (kind < 24) return await this.#cancel(engine);
     const asked = kind < 50 ? this.#secondTurn() : this.#ask();
-    const warm = await this.#answer(engine, asked);
+    // Two at once are evaluated together where they can be.
+    const others = kind % 3 === 0 ? [this.#ask()] : [];
+    const all = [asked, ...others];
+    const answers = await Promise.all(all.map((each) => this.#answer(engine, each)));
+    for (const [i, each] of all.entries()) {
+      const answer = answers[i];
+      if (answer) await this.#judge(step, cold, each, answer);
+    }
+  }
+
+  async #judge(step: number, cold: Engine, asked: Asked, warm: Answered): Promise<void> {
     const other = { ...asked, owner: `cold${this.#colds++}`, snapshot: null };
     const right = await this.#answer(cold, other);
     this.#compare(step, asked, warm, right);

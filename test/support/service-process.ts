@@ -18,6 +18,8 @@ export interface ServiceProcess {
   readonly pid: number;
   /** Its standard error output so far. */
   log(): string;
+  /** Its standard output so far. */
+  said(): string;
   /** Resolves with the exit code; null where a signal ended it. */
   readonly ended: Promise<number | null>;
 }
@@ -50,7 +52,14 @@ export async function startServiceProcess(
   t.teardown(() => end(child));
   const ended = once(child, 'close').then(([code]) => code as number | null);
   const url = await listening(child, output);
-  return { url, key: aliceKey, pid: child.pid ?? 0, log: () => output.err, ended };
+  return {
+    url,
+    key: aliceKey,
+    pid: child.pid ?? 0,
+    log: () => output.err,
+    said: () => output.out,
+    ended,
+  };
 }
 
 function listening(child: ChildProcess, output: { out: string; err: string }): Promise<string> {

@@ -3,6 +3,7 @@
  * It must never serve a test of answers, which are noise: only a test whether two runs give the same noise.
  */
 
+import { partNames } from '../../src/plugin/part-names.js';
 import { seededRandom } from '../../src/plugin/test/random-text.js';
 import { type GgufTensor, type GgufValue, writeGguf } from './gguf-writer.js';
 
@@ -12,11 +13,19 @@ import { type GgufTensor, type GgufValue, writeGguf } from './gguf-writer.js';
  * `mamba`: recurrent layers alone.
  */
 export type TinyModel = 'llama' | 'gemma3' | 'qwen35' | 'lfm2' | 'mamba';
+/** `bert`: each token sees all others. `qwen3`: each sees those before it, and the last one's vector counts. */
+export type TinyVectorModel = 'bert' | 'bert-rank' | 'qwen3';
 export const tinyModels: readonly TinyModel[] = ['llama', 'gemma3', 'qwen35', 'lfm2', 'mamba'];
 
 export const TINY_TOKENS = 512;
 export const TINY_END = 0;
 export const TINY_SLIDING_WINDOW = 128;
+
+/** For `facts`: a template that keeps prefixes. */
+export const TINY_TEMPLATE = [
+  'tokenizer.chat_template',
+  '{% for m in messages %}<|end|>{{ m.role }} {{ m.content }}{% endfor %}{% if add_generation_prompt %}<|end|>assistant {% endif %}',
+] as const;
 
 const HEADS = 2;
 const KEY_VALUE_HEADS = 1;
@@ -28,7 +37,7 @@ interface Making {
   readonly metadata: Map<string, GgufValue>;
   readonly tensors: GgufTensor[];
   readonly columns: number;
-  readonly arch: TinyModel;
+  readonly arch: string;
   random(name: string, shape: readonly number[], scale?: number, kind?: 'f16' | 'f32'): void;
   fill(name: string, shape: readonly number[], value: (index: number) => number): void;
 }
@@ -36,15 +45,32 @@ interface Making {
 /** `columns`: width of the embedding; K-quantisations need at least 256. */
 export async function writeTinyModel(
   path: string,
-  arch: TinyModel,
-  { seed = 1, columns = 64 } = {},
+  arch: TinyModel | TinyVectorModel,
+  { seed = 1, columns = 64, facts: more = [] as readonly (readonly [string, GgufValue])[] } = {},
 ): Promise<void> {
-  const making = start(arch, seed, columns);
+  const making = start(arch.replace(/-.*/, ''), seed, columns);
   makers[arch](making);
-  await writeGguf(path, making.metadata, making.tensors);
+  for (const [key, value] of more) making.metadata.set(key, value);
+  await writeInParts(path, making);
 }
 
-function start(arch: TinyModel, seed: number, columns: number): Making {
+/** One file, or those that its name promises: the first has the settings, each has some of the tensors. */
+async function writeInParts(path: string, { metadata, tensors, arch }: Making): Promise<void> {
+  const paths = partNames(path);
+  if (paths.length === 1) return await writeGguf(path, metadata, tensors);
+  const most = Math.ceil(tensors.length / paths.length);
+  for (const [at, part] of paths.entries()) {
+    const settings = new Map<string, GgufValue>([
+      ...(at === 0 ? metadata : [['general.architecture', arch] as const]),
+      ['split.no', { short: at }],
+      ['split.count', { short: paths.length }],
+      ['split.tensors.count', { signed: tensors.length }],
+    ]);
+    await writeGguf(part, settings, tensors.slice(at * most, (at + 1) * most));
+  }
+}
+
+function start(arch: string, seed: number, columns: number): Making {
   const next = seededRandom(seed);
   const uniform = () => (1 + next(2 ** 24)) / (2 ** 24 + 1);
   const normal = () => Math.sqrt(-2 * Math.log(uniform())) * Math.cos(2 * Math.PI * uniform());
@@ -75,17 +101,26 @@ function start(arch: TinyModel, seed: number, columns: number): Making {
 }
 
 /** Bytes and pairs of letters: enough to encode and decode any text. */
-function vocabulary(): [string, GgufValue][] {
+export function tinyTokens() {
   const bytes = Array.from({ length: 256 }, (_, i) => letterOf(i));
   const letters = 'abcdefghijklmnopqrstuvwxyz';
   const pairs = [...letters].flatMap((a) => [...letters].map((b) => [a, b] as const));
   const merged = pairs.slice(0, TINY_TOKENS - 257);
+  return {
+    tokens: ['<|end|>', ...bytes, ...merged.map(([a, b]) => a + b)],
+    kinds: [3, ...Array.from({ length: TINY_TOKENS - 1 }, () => 1)],
+    merges: merged.map(([a, b]) => `${a} ${b}`),
+  };
+}
+
+function vocabulary(): [string, GgufValue][] {
+  const { tokens, kinds, merges } = tinyTokens();
   return [
     ['tokenizer.ggml.model', 'gpt2'],
     ['tokenizer.ggml.pre', 'smollm'],
-    ['tokenizer.ggml.tokens', ['<|end|>', ...bytes, ...merged.map(([a, b]) => a + b)]],
-    ['tokenizer.ggml.token_type', [3, ...Array.from({ length: TINY_TOKENS - 1 }, () => 1)]],
-    ['tokenizer.ggml.merges', merged.map(([a, b]) => `${a} ${b}`)],
+    ['tokenizer.ggml.tokens', tokens],
+    ['tokenizer.ggml.token_type', kinds],
+    ['tokenizer.ggml.merges', merges],
     ['tokenizer.ggml.eos_token_id', TINY_END],
     ['tokenizer.ggml.bos_token_id', TINY_END],
     ['tokenizer.ggml.add_bos_token', false],
@@ -157,7 +192,34 @@ function blocks(layers: number): string[] {
   return Array.from({ length: layers }, (_, layer) => `blk.${layer}.`);
 }
 
-const makers: Readonly<Record<TinyModel, (making: Making) => void>> = {
+const makers: Readonly<Record<TinyModel | TinyVectorModel, (making: Making) => void>> = {
+  bert: encoder,
+
+  'bert-rank'(making) {
+    const { columns } = making;
+    encoder(making);
+    set(making, { pooling_type: 4 });
+    making.random('cls.weight', [columns, columns], 0.3);
+    making.fill('cls.bias', [columns], () => 0);
+    making.random('cls.output.weight', [1, columns], 0.3);
+    making.fill('cls.output.bias', [1], () => 0);
+  },
+
+  qwen3(making) {
+    facts(making, 4);
+    set(making, { pooling_type: 3 });
+    making.metadata.set('general.name', 'Qwen3 Embedding Tiny');
+    making.metadata.set('tokenizer.ggml.add_eos_token', true);
+    embedding(making, 'output_norm.weight');
+    for (const block of blocks(4)) {
+      ones(making, `${block}attn_norm.weight`, making.columns);
+      ones(making, `${block}ffn_norm.weight`, making.columns);
+      attention(making, block);
+      headNorms(making, block);
+      feedForward(making, block);
+    }
+  },
+
   llama(making) {
     facts(making, 4);
     embedding(making, 'output_norm.weight');
@@ -257,6 +319,42 @@ const makers: Readonly<Record<TinyModel, (making: Making) => void>> = {
     }
   },
 };
+
+/** Mean pooling; the vocabulary is of bytes, as everywhere here. */
+function encoder(making: Making): void {
+  const { columns } = making;
+  const wide = 2 * columns;
+  facts(making, 3, HEADS);
+  set(making, {
+    context_length: 512,
+    'attention.layer_norm_epsilon': { float: 1e-12 },
+    'attention.causal': false,
+    pooling_type: 1,
+  });
+  making.metadata.set('tokenizer.ggml.token_type_count', 2);
+  making.metadata.set('tokenizer.ggml.add_bos_token', true);
+  making.metadata.set('tokenizer.ggml.add_eos_token', true);
+  const norm = (name: string) => {
+    ones(making, `${name}.weight`, columns);
+    making.fill(`${name}.bias`, [columns], () => 0);
+  };
+  const linear = (name: string, to: number, from: number) => {
+    making.random(`${name}.weight`, [to, from], 0.2);
+    making.fill(`${name}.bias`, [to], () => 0);
+  };
+  making.random('token_embd.weight', [TINY_TOKENS, columns], 0.3);
+  making.random('token_types.weight', [2, columns], 0.1, 'f32');
+  making.random('position_embd.weight', [512, columns], 0.1, 'f32');
+  norm('token_embd_norm');
+  for (const block of blocks(3)) {
+    for (const name of ['attn_q', 'attn_k', 'attn_v', 'attn_output'])
+      linear(`${block}${name}`, columns, columns);
+    norm(`${block}attn_output_norm`);
+    linear(`${block}ffn_up`, wide, columns);
+    linear(`${block}ffn_down`, columns, wide);
+    norm(`${block}layer_output_norm`);
+  }
+}
 
 interface DeltaNet {
   readonly state: number;

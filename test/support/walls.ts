@@ -5,6 +5,12 @@
 import { limits } from '../../src/limits/index.js';
 import { findWalls, type Walls } from '../../src/pool/walls.js';
 
-export function usualWalls(modules: readonly string[], hidden: readonly string[]): Promise<Walls> {
-  return findWalls({ modules, hidden, memoryBytesMax: limits.extractionMemoryBytesMax });
+/** @param withoutPrograms taken as not installed. */
+export function usualWalls(
+  modules: readonly string[],
+  hidden: readonly string[],
+  withoutPrograms: readonly string[] = [],
+): Promise<Walls> {
+  const { extractionMemoryBytesMax: memoryBytesMax } = limits;
+  return findWalls({ modules, hidden, memoryBytesMax, withoutPrograms });
 }

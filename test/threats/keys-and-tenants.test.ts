@@ -41,7 +41,15 @@ t.test('a key is right as a whole: no part of it, no other ending, no other case
 
 t.test('wrong, unknown and nearly right keys get the very same answer', async (t) => {
   const answers = new Set<string>();
-  for (const key of ['x', longKey.slice(0, -1), 'sk-alice-0', bobKey.slice(1)]) {
+  const statements = [
+    "' OR '1'='1",
+    "x'; DROP TABLE records; --",
+    'x" UNION SELECT 1 --',
+    '$1',
+    '%',
+  ];
+  const near = ['x', longKey.slice(0, -1), 'sk-alice-0', bobKey.slice(1)];
+  for (const key of [...near, ...statements]) {
     answers.add(await ownerOf(service, key));
   }
   t.equal(answers.size, 1);

@@ -123,13 +123,20 @@ t.test('many choices of many tokens have their bound before anything runs', asyn
   t.equal(all.usage.completion_tokens, 500, 'what is generated is what was asked for');
 });
 
-t.test('fields by which others hand templates to their engine do nothing', async (t) => {
+t.test('fields by which others hand templates to their engine open nothing', async (t) => {
   const bomb = '{% for i in range(10**9) %}{{ cycler.__init__.__globals__.os }}{% endfor %}';
-  const fields = {
+  const refused = {
     chat_template: bomb,
-    chat_template_kwargs: { tokenize: true, chat_template: bomb, add_generation_prompt: false },
-    documents: [{ text: bomb }],
+    chat_template_kwargs: { tokenize: true, chat_template: bomb },
     add_generation_prompt: false,
+  };
+  for (const [name, value] of Object.entries(refused)) {
+    const found = await refusal(t, await post(service, said('plain', { [name]: value })));
+    t.equal(found.status, 400, name);
+    t.ok(found.param?.startsWith(name), `${found.param}`);
+  }
+  const fields = {
+    documents: [{ text: bomb }],
     cache_salt: '12',
     priority: -1e9,
     n_discard: -1,
@@ -218,6 +225,31 @@ t.test('bytes that are no UTF-8, and halves of characters', async (t) => {
   });
   t.ok([200, 400].includes(response.status));
   await response.text();
+});
+
+t.test('a salt of any text is a salt, any other is refused, and no engine ends', async (t) => {
+  const salts = [
+    '',
+    'a',
+    'x'.repeat(128),
+    '\u0000\u001f',
+    '漢😀',
+    '../../x',
+    '%s%n',
+    "'; --",
+    '__proto__',
+  ];
+  for (const cache_salt of salts) {
+    const { status } = await post(service, said('salted', { cache_salt, max_tokens: 1 }));
+    t.ok([200, 400].includes(status), `${status} for ${JSON.stringify(cache_salt)}`);
+  }
+  for (const cache_salt of ['x'.repeat(129), 7, true, {}, ['a'], [[['a']]]]) {
+    const found = await refusal(t, await post(service, said('salted', { cache_salt })));
+    t.equal(found.status, 400, JSON.stringify(cache_salt).slice(0, 20));
+  }
+  const broken = JSON.stringify(said('x', { cache_salt: '?' })).replace('"?"', '"\\ud800"');
+  t.equal((await service.call('POST', '/chat/completions', broken)).status, 400);
+  await alive(t, service, 'after odd salts');
 });
 
 t.test('names of prototypes are names', async (t) => {

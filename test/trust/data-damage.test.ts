@@ -23,8 +23,8 @@ import { decodeRecord, encodeRecord } from '../../src/codec.js';
 import { serve } from '../../src/main.js';
 import { loadConfig } from '../../src/settings/config.js';
 import { LmdbStore } from '../../src/store/lmdb-store.js';
-import type { StoreKey } from '../../src/store/store.js';
 import { createCache, readyCache } from '../support/cache-client.js';
+import { changeByte } from '../support/changed-byte.js';
 import { contentOf, listed, upload } from '../support/file-client.js';
 import { openService, serviceEnv, temporaryFolder } from '../support/service.js';
 
@@ -56,16 +56,6 @@ async function refusedStart(dataDir: string): Promise<string> {
   } catch (cause) {
     return (cause as Error).message;
   }
-}
-
-async function changeByte(dataDir: string, key: StoreKey): Promise<void> {
-  const store = LmdbStore.open({ folder: dataDir });
-  const value = Buffer.from(store.get(key)?.value ?? []);
-  const at = value.length - 20;
-  value.writeUInt8(value.readUInt8(at) ^ 1, at);
-  await store.commit([{ type: 'put', key, value }]);
-  await store.flushed();
-  await store.close();
 }
 
 t.test('lost records do not take the files with them', async (t) => {
@@ -143,6 +133,45 @@ t.test('a changed byte of a cached text is not served', async (t) => {
   const list = await service.call('GET', '/caching');
   t.equal(list.status, 200);
   t.equal(((await list.json()) as { data: unknown[] }).data.length, 1);
+});
+
+t.test('a changed byte of a text is not served, nor handed on to an equal file', async (t) => {
+  const { dataDir, files } = await filled(t);
+  const [first = '', second = ''] = files;
+  const text = join(dataDir, 'files', `${first}.text`);
+  writeFileSync(text, readFileSync(text, 'utf8').replace('words', 'world'));
+  const service = await openService(t, asEnv(dataDir));
+  const content = (id: string) => service.call('GET', `/files/${id}/content`);
+  const response = await content(first);
+  t.equal(response.status, 500);
+  const said = await response.text();
+  t.match(said, /a stored text is damaged: delete its file, then upload it again/);
+  t.notMatch(said, /world/);
+  t.match(service.log.join('\n'), `the text of ${first} is damaged`);
+  t.equal((await contentOf(service, second)).content, 'second words', 'it costs itself alone');
+  const again = await upload(service, 'first words');
+  t.equal((await contentOf(service, again.id)).content, 'first words', 'it is read anew');
+});
+
+t.test('a changed byte of an upload is not read', async (t) => {
+  const { dataDir, files } = await filled(t);
+  const [first = ''] = files;
+  const store = LmdbStore.open({ folder: dataDir });
+  const key = ['file', first];
+  const record = decodeRecord<object>(store.get(key)?.value ?? new Uint8Array(0));
+  const value = encodeRecord({ ...record, progress: { status: 'extracting' } });
+  await store.commit([
+    { type: 'put', key, value },
+    { type: 'put', key: ['file-extracting', first], value: new Uint8Array(0) },
+  ]);
+  await store.flushed();
+  await store.close();
+  const source = join(dataDir, 'files', `${first}.source`);
+  writeFileSync(source, 'first world');
+  const service = await openService(t, asEnv(dataDir));
+  const response = await service.call('GET', `/files/${first}/content`);
+  t.equal(response.status, 500);
+  t.match(await response.text(), /its stored bytes are damaged: delete it, then upload it again/);
 });
 
 t.test('records of the first form are read, and written in the new one', async (t) => {

@@ -1,12 +1,24 @@
 /**
  * Owns the proof that a full disk stops what adds something, and nothing that takes something away.
- * It must fill only a small file system of its own; where none can be mounted, the injected variant stands for it.
+ * It must fill only a small file system of its own; where none can be mounted, `full-disk-writes` stands for it.
  */
 import { spawnSync } from 'node:child_process';
-import { closeSync, mkdirSync, openSync, rmSync, statSync, truncateSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  cpSync,
+  mkdirSync,
+  openSync,
+  rmSync,
+  statfsSync,
+  statSync,
+  truncateSync,
+  writeSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { limits } from '../../src/limits/index.js';
+import { DiskRoom } from '../../src/store/disk-room.js';
+import { copyDatabase } from '../../src/store/lmdb-open.js';
 import { LmdbStore } from '../../src/store/lmdb-store.js';
 import { Reserve } from '../../src/store/reserve.js';
 import { readyCache } from '../support/cache-client.js';
@@ -121,6 +133,106 @@ t.test('on a full disk', { skip }, async (t) => {
     t.match(last.log.join('\n'), /the disk of the data folder is full/);
     await last.close();
   });
+});
+
+/** A data folder as a restored backup is: its records have no free page, so the first write of a start needs a block. */
+async function compacted(from: string, to: string): Promise<void> {
+  for (const name of ['records.mdb', 'keys.mdb']) {
+    await copyDatabase(from, name, join(to, name));
+    await LmdbStore.openReadOnly(to, name.slice(0, -'.mdb'.length)).close();
+  }
+  cpSync(join(from, 'files'), join(to, 'files'), { recursive: true });
+}
+
+t.test('on a disk that is full to the last block, without a reserve', { skip }, async (t) => {
+  const before = await openService(t, { PREFACE_ADMIN_KEY: adminKey });
+  const made = await operator(before, 'POST', '/keys');
+  const { id: keyId } = (await made.json()) as { id: string };
+  const messages = [{ role: 'system', content: 'The harbour opens at nine.' }];
+  const cache = await readyCache(before, { messages });
+  const file = await upload(before, 'words of a file');
+  await contentOf(before, file.id);
+  await before.close();
+  const dataDir = smallDisk(t);
+  if (dataDir === null) throw new Error('mounting worked before');
+  await compacted(before.dataDir, dataDir);
+  fillDisk(dataDir);
+  const env = { PREFACE_DATA_DIR: dataDir, PREFACE_ADMIN_KEY: adminKey };
+  const service = await openService(t, env);
+
+  await t.test('it starts read-only and says so', async (t) => {
+    t.match(
+      service.log.join('\n'),
+      /is full, and no reserve is left: started read-only; make room, then start again/,
+    );
+    t.equal(statfsSync(dataDir).bavail, 0);
+  });
+  await t.test('what is there is served', async (t) => {
+    for (const path of ['/files', `/caching/${cache.id}`, '/caching', '/models']) {
+      t.equal((await service.call('GET', path)).status, 200, path);
+    }
+    t.equal((await contentOf(service, file.id)).content, 'words of a file');
+    t.equal((await operator(service, 'GET', '')).status, 200);
+    const chat = { model: 'svc-v1-8k', messages: [{ role: 'user', content: 'words' }] };
+    t.equal((await service.call('POST', '/chat/completions', chat)).status, 200);
+  });
+  await t.test('what writes is a 503 that says why', async (t) => {
+    const answers = [
+      await service.call('POST', '/caching', { model: 'svc-v1', messages, tags: ['a'] }),
+      await service.call('PUT', `/caching/${cache.id}`, { metadata: { a: 'b' } }),
+      await service.call('DELETE', `/caching/${cache.id}`),
+      await service.call('DELETE', `/files/${file.id}`),
+      await send(service, form([purpose, ['file', 'more words', 'a.txt']])),
+      await operator(service, 'POST', '/suspend'),
+      await operator(service, 'DELETE', `/keys/${keyId}`),
+    ];
+    for (const [at, answer] of answers.entries()) {
+      const said = await answer.text();
+      t.equal(answer.status, 503, `${at}: ${said}`);
+      t.match(said, /the (data folder takes no writes|disk of the data folder is full)/);
+      t.ok(Number(answer.headers.get('retry-after')) > 0, `${at} says when to come back`);
+    }
+  });
+  await service.close();
+
+  await t.test('with room again, a start takes writes', async (t) => {
+    rmSync(join(dataDir, 'filler'));
+    const again = await openService(t, env);
+    t.equal((await again.call('DELETE', `/files/${file.id}`)).status, 200);
+    t.equal((await operator(again, 'DELETE', `/keys/${keyId}`)).status, 200);
+    await readyCache(again, { messages, name: 'new' });
+    await again.close();
+  });
+});
+
+t.test('uploads leave the room that the reserve gave up', async (t) => {
+  const folder = temporaryFolder(t);
+  let whole = true;
+  const room = new DiskRoom(folder, { isWhole: () => whole });
+  let written = 0;
+  const write = () =>
+    room.write(4_096, async () => {
+      written += 1;
+    });
+  await write();
+  whole = false;
+  await t.rejects(write(), /the disk of the data folder is full/);
+  whole = true;
+  const { bavail, bsize } = statfsSync(folder);
+  let end = () => {};
+  const ended = new Promise<void>((resolve) => {
+    end = resolve;
+  });
+  const running = room.write(bavail * bsize - 100 * 2 ** 20, () => ended);
+  await t.rejects(
+    room.write(200 * 2 ** 20, async () => {}),
+    /the disk of the data folder is full/,
+    'running writes count',
+  );
+  end();
+  await running;
+  await write();
+  t.equal(written, 2);
 });
 
 t.test('the reserve is given up bit by bit, for what takes something away', async (t) => {

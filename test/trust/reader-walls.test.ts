@@ -37,8 +37,9 @@ for (const path of [records, blob]) writeFileSync(path, 'of another user');
 process.env.PREFACE_ADMIN_KEY = 'sk-secret';
 t.teardown(() => delete process.env.PREFACE_ADMIN_KEY);
 
-const find = (without: readonly Wall[]) =>
+const find = (without: readonly Wall[], withoutPrograms: readonly string[] = []) =>
   findWalls({
+    withoutPrograms,
     modules: [escaper],
     hidden: [data],
     memoryBytesMax: limits.extractionMemoryBytesMax,
@@ -179,6 +180,67 @@ t.test('the walls of the system hold without those of Node', { skip }, async (t)
   for (const [at, text] of said.entries()) t.match(text, CLOSED, `${ways[at]}: ${text}`);
   t.same(around.met, []);
   t.notOk(existsSync(join(folder, 'made')));
+});
+
+const unshares = runs(
+  'unshare',
+  '--user',
+  '--map-root-user',
+  '--mount',
+  '--net',
+  '--pid',
+  '--fork',
+  'true',
+);
+const skipUnshare = unshares ? false : 'unshare cannot make namespaces here';
+
+t.test('without bubblewrap unshare closes the same ways', { skip: skipUnshare }, async (t) => {
+  const walls = await find([], ['bwrap']);
+  t.comment(wallsText(walls));
+  t.ok(walls.standing.includes('namespaces'));
+  t.notOk(walls.standing.includes('system call filter'));
+  t.match(
+    wallsText(walls),
+    /missing: bubblewrap is not installed .*, the system call filter, which/,
+  );
+  const around = await outside(t);
+  const ways = waysOut(around);
+  for (const [at, said] of (await tryAll(t, walls, ways)).entries()) {
+    t.match(said, CLOSED, ways[at] ?? '');
+  }
+  t.same(around.met, []);
+  t.notOk(existsSync(join(folder, 'made')));
+});
+
+t.test('and so it does without the walls of Node', { skip: skipUnshare }, async (t) => {
+  const walls = await find(['permission model', 'own user'], ['bwrap']);
+  const { command } = walls;
+  const unguarded: Walls = {
+    ...walls,
+    command: (args) => command(args.filter((each) => !each.startsWith('--require='))),
+  };
+  const around = await outside(t);
+  // Without the filter a program may be started: it finds itself behind the same walls.
+  const ways = waysOut(around).filter((way) => !/spawn/.test(way));
+  for (const [at, said] of (await tryAll(t, unguarded, ways)).entries()) {
+    t.match(said, CLOSED, `${ways[at]}: ${said}`);
+  }
+  t.same(around.met, []);
+  t.notOk(existsSync(join(folder, 'made')));
+});
+
+t.test('with no program at all the permission model is left, and the start says so', async (t) => {
+  const programs = ['bwrap', 'unshare', 'prlimit', 'setpriv', 'nice'];
+  const walls = await find(['own user'], programs);
+  t.same(walls.standing, ['permission model']);
+  const text = wallsText(walls);
+  t.match(text, /held by permission model; missing: bubblewrap is not installed/);
+  t.match(text, /unshare of util-linux may not make them either, or is not installed/);
+  t.match(text, /prlimit of util-linux is not installed/);
+  const made = join(folder, 'made');
+  const ways = [`read ${records}`, `read ${blob}`, `write ${made}`, `spawn ${made}`];
+  for (const said of await tryAll(t, walls, ways)) t.match(said, CLOSED);
+  t.notOk(existsSync(made));
 });
 
 t.test('without namespaces another user and the permission model keep the records', async (t) => {

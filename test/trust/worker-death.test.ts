@@ -114,6 +114,14 @@ for (const how of ['throw', 'exit']) {
   });
 }
 
+t.test('workers that ended stand in the log', async (t) => {
+  for (const kind of ['inference', 'tokenize'])
+    t.ok(
+      service.log.some((line) => line.startsWith(`${kind} worker ended: `)),
+      kind,
+    );
+});
+
 for (const how of ['loop', 'heap']) {
   t.test(
     `a tokenization thread with an endless ${how} is ended, and only its text fails`,
@@ -136,7 +144,7 @@ for (const how of ['loop', 'heap']) {
       const others = ['a', 'b', 'c'].map((text) => batches.encode('u', tokenizer, [text]));
       await t.rejects(guilty, /a worker thread ended/);
       t.same(
-        (await Promise.all(others)).map(([ids]) => ids?.length),
+        (await Promise.all(others)).map(({ lengths }) => lengths[0]),
         [1, 1, 1],
       );
       t.ok(ended.length >= 2, 'with the others, and alone');

@@ -1,0 +1,59 @@
+/**
+ * Owns the proof that `preface demo` shows what a cache saves, on a running service and on one of its own.
+ * It must never compare times: those of a small machine in a busy hour prove nothing.
+ */
+import { execFile } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { homedir, tmpdir } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { aliceKey, openService } from '../support/service.js';
+
+const run = promisify(execFile);
+const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
+const env = { PATH: process.env.PATH, HOME: homedir(), PREFACE_ENGINE: 'echo' };
+
+t.setTimeout(300_000);
+
+async function demo(...args: string[]): Promise<string> {
+  return (await run(process.execPath, [cli, 'demo', ...args], { env })).stdout;
+}
+
+/** [of the prompts, saved]. */
+function savedIn(out: string): [number, number] {
+  const [, saved, prompts] = /saved: (\d+) of (\d+) prompt tokens/.exec(out) ?? [];
+  return [Number(prompts), Number(saved)];
+}
+
+t.test('on a running service, which keeps the cache alone', async (t) => {
+  const service = await openService(t);
+  const out = await demo('--url', service.url, '--key', aliceKey);
+  const [prompts, saved] = savedIn(out);
+  t.ok(saved > 0.9 * prompts, out);
+  t.equal(out.match(/without {2}█+ \d+\.\d\d s/g)?.length, 5);
+  t.equal(out.match(/cached {3}█+ \d+\.\d\d s/g)?.length, 5);
+  const dataOf = async (path: string) =>
+    ((await (await service.call('GET', path)).json()) as { data: object[] }).data;
+  t.same(await dataOf('/files'), []);
+  t.match(await dataOf('/caching/refs/tags'), [{ tag: 'preface-demo' }]);
+  const [, code = ''] = /\n(curl -i[\s\S]*)$/.exec(out) ?? [];
+  const shell = { ...env, OPENAI_BASE_URL: service.url, OPENAI_API_KEY: aliceKey };
+  const { stdout } = await run('sh', ['-c', code], { env: shell });
+  t.match(stdout, /svc-context-cache-status: hit/i, 'the line runs as it stands there');
+});
+
+t.test('a wrong key is said, and one without an address is refused', async (t) => {
+  const service = await openService(t);
+  await t.rejects(demo('--url', service.url, '--key', 'wrong'), /401/);
+  await t.rejects(demo('--key', 'wrong'), /belong together/);
+});
+
+t.test('on a service of its own, which leaves nothing', async (t) => {
+  const [prompts, saved] = savedIn(await demo());
+  t.ok(saved > 0.9 * prompts, `${saved} of ${prompts}`);
+  t.same(
+    readdirSync(tmpdir()).filter((name) => name.startsWith('preface-demo-')),
+    [],
+  );
+});

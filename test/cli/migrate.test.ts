@@ -1,0 +1,80 @@
+/**
+ * Owns the proof that records and keys come whole from a data folder into PostgreSQL and back, also after an interruption.
+ * It must never run two services on one copy.
+ */
+import { execFile } from 'node:child_process';
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import t, { type Test } from 'tap';
+import { skipPostgres, TestPostgres } from '../support/postgres.js';
+import { openService, serviceEnv, temporaryFolder } from '../support/service.js';
+
+t.setTimeout(300_000);
+
+const run = promisify(execFile);
+const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
+
+/** @returns standard output; for a failure what it said. */
+async function preface(dataDir: string, store: string, ...args: string[]): Promise<string> {
+  const env = { PATH: process.env.PATH, ...serviceEnv(dataDir), PREFACE_STORE: store };
+  const { stdout, stderr } = await run(process.execPath, [cli, ...args], { env }).catch(
+    (cause: unknown) => cause as { stdout: string; stderr: string },
+  );
+  return stdout.trim() || stderr.trim();
+}
+
+async function there(t: Test, dataDir: string, env: Readonly<Record<string, string>>, id: string) {
+  const service = await openService(t, { PREFACE_DATA_DIR: dataDir, ...env });
+  t.equal((await service.call('GET', `/caching/${id}`)).status, 200);
+  const tag = await service.call('GET', '/caching/refs/tags/kept/content');
+  t.equal(((await tag.json()) as { id: string }).id, id);
+  await service.close();
+}
+
+async function thereAndBack(t: Test, server: TestPostgres): Promise<void> {
+  const store = await server.database();
+  const folder = temporaryFolder(t);
+  const first = await openService(t, { PREFACE_DATA_DIR: folder });
+  const body = {
+    model: 'svc-v1',
+    messages: [{ role: 'system', content: 'Stay.' }],
+    tags: ['kept'],
+  };
+  const made = await first.call('POST', '/caching', body);
+  const { id } = (await made.json()) as { id: string };
+  await first.close();
+  const none = 'postgres://nobody@127.0.0.1:1/none';
+  t.match(await preface(folder, none, 'migrate', 'postgres'), /does not answer/);
+  t.ok(existsSync(join(folder, 'records.mdb')), 'nothing is taken away before all is copied');
+  await rejectsOthers(t, server, folder);
+  t.match(await preface(folder, store, 'migrate', 'postgres'), /^copied and compared: \d+ records/);
+  t.notOk(existsSync(join(folder, 'records.mdb')));
+  t.match(await preface(folder, store, 'migrate', 'postgres'), /has no records/);
+  await there(t, folder, { PREFACE_STORE: store }, id);
+
+  const back = temporaryFolder(t);
+  t.match(await preface(back, store, 'migrate', 'folder'), /^copied and compared: \d+ records/);
+  t.notOk(readdirSync(back).includes('.migrating'));
+  t.match(await preface(back, store, 'migrate', 'folder'), /has records already/);
+  await there(t, back, {}, id);
+}
+
+/** A database with records of its own, and one that another process serves. */
+async function rejectsOthers(t: Test, server: TestPostgres, folder: string): Promise<void> {
+  const other = await server.database();
+  const service = await openService(t, { PREFACE_STORE: other });
+  const body = { model: 'svc-v1', messages: [{ role: 'system', content: 'Other.' }] };
+  t.equal((await service.call('POST', '/caching', body)).status, 200);
+  t.match(await preface(folder, other, 'migrate', 'postgres'), /holds the records: stop the/);
+  await service.close();
+  t.match(await preface(folder, other, 'migrate', 'postgres'), /differs from the original/);
+  t.ok(existsSync(join(folder, 'records.mdb')));
+}
+
+if (skipPostgres !== false) t.pass('skipped', { skip: skipPostgres });
+else {
+  const server = await TestPostgres.start(t);
+  await t.test('there and back', (t) => thereAndBack(t, server));
+}

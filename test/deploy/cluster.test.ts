@@ -1,0 +1,221 @@
+/**
+ * Three nodes with one PostgreSQL and one bucket, behind HAProxy in turn: any node takes any request. They are upgraded one after the
+ * other, killed and stopped at random under load; what was acknowledged stays, and the service comes back by itself.
+ *
+ * `TEST_CHAOS_S` makes the last part longer (seconds) and holds it to five seconds without service.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { seededRandom, testSeed } from '../../src/plugin/test/random-text.js';
+import { balancers } from '../support/balancers.js';
+import { said } from '../support/chat-client.js';
+import { type Cluster, type ClusterNode, startCluster } from '../support/cluster.js';
+import { ClusterClient } from '../support/cluster-client.js';
+import { skipPostgres } from '../support/postgres.js';
+import { s3Missing } from '../support/s3-server.js';
+import { SocketClient } from '../support/socket-client.js';
+import { until } from '../support/until.js';
+
+const longS = Number(process.env.TEST_CHAOS_S ?? 0);
+const CHAOS_MS = (longS || 25) * 1_000;
+/** A run beside other tests gets little of the machine: a lease of three seconds ends no earlier, and nodes start slowly. */
+const OUTAGE_MS_MAX = longS > 0 ? 5_000 : 20_000;
+const OWNERS = 6;
+const BACK_MS_MAX = 60_000;
+
+t.setTimeout(300_000 + 2 * CHAOS_MS);
+
+const keys = Array.from({ length: OWNERS }, (_, at) => `key-of-owner-${at}`);
+const keySetting = keys.map((key, at) => `owner-${at}:${key}`).join(',');
+
+function call(base: string, method: string, path: string, body?: unknown, key = keys[0] ?? '') {
+  const headers = { authorization: `Bearer ${key}` };
+  const sent = body === undefined ? null : JSON.stringify(body);
+  return fetch(base + path, { method, headers, body: sent });
+}
+
+function baseOf({ port }: ClusterNode): string {
+  return `http://127.0.0.1:${port}`;
+}
+
+async function anyNode(t: Test, { url, nodes }: Cluster): Promise<void> {
+  const messages = [{ role: 'system', content: 'the same for all nodes' }];
+  const made = await call(url, 'POST', '/v1/caching', { model: 'svc-v1', messages });
+  const { id } = (await made.json()) as { id: string };
+  const form = new FormData();
+  form.append('file', new Blob(['words in a file']), 'note.txt');
+  form.append('purpose', 'file-extract');
+  const uploaded = await fetch(`${url}/v1/files`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${keys[0]}` },
+    body: form,
+  });
+  const file = (await uploaded.json()) as { id: string };
+  for (const [at, node] of nodes.entries()) {
+    const base = baseOf(node);
+    t.equal((await call(base, 'GET', `/v1/caching/${id}`)).status, 200, `cache at node ${at + 1}`);
+    const content = await call(base, 'GET', `/v1/files/${file.id}/content`);
+    t.match(await content.text(), /words in a file/, `file at node ${at + 1}`);
+    const stream = await call(
+      base,
+      'POST',
+      '/v1/chat/completions',
+      said('hello', { stream: true }),
+    );
+    t.match(await stream.text(), /data: \[DONE\]\n\n$/, `stream at node ${at + 1}`);
+    const unknown = await call(base, 'GET', '/v1/models', undefined, 'of nobody');
+    t.equal(unknown.status, 401, `key at node ${at + 1}`);
+  }
+  for (const _ of nodes) {
+    const headers = { authorization: `Bearer ${keys[0]}` };
+    const socket = await new SocketClient(t, `${url}/v1/responses`, headers).opened();
+    socket.send({ type: 'response.create', model: 'svc-v1-8k', input: 'hello' });
+    t.equal((await socket.turn()).at(-1)?.type, 'response.completed', 'a WebSocket finds its node');
+    socket.close();
+  }
+  const serving = await Promise.all(nodes.map((node) => node.serves()));
+  t.equal(serving.filter(Boolean).length, 1, 'one node serves');
+  for (const path of ['/metrics', '/admin/v1/users', '/console']) {
+    t.equal((await fetch(url + path)).status, 404, `${path} is not forwarded by the balancer`);
+  }
+}
+
+interface Load {
+  readonly clients: readonly ClusterClient[];
+  readonly failures: Map<string, number>;
+  end(): Promise<void>;
+}
+
+function startLoad({ url }: Cluster, seed: number): Load {
+  const failures = new Map<string, number>();
+  const failed = (how: string) => void failures.set(how, (failures.get(how) ?? 0) + 1);
+  const clients = keys.map((key, at) => {
+    const random = seededRandom(seed + at);
+    return new ClusterClient({ name: `owner-${at}`, key, url, random, failed });
+  });
+  let over = false;
+  const work = clients.map((client) => client.work(() => over));
+  return {
+    clients,
+    failures,
+    async end() {
+      over = true;
+      await Promise.all(work);
+    },
+  };
+}
+
+async function compared(t: Test, { clients }: Load): Promise<void> {
+  for (const client of clients) {
+    t.same(await client.differences(), [], `${client.options.name}: as it was acknowledged`);
+    t.ok(client.acknowledged > 5, `${client.acknowledged} requests of ${client.options.name}`);
+  }
+}
+
+const told = ({ failures }: Load) => JSON.stringify(Object.fromEntries(failures));
+
+async function upgraded(t: Test, cluster: Cluster, seed: number): Promise<void> {
+  const load = startLoad(cluster, seed);
+  for (const node of cluster.nodes) await node.replace();
+  await load.end();
+  t.comment(`failures: ${told(load)}`);
+  t.same(
+    [...load.failures.keys()].filter((how) => how !== '503'),
+    [],
+    'only refusals that say when to come back',
+  );
+  t.same(
+    cluster.nodes.map(({ ends }) => ends),
+    [['0'], ['0'], ['0']],
+  );
+  await compared(t, load);
+}
+
+/** Asks all the time. @returns the longest time without an answer. */
+function watch({ url }: Cluster) {
+  let longestMs = 0;
+  let over = false;
+  const asking = (async () => {
+    let lastMs = performance.now();
+    while (!over) {
+      const signal = AbortSignal.timeout(500);
+      const headers = { authorization: `Bearer ${keys[0]}` };
+      const asked = fetch(`${url}/v1/caching`, { headers, signal });
+      const isAnswered = await asked.then(
+        async (response) => response.ok && (await response.text()) !== '',
+        () => false,
+      );
+      const nowMs = performance.now();
+      longestMs = Math.max(longestMs, nowMs - lastMs);
+      if (isAnswered) lastMs = nowMs;
+      await delay(50);
+    }
+  })();
+  return {
+    async end() {
+      over = true;
+      await asking;
+      return longestMs;
+    },
+  };
+}
+
+async function chaos(t: Test, cluster: Cluster, seed: number): Promise<void> {
+  const random = seededRandom(seed + 100);
+  const load = startLoad(cluster, seed + 50);
+  const watching = watch(cluster);
+  const endMs = performance.now() + CHAOS_MS;
+  const done: string[] = [];
+  while (performance.now() < endMs) {
+    await hurt(cluster, random, done);
+    await until(
+      async () => (await Promise.all(cluster.nodes.map((node) => node.ready()))).every(Boolean),
+      BACK_MS_MAX,
+      'all nodes are back',
+    );
+    await delay(random(2_000));
+  }
+  const longestMs = await watching.end();
+  await load.end();
+  t.comment(`${done.join(', ')}; longest time without service ${Math.round(longestMs)} ms`);
+  t.comment(`failures: ${told(load)}`);
+  t.ok(longestMs < OUTAGE_MS_MAX, `${Math.round(longestMs)} ms without service`);
+  t.same(
+    [...load.failures.keys()].filter((how) => !/^(?:cut|503|502 )/.test(how)),
+    [],
+    'a request that ran when its node went is cut; others are told to come back',
+  );
+  await compared(t, load);
+}
+
+/** Kills a node, or stops one for longer than its lease; most often the one that serves. */
+async function hurt({ nodes }: Cluster, random: (below: number) => number, done: string[]) {
+  const serving = await Promise.all(nodes.map((node) => node.serves()));
+  const at = random(3) > 0 ? Math.max(0, serving.indexOf(true)) : random(nodes.length);
+  const victim = nodes[at] as ClusterNode;
+  const who = serving[at] ? 'the one that serves' : 'another one';
+  if (random(2) === 0) {
+    done.push(`kill ${who}`);
+    victim.kill('SIGKILL');
+    await until(async () => !(await victim.ready()), BACK_MS_MAX, 'a node is gone');
+    return;
+  }
+  done.push(`stop ${who}`);
+  victim.kill('SIGSTOP');
+  await delay(4_000 + random(2_000));
+  victim.kill('SIGCONT');
+}
+
+const missing =
+  skipPostgres || s3Missing || (balancers.find(({ name }) => name === 'HAProxy')?.missing ?? false);
+if (missing !== false) t.pass('skipped', { skip: missing });
+else {
+  const seed = testSeed();
+  t.comment(`TEST_SEED=${seed}`);
+  const cluster = await startCluster(t, keySetting);
+  await t.test('any node takes any request', (t) => anyNode(t, cluster));
+  await t.test('nodes are upgraded one after the other under load', (t) =>
+    upgraded(t, cluster, seed),
+  );
+  await t.test('nodes are killed and stopped under load', (t) => chaos(t, cluster, seed));
+}

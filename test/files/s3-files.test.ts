@@ -1,0 +1,160 @@
+/**
+ * Owns the proof that a service keeps the bytes of files in a bucket: through uploads, reading, restarts and faults.
+ * It must look at the server's own folder, never ask the service what it holds.
+ */
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import type { WireFile } from '../../src/protocol/files.js';
+import { blobs, contentOf, form, purpose, send, upload } from '../support/file-client.js';
+import { S3Server, s3Key, s3Missing } from '../support/s3-server.js';
+import { openService, temporaryFolder } from '../support/service.js';
+import { startServiceProcess } from '../support/service-process.js';
+
+t.setTimeout(300_000);
+
+const skip = process.platform !== 'linux' && 'only Linux has /proc';
+const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
+
+/** A long text is parted into pages. */
+const bare = (text: string) => text.replace(/\s+/g, '');
+
+function preface(env: Record<string, string>, ...words: string[]): Promise<string> {
+  const { PATH = '', HOME = '' } = process.env;
+  const own = { PATH, HOME, PREFACE_ENGINE: 'echo', PREFACE_PORT: '0', ...env };
+  return new Promise((resolve) => {
+    execFile(process.execPath, [cli, ...words], { env: own }, (_error, out, err) =>
+      resolve(out + err),
+    );
+  });
+}
+
+t.test('the bytes of files in a bucket', { skip: s3Missing }, async (t) => {
+  t.test('uploads, texts, equal bytes, deletes and a restart on an empty disk', async (t) => {
+    const server = await S3Server.start(t);
+    const first = await openService(t, server.env());
+    // Two parts and a rest; hexadecimal lines, which no reader changes.
+    const text = `${randomBytes(30).toString('hex')}\n`.repeat(180_000).trim();
+    const ids: string[] = [];
+    for (let round = 0; round < 2; round += 1) ids.push((await upload(first, text)).id);
+    for (const id of ids) t.ok(bare((await contentOf(first, id)).content) === bare(text), id);
+    const all = ids.flatMap((id) => [`${id}.source`, `${id}.text`]).sort();
+    t.same(server.objects(), all);
+    t.same(blobs(first), [], 'nothing is left on the disk');
+    t.match(first.log.join('\n'), /kept in s3:\/\/bucket\/p\//);
+    await first.close();
+    writeFileSync(join(server.folder, 'bucket/p/orphan.source'), 'of an upload that had no end');
+
+    const second = await openService(t, { ...server.env(), PREFACE_DATA_DIR: first.dataDir });
+    t.same(server.objects(), all, 'what no record explains is removed');
+    const [gone = '', kept = ''] = ids;
+    await second.call('DELETE', `/files/${gone}`);
+    t.ok(bare((await contentOf(second, kept)).content) === bare(text), kept);
+    t.same(server.objects(), [`${kept}.source`, `${kept}.text`]);
+    const secret = new RegExp(s3Key.secret.replace(/[+/]/g, '.'));
+    t.notMatch([...first.log, ...second.log].join('\n'), secret);
+  });
+
+  t.test('a store that is down is a 503 with retry-after, and then it goes on', async (t) => {
+    const server = await S3Server.start(t);
+    const service = await openService(t, server.env());
+    const { id } = await upload(service, 'before');
+    t.equal((await contentOf(service, id)).content.trim(), 'before');
+    await server.stop();
+    for (const response of [
+      await send(service, form([purpose, ['file', 'meanwhile', 'a.txt']])),
+      await service.call('GET', `/files/${id}/content`),
+    ]) {
+      t.equal(response.status, 503);
+      t.match(response.headers.get('retry-after'), /^\d+$/);
+      t.match(await response.json(), { error: { message: /the object store cannot be reached/ } });
+    }
+    await server.run();
+    t.equal((await contentOf(service, id)).content.trim(), 'before');
+    t.equal(
+      (await contentOf(service, (await upload(service, 'after')).id)).content.trim(),
+      'after',
+    );
+  });
+
+  t.test('a damaged object is named in the log, and its text is not given', async (t) => {
+    const server = await S3Server.start(t);
+    const service = await openService(t, server.env());
+    const { id } = await upload(service, 'a text of some length');
+    await contentOf(service, id);
+    server.change(`${id}.text`);
+    const response = await service.call('GET', `/files/${id}/content`);
+    t.equal(response.status, 500);
+    t.match(service.log.join('\n'), new RegExp(`the text of ${id} is damaged`));
+  });
+
+  t.test('kill -9 while files are uploaded loses none that was acknowledged', async (t) => {
+    const server = await S3Server.start(t);
+    const dataDir = temporaryFolder(t);
+    const env = { ...server.env(), PREFACE_DATA_DIR: dataDir };
+    const known = new Map<string, string>();
+    for (let round = 0; round < 3; round += 1) {
+      const service = await startServiceProcess(t, {}, env);
+      const writers = Array.from({ length: 4 }, async () => {
+        for (;;) {
+          const text = randomBytes(200_000).toString('hex');
+          const { id } = await upload(service, text);
+          known.set(id, text);
+          if (known.size >= 4 * (round + 1)) process.kill(service.pid, 'SIGKILL');
+        }
+      });
+      await Promise.allSettled(writers);
+      await service.ended;
+    }
+    const service = await openService(t, env);
+    for (const [id, text] of known) {
+      t.ok((await contentOf(service, id)).content.trim() === text, id);
+    }
+    t.ok(known.size >= 12, `${known.size} files`);
+    const files = (await (await service.call('GET', '/files?limit=100')).json()) as {
+      data: WireFile[];
+    };
+    const ids = files.data.map(({ id }) => id);
+    const sources = server.objects().filter((name) => name.endsWith('.source'));
+    t.same(sources, ids.map((id) => `${id}.source`).sort(), 'no object without a record');
+    t.same(await server.client().openParts(), []);
+  });
+
+  t.test('the command line: doctor, backup, restore, and a key that is missing', async (t) => {
+    const server = await S3Server.start(t);
+    const service = await openService(t, server.env());
+    const { id } = await upload(service, 'of the backup');
+    await contentOf(service, id);
+    const env = { ...server.env(), PREFACE_DATA_DIR: service.dataDir };
+    const folder = join(temporaryFolder(t), 'backup');
+    const bundle = join(temporaryFolder(t), 'bundle');
+    t.match(await preface(env, 'backup', folder), /the bytes of files stay in s3:\/\/bucket\/p\//);
+    await service.close();
+    const dataDir = join(temporaryFolder(t), 'data');
+    await preface({ ...env, PREFACE_DATA_DIR: dataDir }, 'restore', folder);
+    const restored = await openService(t, { ...server.env(), PREFACE_DATA_DIR: dataDir });
+    t.equal((await contentOf(restored, id)).content.trim(), 'of the backup');
+    await restored.close();
+
+    t.match(await preface(env, 'doctor'), /s3:\/\/bucket\/p\/ takes, gives and removes objects/);
+    const wrong = { ...env, AWS_SECRET_ACCESS_KEY: 'another' };
+    t.match(await preface(wrong, 'doctor'), /403 SignatureDoesNotMatch/);
+    t.match(await preface(wrong, 'serve'), /403 SignatureDoesNotMatch/);
+    t.match(await preface({ ...env, AWS_ACCESS_KEY_ID: '' }, 'serve'), /PREFACE_BLOBS_KEY/);
+    t.match(await preface(env, 'users', 'move', 'alice', '--out', bundle), /on their own disks/);
+    t.same(server.objects(), [`${id}.source`, `${id}.text`], 'doctor leaves nothing');
+  });
+
+  t.test('what the system shows of the service has no key', { skip }, async (t) => {
+    const server = await S3Server.start(t);
+    const service = await startServiceProcess(t, {}, server.env());
+    const shown = readFileSync(`/proc/${service.pid}/environ`, 'latin1');
+    t.match(shown, /PREFACE_BLOBS=/);
+    t.notOk(shown.includes(s3Key.secret));
+    process.kill(service.pid, 'SIGTERM');
+    await service.ended;
+  });
+});

@@ -1,0 +1,186 @@
+/** Owns the proof that a completion request becomes the prompts it means, and that its answer has the old form. */
+import t from 'tap';
+import { ApiError } from '../../src/errors.js';
+import { limits } from '../../src/limits/index.js';
+import type { ChatRequest } from '../../src/protocol/chat.js';
+import { type Choice, JsonPieces, type TokenLogprobs } from '../../src/protocol/completion.js';
+import { parseCompletionsRequest } from '../../src/protocol/completions.js';
+import {
+  CompletionsAnswer,
+  completionsChunkSchema,
+  completionsSchema,
+} from '../../src/protocol/completions-answer.js';
+import { compile } from '../../src/protocol/schema.js';
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const parsed = (fields: Fields): ChatRequest =>
+  parseCompletionsRequest({ model: 'm', prompt: 'Hi', ...fields });
+
+t.test('each form of a prompt', async (t) => {
+  const text = { text: 'Hi', addsBos: true };
+  t.same(parsed({}).rawPrompts, [text]);
+  t.same(parsed({ prompt: '' }).rawPrompts, [{ text: '', addsBos: true }]);
+  t.same(parsed({ prompt: ['Hi', 'a'] }).rawPrompts, [text, { text: 'a', addsBos: true }]);
+  t.same(parsed({ add_special_tokens: false }).rawPrompts, [{ text: 'Hi', addsBos: false }]);
+  t.same(parsed({ prompt: [1, 2] }).rawPrompts, [{ ids: Uint32Array.of(1, 2) }]);
+  t.same(parsed({ prompt: [[1, 2], [3]] }).rawPrompts, [
+    { ids: Uint32Array.of(1, 2) },
+    { ids: Uint32Array.of(3) },
+  ]);
+});
+
+t.test('settings', async (t) => {
+  t.match(parsed({}), {
+    messages: [],
+    wireMessages: [],
+    maxTokens: 16,
+    cutsMaxTokens: true,
+    temperature: 0,
+    choices: 1,
+    logprobs: null,
+    raw: { echo: false },
+  });
+  t.match(parsed({ max_tokens: 5, echo: true, logprobs: 0, seed: 7, logit_bias: { 5: -100 } }), {
+    maxTokens: 5,
+    cutsMaxTokens: false,
+    logprobs: 0,
+    raw: { echo: true },
+    seed: 7,
+    extras: { logitBias: [[5, -100]] },
+  });
+  t.match(parsed({ max_tokens: 0, echo: true }), { maxTokens: 0, cutsMaxTokens: false });
+  t.match(parsed({ suffix: '', best_of: 1, n: 2, temperature: 1 }), { choices: 2 });
+  t.match(parsed({ best_of: 2, n: 2, temperature: 1 }), { choices: 2 });
+  t.match(parsed({ response_format: { type: 'json_object' } }), {
+    responseFormat: { type: 'json_object' },
+  });
+});
+
+t.test('a conversation beside the prompt is none of it', async (t) => {
+  const beside = { messages: 5, tools: 'x', tool_choice: 1, chat_template_kwargs: 3 };
+  t.match(parsed(beside), { messages: [], tools: [], toolChoice: { type: 'none' } });
+});
+
+t.test('what is refused is named', async (t) => {
+  const cases: readonly [Fields, param: string, said: RegExp][] = [
+    [{ prompt: undefined }, 'prompt', /prompt is required|prompt/],
+    [{ prompt: [] }, 'prompt', /prompt/],
+    [{ prompt: [[]] }, 'prompt', /prompt/],
+    [{ prompt: ['a', 5] }, 'prompt', /prompt/],
+    [{ prompt: [-1] }, 'prompt', /prompt/],
+    [{ prompt: Array(limits.rawPromptsMax + 1).fill('a') }, 'prompt', /prompt/],
+    [{ suffix: 'x' }, 'suffix', /^Invalid request: suffix is not supported/],
+    [{ best_of: 3 }, 'best_of', /best_of is not supported: it must be 1 or n, which is 1, got 3/],
+    [{ max_tokens: 0 }, 'max_tokens', /at least 1 unless echo is true, got 0/],
+    [{ logprobs: 6 }, 'logprobs', /logprobs/],
+    [{ logprobs: true }, 'logprobs', /logprobs/],
+    [{ guided_json: {} }, 'guided_json', /guided_json is not supported/],
+    [{ n: 2 }, 'n', /n must be 1/],
+  ];
+  for (const [fields, param, said] of cases) {
+    const error = refusal(fields);
+    t.match(error?.message, said);
+    t.match(error?.extra.param, new RegExp(`^${param}`), JSON.stringify(fields));
+  }
+});
+
+function refusal(fields: Fields): ApiError | null {
+  try {
+    parsed(fields);
+    return null;
+  } catch (cause) {
+    if (cause instanceof ApiError) return cause;
+    throw cause;
+  }
+}
+
+const head = { id: `cmpl-${'0'.repeat(32)}`, createdS: 1, model: 'm' };
+const usage = { promptTokens: 3, completionTokens: 2, cachedTokens: 2 };
+
+function token(text: string | readonly number[], logprob: number, top: TokenLogprobs['top'] = []) {
+  const bytes = typeof text === 'string' ? [...Buffer.from(text)] : text;
+  return { token: Buffer.from(bytes).toString(), bytes, logprob, top };
+}
+
+const tokens = [
+  token('é', -1, [token('a', -2)]),
+  token([0xe2, 0x96], -0.5),
+  token([0x81], -0.25),
+  token('b', -3, [token('b', -3)]),
+];
+
+function answer(fields: Fields = {}) {
+  const { includeUsage, logprobs } = parsed(fields);
+  return new CompletionsAnswer(head, { includeUsage, logprobs });
+}
+
+t.test('an answer in one piece, its log-probabilities as four lists', async (t) => {
+  const form = answer({ logprobs: 2 });
+  const writer = form.logprobs();
+  writer.add(tokens.slice(0, 1), true);
+  writer.add(tokens.slice(1), false);
+  const choice: Choice = {
+    content: 'é▁b',
+    reasoning: '',
+    toolCalls: [],
+    finishReason: 'stop',
+    stopString: null,
+    logprobs: writer.pieces(),
+  };
+  const both = [choice, { ...choice, logprobs: null }];
+  const body: unknown = JSON.parse(JsonPieces.textOf(form.whole(both, usage)).toString());
+  t.ok(compile(completionsSchema)(body));
+  t.match(body, {
+    object: 'text_completion',
+    choices: [
+      {
+        index: 0,
+        text: 'é▁b',
+        finish_reason: 'stop',
+        logprobs: {
+          tokens: ['é', 'bytes:\\xe2\\x96', 'bytes:\\x81', 'b'],
+          token_logprobs: [null, -0.5, -0.25, -3],
+          top_logprobs: [null, { 'bytes:\\xe2\\x96': -0.5 }, { 'bytes:\\x81': -0.25 }, { b: -3 }],
+          text_offset: [0, 1, 2, 2],
+        },
+      },
+      { index: 1, logprobs: null },
+    ],
+    usage: { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5, cached_tokens: 2 },
+  });
+});
+
+t.test('the first token of an answer without its prompt has a log-probability', async (t) => {
+  const writer = answer({ logprobs: 1 }).logprobs();
+  writer.add(tokens.slice(0, 1), false);
+  t.match(JSON.parse(Buffer.concat(writer.pieces()).toString()), {
+    token_logprobs: [-1],
+    top_logprobs: [{ a: -2, é: -1 }],
+    text_offset: [0],
+  });
+});
+
+t.test('streamed: prompt, text and end of each choice, then usage', async (t) => {
+  const stream = answer({ logprobs: 1, stream_options: { include_usage: true } }).stream();
+  t.equal(stream.begin([0], usage), '');
+  const frames = [
+    stream.prompt?.(1, 'é', tokens.slice(0, 1)) ?? '',
+    stream.content(1, 'b', tokens.slice(3)),
+    stream.quiet(1),
+    stream.finish(1, { finishReason: 'length', stopString: null }, usage),
+    stream.total(usage),
+  ];
+  const chunks = frames.map((frame) => JSON.parse(frame.slice('data: '.length)) as unknown);
+  const fits = compile(completionsChunkSchema);
+  for (const chunk of chunks) t.ok(fits(chunk), JSON.stringify(chunk));
+  t.match(chunks, [
+    { choices: [{ index: 1, text: 'é', logprobs: { token_logprobs: [null] } }] },
+    { choices: [{ index: 1, text: 'b', logprobs: { text_offset: [1], token_logprobs: [-3] } }] },
+    { choices: [{ text: '', logprobs: null, finish_reason: null }] },
+    { choices: [{ text: '', finish_reason: 'length' }] },
+    { choices: [], usage: { total_tokens: 5 } },
+  ]);
+  t.equal(stream.end(), 'data: [DONE]\n\n');
+  t.equal(answer().stream().total(usage), '');
+});

@@ -1,0 +1,74 @@
+/** Owns the proof of the forms of a text: each is valid JSON, however its bytes are cut on the way. */
+import t from 'tap';
+import { limits } from '../../src/limits/index.js';
+import {
+  type ContentFormat,
+  contentForm,
+  parseContentFormat,
+} from '../../src/protocol/content-forms.js';
+import { apiError } from '../support/api-error.js';
+
+const shown = { fileType: 'application/pdf', filename: 'a.pdf', title: 'A', details: 'pages: 2' };
+
+/** As it is sent, in pieces of this many bytes. */
+function sent(format: ContentFormat, text: string, pieceBytes: number, fileType = shown.fileType) {
+  const { head, tail, change } = contentForm(format, { ...shown, fileType });
+  const stored = Buffer.from(JSON.stringify(text));
+  const parts: Buffer[] = [Buffer.from(head)];
+  for (let at = 0; at < stored.length; at += pieceBytes) {
+    parts.push(change(stored.subarray(at, at + pieceBytes)));
+  }
+  parts.push(change(null), Buffer.from(tail));
+  return JSON.parse(Buffer.concat(parts).toString('utf8')) as {
+    content: string;
+    pages: { page: number; text: string }[];
+    details: string;
+  };
+}
+
+t.test('the format is one of three', async (t) => {
+  t.equal(parseContentFormat(''), 'text');
+  t.equal(parseContentFormat('format=markdown&x=1'), 'markdown');
+  t.throws(() => parseContentFormat('format=html'), {
+    ...apiError('invalidRequest'),
+    message: /format must be one of 'text', 'markdown', 'pages', got/,
+  });
+  t.throws(() => parseContentFormat('format=text&format=text'), apiError('invalidRequest'));
+});
+
+t.test('pages are parted at their breaks, and nowhere else', async (t) => {
+  const text = 'one "quoted"\nline\ftwo \\f \\\\\fäö灯\f';
+  for (let bytes = 1; bytes < 40; bytes += 1) {
+    const { pages, details } = sent('pages', text, bytes);
+    t.same(
+      pages,
+      text.split('\f').map((part, at) => ({ page: at + 1, text: part })),
+    );
+    t.equal(details, 'pages: 2');
+    t.equal(sent('text', text, bytes).content, text);
+  }
+});
+
+t.test(
+  'rows become tables, bullets become items, and pages are parted by a blank line',
+  async (t) => {
+    const text =
+      '# Lamps\nSome:\nname\tlit | "by"\nred\n• one\n  • inner\nx\ty\nz\tv\tw\n\n1. item\fNext \\ page';
+    const wanted =
+      '# Lamps\nSome:\n\n| name | lit \\| "by" |\n| --- | --- |\n\nred\n- one\n  - inner\n\n| x | y |\n| --- | --- |\n| z | v | w |\n\n1. item\n\nNext \\ page';
+    for (let bytes = 1; bytes < 60; bytes += 1)
+      t.equal(sent('markdown', text, bytes).content, wanted);
+  },
+);
+
+t.test('a text that its author wrote as text stays as it is', async (t) => {
+  const text = 'a\tb\n• c';
+  t.equal(sent('markdown', text, 5, 'text/x-makefile').content, text);
+  t.match(sent('markdown', text, 5, 'text/html').content, /^\| a \| b \|/);
+});
+
+t.test('a line beyond the bound stays as it is, and the next one is changed', async (t) => {
+  const long = `${'ä\t"'.repeat(limits.contentChangedBytes)}`;
+  const { content } = sent('markdown', `${long}\n• item`, 1000);
+  t.equal(content, `${long}\n- item`);
+});

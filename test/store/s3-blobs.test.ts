@@ -1,0 +1,174 @@
+/**
+ * Owns the proof that blobs in a bucket are whole or not there, whatever the server and the network do meanwhile.
+ * It must look at the server's own folder, never ask the blobs what they hold.
+ */
+import { randomBytes } from 'node:crypto';
+import { readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { limits } from '../../src/limits/index.js';
+import { anyRoom, DamagedBlob } from '../../src/store/blobs.js';
+import { S3Blobs } from '../../src/store/s3-blobs.js';
+import { blobsContract } from '../contract/blobs.js';
+import { S3Server, s3Key, s3Missing } from '../support/s3-server.js';
+import { temporaryFolder } from '../support/service.js';
+import { SimulatedClock } from '../support/simulated-clock.js';
+import { until } from '../support/until.js';
+
+const PART = limits.objectPartBytes;
+
+async function open(t: Test, from?: S3Server, storeId = 'store-a') {
+  const server = from ?? (await S3Server.start(t));
+  const folder = join(temporaryFolder(t), 'files');
+  const blobs = await S3Blobs.open({ s3: server.client(), folder, withRoom: anyRoom, storeId });
+  return { blobs, server, folder };
+}
+
+async function put(blobs: S3Blobs, name: string, bytes: Buffer) {
+  const writer = await blobs.create('x.source');
+  await writer.write(bytes);
+  return await writer.keep(name);
+}
+
+t.test('on a real server', { skip: s3Missing }, async (t) => {
+  t.test('the contract', async (t) => {
+    blobsContract(t, async (t) => (await open(t)).blobs);
+  });
+
+  t.test('each is one object, and nothing else stays there or on the disk', async (t) => {
+    const { blobs, server, folder } = await open(t);
+    const bytes = randomBytes(2 * PART + 5);
+    await put(blobs, 'a.source', bytes);
+    await put(blobs, 'b.source', Buffer.from('short'));
+    t.same(server.objects(), ['a.source', 'b.source']);
+    t.ok(server.bytes('a.source').equals(bytes));
+    const handle = await blobs.read('a.source');
+    t.same(readdirSync(folder), [], 'a copy has no name');
+    await handle.close();
+    t.same(await server.client().openParts(), []);
+  });
+
+  t.test('an object is not written over', async (t) => {
+    const { blobs, server } = await open(t);
+    await put(blobs, 'a.source', Buffer.from('first'));
+    await t.rejects(put(blobs, 'a.source', Buffer.from('other')), { code: 'EEXIST' });
+    t.equal(String(server.bytes('a.source')), 'first');
+  });
+
+  t.test('damage at the server is found when a blob is read', async (t) => {
+    const { blobs, server } = await open(t);
+    const known = await put(blobs, 'a.source', randomBytes(100_000));
+    server.change('a.source');
+    await t.rejects(blobs.readWhole('a.source', known), DamagedBlob);
+  });
+
+  t.test('a bucket belongs to the records of one store', async (t) => {
+    const { server, blobs } = await open(t);
+    await put(blobs, 'a.source', Buffer.from('a'));
+    await t.rejects(open(t, server, 'store-b'), /hold the files of other records/);
+    await open(t, server, 'store-a');
+    t.same(server.objects(), ['a.source']);
+  });
+
+  t.test('what others keep in the bucket stays there', async (t) => {
+    const server = await S3Server.start(t);
+    const client = server.client();
+    const foreign = ['report.pdf', 'b/preface-owner', 'b/c.source', 'Logs.source'];
+    for (const name of foreign) await client.create(name, Buffer.from(name));
+    const id = await client.beginParts('b/d.source');
+    const { blobs } = await open(t, server);
+    await put(blobs, 'a.source', Buffer.from('a'));
+    const names: string[] = [];
+    for await (const name of blobs.names()) names.push(name);
+    t.same(names, ['a.source']);
+    t.same(await client.openParts(), [{ name: 'b/d.source', id }]);
+  });
+
+  t.test('a folder that has blobs is refused, with what to do', async (t) => {
+    const server = await S3Server.start(t);
+    const folder = temporaryFolder(t);
+    writeFileSync(join(folder, 'a.source'), 'of a run without a bucket');
+    const parts = { s3: server.client(), folder, withRoom: anyRoom, storeId: 'store-a' };
+    await t.rejects(S3Blobs.open(parts), /aws s3 cp --recursive/);
+  });
+
+  t.test('what a process that died left is removed', async (t) => {
+    const { server, blobs, folder } = await open(t);
+    const writer = await blobs.create('x.source');
+    await writer.write(randomBytes(2 * PART));
+    writeFileSync(blobs.partPath('y.text'), 'half');
+    t.equal((await server.client().openParts()).length, 1);
+    await S3Blobs.open({ s3: server.client(), folder, withRoom: anyRoom, storeId: 'store-a' });
+    t.same(await server.client().openParts(), []);
+    t.same(readdirSync(folder), []);
+  });
+
+  t.test('a 503 and a lost connection are tried again', async (t) => {
+    const { blobs, server } = await open(t);
+    const bytes = randomBytes(2 * PART + 5);
+    for (const kind of [503, 'cut'] as const) {
+      let faults = 0;
+      // Every second request meets it.
+      server.fault = () => (++faults % 2 === 1 ? kind : null);
+      const name = `a${kind}.source`;
+      const known = await put(blobs, name, bytes);
+      await (await blobs.readWhole(name, known)).close();
+      server.fault = () => null;
+      t.ok(server.bytes(name).equals(bytes), String(kind));
+      t.ok(faults >= 10, `${faults} requests`);
+    }
+  });
+
+  t.test('an answer that is lost does not turn a success into a failure', async (t) => {
+    const { blobs, server } = await open(t);
+    for (const size of [100, 2 * PART]) {
+      const name = `a${size}.source`;
+      server.loseAnswers = 1;
+      const known = await put(blobs, name, randomBytes(size));
+      t.equal(server.loseAnswers, 0);
+      t.equal(await blobs.isWhole(name, known), true);
+      await blobs.remove(name);
+    }
+  });
+
+  t.test(
+    'a server that stops in the middle of an upload is a 503, and nothing is kept',
+    async (t) => {
+      const { blobs, server } = await open(t);
+      const writer = await blobs.create('x.source');
+      await writer.write(randomBytes(PART));
+      await server.stop();
+      const refusal = await writer.write(randomBytes(PART)).catch((cause: unknown) => cause);
+      t.match(refusal, { row: 'unavailable', status: 503 });
+      t.match(refusal, { extra: { retryAfterMs: limits.storeRetryMs } });
+      await writer.discard();
+      await server.run();
+      t.same(server.objects(), []);
+      const known = await put(blobs, 'a.source', randomBytes(PART));
+      t.equal(await blobs.isWhole('a.source', known), true, 'and then it goes on');
+    },
+  );
+
+  t.test('wrong credentials are refused at once, and are not shown', async (t) => {
+    const server = await S3Server.start(t);
+    const s3 = server.client({ ...s3Key, secret: 'another-secret' });
+    const cause = await s3.create('a', 'a').catch((each: Error) => each);
+    t.match(cause, { row: 'unavailable', message: /403 SignatureDoesNotMatch/ });
+    t.notMatch(JSON.stringify([cause, String(cause)]), /another-secret/);
+    t.equal(server.asked.length, 1);
+  });
+
+  t.test('a server that is silent is given up', async (t) => {
+    const server = await S3Server.start(t);
+    const clock = new SimulatedClock();
+    const s3 = server.client(s3Key, clock);
+    server.fault = () => 'silent';
+    const refused = s3.text('a').catch((cause: unknown) => cause);
+    for (let attempt = 1; attempt <= limits.objectStoreAttemptsMax; attempt += 1) {
+      t.ok(await until(() => server.asked.length === attempt && clock.timerCount > 0));
+      await clock.advance(limits.objectStoreSilenceMs);
+      await clock.advance(limits.objectStoreRetryMs * 4 ** attempt);
+    }
+    t.match(await refused, { row: 'unavailable' });
+  });
+});
