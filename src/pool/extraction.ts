@@ -170,22 +170,27 @@ export class ExtractionPool implements Extraction {
   #pump(): void {
     for (;;) {
       const free = this.#slots.filter(({ job }) => job === null);
-      const isFull = free.length === 0 || this.#quick() >= this.#quickMax;
-      const job = isFull || this.#closed ? undefined : this.#queue.shift();
-      if (job === undefined) return;
-      this.#start(job, bestFor(job.request.owner, free));
+      const isFull = this.#quick() >= this.#quickMax;
+      const next = isFull || this.#closed || free.length === 0 ? undefined : this.#queue.shift();
+      const slot = next && bestFor(next.request.owner, free);
+      if (next === undefined || slot === undefined) return;
+      this.#start(next, slot);
     }
   }
 
   /** Documents that have not been read for long. */
   #quick(): number {
-    const longSinceMs = this.#clock.monotonicMs() - this.#bounds.longMs;
-    return this.#slots.filter(({ job, beganMs }) => job !== null && beganMs > longSinceMs).length;
+    return this.#slots.filter(({ job, isLong }) => job !== null && !isLong).length;
   }
 
-  #start(job: Job, slot: ReaderSlot | undefined): void {
-    const cancel = this.#clock.after(this.#bounds.longMs, () => this.#pump());
-    void slot?.run(job).then(() => {
+  #start(job: Job, slot: ReaderSlot): void {
+    slot.isLong = false;
+    // Its timer alone says that a document takes long: a timer may fire before a clock has seen all of its time.
+    const cancel = this.#clock.after(this.#bounds.longMs, () => {
+      slot.isLong = true;
+      this.#pump();
+    });
+    void slot.run(job).then(() => {
       cancel();
       this.#pump();
     });
@@ -210,11 +215,8 @@ const CLOSED = new ApiError('unavailable', { error: 'the service is closing' });
 
 /** One whose process knows the owner already, or nobody: another one would have to be started anew. */
 function bestFor(owner: string, free: readonly ReaderSlot[]): ReaderSlot | undefined {
-  return (
-    free.find((slot) => slot.owner === owner) ??
-    free.find((slot) => slot.owner === null) ??
-    free.at(0)
-  );
+  const known = free.find((slot) => slot.owner === owner);
+  return known ?? free.find((slot) => slot.owner === null) ?? free.at(0);
 }
 
 /** A process that has met no document, for when the owner changes: its start is then over already. */
@@ -263,8 +265,8 @@ class ReaderSlot {
   job: Job | null = null;
   /** Whose documents the process has met; null: nobody's. */
   owner: string | null = null;
-  /** Of the document that is read. */
-  beganMs = 0;
+  /** Whether the document that is read takes long. */
+  isLong = false;
   #reader: Reader | null = null;
   /** Set while the document is not wanted any more: what is thrown instead of its result. */
   #unwanted: { readonly reason: unknown } | null = null;
@@ -281,10 +283,10 @@ class ReaderSlot {
     this.job = job;
     this.#cancelIdle();
     const { clock } = this.options;
-    this.beganMs = clock.monotonicMs();
+    const beganMs = clock.monotonicMs();
     const outcome = await this.#outcome(job).catch((cause: unknown) => ({ cause }));
     const unwanted = this.#unwanted;
-    if (unwanted === null) this.#told(outcome, clock.monotonicMs() - this.beganMs);
+    if (unwanted === null) this.#told(outcome, clock.monotonicMs() - beganMs);
     const failed = unwanted !== null || 'cause' in outcome || outcome.type === 'refused';
     if (failed) await this.#clear(job);
     if (unwanted === null && this.#reader?.usable === false) this.#replace();

@@ -8,7 +8,7 @@ import { getPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import { systemClock } from '../../src/clock.js';
+import { type Clock, systemClock } from '../../src/clock.js';
 import {
   documentBounds,
   type ExtractionControl,
@@ -35,13 +35,14 @@ function open(
   log: (line: string) => void = () => {},
   report: TakeReport = () => {},
   places: { readonly processes: number; readonly quickMax?: number } = { processes: 1 },
+  clock: Clock = systemClock,
 ): ExtractionPool {
   return new ExtractionPool({
     ...places,
     walls,
     extractors: [module],
     languages: [],
-    clock: systemClock,
+    clock,
     log,
     report,
     bounds: { memoryBytesMax: 400 * 2 ** 20, ...bounds },
@@ -128,6 +129,18 @@ t.test(
     await endless;
   },
 );
+
+t.test('a document takes long when its timer says so, however early that fires', async (t) => {
+  const early: Clock = { ...systemClock, after: (ms, task) => systemClock.after(ms - 2, task) };
+  const places = { processes: 2, quickMax: 1 };
+  const bounds = { msMax: 60_000, longMs: 50 };
+  const pool = open(hostile, bounds, undefined, undefined, places, early);
+  const endless = extract(pool, 'loop', { owner: 'a' }).result.catch(() => 'ended');
+  t.match(await extract(pool, 'fine', { owner: 'b' }).result, { type: 'extracted' });
+  t.same(pool.load, { reading: 1, waiting: 0 });
+  await pool.close();
+  t.equal(await endless, 'ended');
+});
 
 t.test('what never ends is ended by the clock', async (t) => {
   const pool = open(hostile, { msMax: 1_000 });
