@@ -232,6 +232,7 @@ function returnedHeaders({ headers }: IncomingMessage): Record<string, string> {
   return kept;
 }
 
-function unavailable(error: string): ApiError {
+/** Clients ask again when a node may have taken over. */
+export function unavailable(error: string): ApiError {
   return new ApiError('unavailable', { error }, { retryAfterMs: limits.takeOverRetryMs });
 }

@@ -2,11 +2,9 @@
  * Owns the opening of the records: in the data folder, or in PostgreSQL behind a lease.
  * It must never open them for more than this process, nor let a request pass that another process may answer otherwise.
  */
-import { ApiError } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
-import { Forwarder } from '../http/forward.js';
+import { Forwarder, unavailable } from '../http/forward.js';
 import type { Instead } from '../http/server.js';
-import { limits } from '../limits/index.js';
 import { isFull, LmdbStore, type LmdbStoreOptions } from '../store/lmdb-store.js';
 import { PostgresStore } from '../store/postgres-store.js';
 import { Reserve } from '../store/reserve.js';
@@ -63,13 +61,9 @@ function standingOf({ config, clock, log, opened }: Context, store: PostgresStor
     if (told !== why) log(`stand-by: ${told}`);
     why = told;
   };
-  const refuse = (error: string) =>
-    Promise.reject(
-      new ApiError('unavailable', { error }, { retryAfterMs: limits.takeOverRetryMs }),
-    );
   const forward = (exchange: Exchange) => forwarder.forward(exchange);
-  const standBy = () => refuse('this node stands by');
-  const wait = () => refuse('this node waits for the database of its records');
+  const standBy = () => Promise.reject(unavailable('this node stands by'));
+  const wait = () => Promise.reject(unavailable('this node waits for the database of its records'));
   return {
     lost: store.lost,
     get isReady() {
