@@ -154,6 +154,7 @@ class Days {
 
   async #day(prefix: Prefix, chats: readonly number[], day: number): Promise<Sample> {
     const { port } = this.server.server;
+    const before = await this.#kept();
     let [evaluated, reused] = [0, 0];
     for (const [at, number] of chats.entries()) {
       const body = prefix.chat(number, `Question ${day * chats.length + at}?`, ANSWER_TOKENS);
@@ -161,24 +162,41 @@ class Days {
       evaluated += promptTokens - cachedTokens;
       reused += cachedTokens;
     }
+    const kept = await this.#kept();
+    const own = kept.evaluated - before.evaluated;
     return {
-      value: evaluated,
+      value: evaluated + own,
       errors: 0,
       check: `${chats.length} chats`,
-      beside: { 'tokens reused': reused, 'MB on disk': await this.#megabytes() },
+      beside: {
+        'tokens reused': reused,
+        'tokens evaluated for the disk': own,
+        'MB on disk': kept.bytes / 1e6,
+      },
     };
   }
 
-  async #megabytes(): Promise<number> {
-    if (this.name === 'llama-server') return 0;
+  /** What lies on disk, and the tokens that were evaluated for it beside the chats. */
+  async #kept(): Promise<Kept> {
+    const sum = { bytes: 0, evaluated: 0 };
+    if (this.name === 'llama-server') return sum;
     const path = '/v1/caching?limit=100';
-    const { data } = await call<{ data: readonly Kept[] }>(this.server.server, 'GET', path);
-    return data.reduce((sum, { snapshot }) => sum + (snapshot?.bytes ?? 0), 0) / 1e6;
+    const { data } = await call<{ data: readonly Listed[] }>(this.server.server, 'GET', path);
+    for (const { snapshot } of data) {
+      sum.bytes += snapshot?.bytes ?? 0;
+      sum.evaluated += snapshot?.evaluated_tokens ?? 0;
+    }
+    return sum;
   }
 }
 
 interface Kept {
-  readonly snapshot?: { readonly bytes: number };
+  readonly bytes: number;
+  readonly evaluated: number;
+}
+
+interface Listed {
+  readonly snapshot?: { readonly bytes: number; readonly evaluated_tokens: number };
 }
 
 class RestartedLlama implements Restarted {

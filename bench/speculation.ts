@@ -3,6 +3,7 @@
  * It must never count the evaluation of a prompt, nor compare answers of two lengths.
  */
 import { MODEL } from './support/chat.js';
+import { checkOf } from './support/check.js';
 import { defaultWeights } from './support/counting.js';
 import { firstContent } from './support/first-content.js';
 import type { Line, Question, Sample, Scale, Side } from './support/question.js';
@@ -67,7 +68,7 @@ export const question: Question = {
       sides,
       lines: WAYS.flatMap(({ name }) => tasks.map((task) => lineOf(task, name))),
       notes: [
-        `Greedy answers of at most ${ANSWER_TOKENS} tokens, from the first text to the end; the prompt is in memory.`,
+        `Greedy answers of ${ANSWER_TOKENS} tokens each, from the first text to the end; the prompt is in memory.`,
         'The chances of a guess follow from the answer, so quoting gains most, and prose nothing.',
       ],
       close,
@@ -102,12 +103,13 @@ function lineOf(task: Task, way: string): Line {
 
 async function stream({ port }: Server, task: Task, { tiny }: Scale): Promise<Sample> {
   const messages = [{ role: 'user', content: TASKS[task] }];
-  const body = { model: MODEL, messages, temperature: 0, max_tokens: tiny ? 6 : ANSWER_TOKENS };
-  const { ms, endMs, answerTokens, promptTokens } = await firstContent({ port, body });
+  const length = { max_tokens: tiny ? 6 : ANSWER_TOKENS, ignore_eos: true };
+  const body = { model: MODEL, messages, temperature: 0, ...length };
+  const { ms, endMs, text, answerTokens, promptTokens } = await firstContent({ port, body });
   return {
     value: (answerTokens - 1) / ((endMs - ms) / 1_000),
     errors: 0,
-    check: `${promptTokens} tokens`,
+    check: `${promptTokens} tokens, answer ${checkOf(text)}`,
     beside: { 'tokens of the answer': answerTokens },
   };
 }
