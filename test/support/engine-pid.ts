@@ -6,7 +6,9 @@ import { execFileSync } from 'node:child_process';
 
 /** The oldest engine process, since the one on standby is younger; NaN while there is none. */
 export function enginePid(): number {
-  const children = execFileSync('ps', ['-o', 'pid=,args=', '--ppid', String(process.pid)]);
+  // By their starts: the numbers of processes begin again at 1 now and then.
+  const args = ['--sort', 'start_time', '-o', 'pid=,args=', '--ppid', String(process.pid)];
+  const children = execFileSync('ps', args);
   const line = children
     .toString()
     .split('\n')
