@@ -6,6 +6,7 @@ import t from 'tap';
 import { post, refusal, said } from '../support/chat-client.js';
 import { openService, type TestService, temporaryFolder } from '../support/service.js';
 import { TINY_TEMPLATE, writeTinyModel } from '../support/tiny-models.js';
+import { until } from '../support/until.js';
 import { embeddings, lengthOf, likeness, ranked, vectorsOf } from '../support/vector-client.js';
 
 const folder = temporaryFolder(t);
@@ -99,13 +100,27 @@ t.test('a ranking has scores from 0 to 1, and a special token of a text is text'
   t.ok((await ranked(service, one)).usage.prompt_tokens > 5);
 });
 
+/** Different sizes of what requests hold before the first vector is there. */
+const SIZES_BEFORE = 5;
+
 t.test('chats go on beside many inputs', async (t) => {
+  const chat = { ...said('abc'), model: 'chat', max_tokens: 8 };
+  // Both models are loaded: what is compared is the work alone.
+  await (await post(service, chat)).text();
+  await embeddings(service, { model: 'last', input: 'x' });
   const input = Array.from({ length: 300 }, (_, at) => `${at} ${'the quay '.repeat(20)}`);
   let isOver = false;
   const batch = embeddings(service, { model: 'last', input }).finally(() => {
     isOver = true;
   });
-  const answer = await post(service, { ...said('abc'), model: 'chat', max_tokens: 8 });
+  const sizes = new Set<string | undefined>();
+  const grows = async () => {
+    const figures = await (await fetch(new URL('/metrics', service.url))).text();
+    sizes.add(/^preface_http_bodies_bytes (\d+)$/m.exec(figures)?.[1]);
+    return isOver || sizes.size > SIZES_BEFORE;
+  };
+  await until(grows, 60_000, 'vectors come');
+  const answer = await post(service, chat);
   t.equal(answer.status, 200);
   t.equal(isOver, false, 'the chat is answered first');
   t.equal((await batch).data.length, input.length);
