@@ -1,5 +1,5 @@
 /**
- * An engine process that is killed costs its running chats, and no other: the service answers again within seconds.
+ * An engine process that is killed costs its running chats, and no other: the service answers again as soon as the next runs.
  */
 import t from 'tap';
 import { answerTo, invalidType, post, refusal, said } from '../support/chat-client.js';
@@ -7,7 +7,15 @@ import { enginePid } from '../support/engine-pid.js';
 import { openService } from '../support/service.js';
 import { until } from '../support/until.js';
 
+// Two processes are started, on a machine that may be busy.
+const START_MS_MAX = 60_000;
+t.setTimeout(3 * START_MS_MAX);
+
 const service = await openService(t);
+
+async function figures(): Promise<string> {
+  return await (await fetch(new URL('/metrics', service.url))).text();
+}
 
 /** A stream that has begun. */
 async function begun(text: string) {
@@ -21,11 +29,10 @@ async function begun(text: string) {
 t.test('a killed engine: an error event, a 500, and answers again', async (t) => {
   const stream = await begun('/wait');
   const whole = post(service, said('/wait'));
-  // Both are in the engine once a later chat has been answered by it.
+  await until(async () => /^preface_chats_running 2$/m.test(await figures()));
   t.equal(await answerTo(service, said('alive')), 'alive');
   const pid = enginePid();
   t.ok(pid > 1);
-  const killedMs = performance.now();
   process.kill(pid, 'SIGKILL');
 
   let text = stream.first;
@@ -43,23 +50,23 @@ t.test('a killed engine: an error event, a 500, and answers again', async (t) =>
   t.equal((await service.call('GET', '/models')).status, 200);
   t.match(await refusal(t, await post(service, said(''))), { status: 400, type: invalidType });
 
-  let early = 0;
   const answered = async (): Promise<string> => {
     const response = await post(service, said('again'));
     if (response.status === 200) return await response.text();
-    early += 1;
     const { status } = await refusal(t, response);
     t.ok(status === 500 || status === 503, `${status} while it starts`);
     return '';
   };
-  const answer = await until(answered, 10_000);
+  const answer = await until(answered, START_MS_MAX);
   t.match(answer, /"content":"again"/);
-  t.ok(performance.now() - killedMs < 5_000, `back after ${early} refusals`);
   t.not(enginePid(), pid, 'in another process');
   t.ok(
     service.log.some((line) => /SIGKILL/.test(line)),
     'the log tells',
   );
-  const figures = await (await fetch(new URL('/metrics', service.url))).text();
-  t.match(figures, 'preface_worker_restarts_total{worker="inference"} 1');
+  t.ok(
+    service.log.some((line) => /the one that stood by takes|next start in 100 ms/.test(line)),
+    'and it was not waited for long',
+  );
+  t.match(await figures(), 'preface_worker_restarts_total{worker="inference"} 1');
 });
