@@ -17,6 +17,9 @@ import { until } from '../support/until.js';
 
 t.setTimeout(180_000);
 
+/** An engine may have to start before. */
+const READY_MS_MAX = 60_000;
+
 class Node {
   readonly config;
   #service: Awaited<ReturnType<typeof serve>> | null = null;
@@ -128,17 +131,19 @@ async function runBatch(node: Node, key: string): Promise<void> {
   const made = await node.call(key, 'POST', '/batches', { ...asked, input_file_id: file.id });
   const path = `/batches/${((await made.json()) as { id: string }).id}`;
   const ended = async () => (await node.read(key, path)).status === 'completed';
-  await until(ended, 10_000, 'the batch ends');
+  await until(ended, READY_MS_MAX, 'the batch ends');
   unlisted.set(key, [...(unlisted.get(key) ?? []), path, '/batches']);
 }
 
 /** Statuses that come by themselves. */
 async function settled(node: Node, key: string): Promise<Kept> {
-  for (let tries = 0; tries < 500; tries += 1) {
+  const ready = async () => {
     const kept = await keptBy(node, key);
-    if (kept.caches.every(({ status }) => status !== 'pending')) return kept;
-  }
-  throw new Error('caches stay pending');
+    return kept.caches.every(({ status }) => status !== 'pending') ? kept : null;
+  };
+  const kept = await until(ready, READY_MS_MAX, 'no cache is pending');
+  if (kept === null) throw new Error('it was waited for');
+  return kept;
 }
 
 async function newNodes(t: Test) {
