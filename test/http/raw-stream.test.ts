@@ -17,18 +17,18 @@ t.test('a client that leaves is noticed at once', async (t) => {
   const inBody = client().send(request('POST /gone-in-body', ['Content-Length: 10'], 'hello'));
   await until(() => edge.server.activeCount > 0);
   inBody.destroy();
-  t.ok(await until(() => edge.events.includes('ClientGoneError'), 1_000));
+  t.ok(await until(() => edge.events.includes('ClientGoneError')));
   edge.events.length = 0;
   const inStream = client();
   await inStream.send(request('GET /endless')).answer('first');
   inStream.destroy();
-  t.ok(await until(() => edge.events.includes('gone'), 1_000));
+  t.ok(await until(() => edge.events.includes('gone')));
   t.ok(edge.events.includes('write true'), 'late writes are dropped');
   edge.events.length = 0;
   const halfClosed = client();
   await halfClosed.send(request('GET /endless')).answer('first');
   halfClosed.socket.end();
-  t.ok(await until(() => edge.events.includes('gone'), 1_000), 'half-closed counts as gone');
+  t.ok(await until(() => edge.events.includes('gone')), 'half-closed counts as gone');
 });
 
 t.test('a stream is chunked, ends once, and a broken one does not look whole', async (t) => {
@@ -56,7 +56,11 @@ t.test('a stalled reader costs little, hinders nobody, and goes on where it stop
     reader.socket.pause();
     return reader;
   });
-  t.ok(await until(() => edge.flood.slow >= readers.length, 8_000), 'every write said: slow');
+  const allWait = () => until(() => edge.flood.waiting === readers.length);
+  t.ok(await allWait(), 'every write said: slow');
+  // The system may take a little more from a reader that has just begun to wait.
+  await alive(t, 'beside readers that begin to stall');
+  await allWait();
   const atStall = edge.flood.bytes;
   for (let i = 0; i < 20; i += 1) await alive(t, 'beside stalled readers');
   t.ok(edge.flood.bytes - atStall < MIB, 'nobody writes on');
@@ -65,7 +69,7 @@ t.test('a stalled reader costs little, hinders nobody, and goes on where it stop
   const [first, ...others] = readers;
   for (const reader of others) reader.destroy();
   first?.socket.resume();
-  t.ok(await first?.until((c) => c.bytes > 64 * MIB, 20_000), 'all bytes arrive');
+  t.ok(await first?.until((c) => c.bytes > 64 * MIB, 60_000), 'all bytes arrive');
   t.ok(await until(() => edge.server.activeCount === 0), 'nothing is left behind');
 });
 
@@ -89,7 +93,7 @@ t.test('a writer that ignores back-pressure loses its connection', async (t) => 
   const reader = client();
   reader.send(request('GET /deaf'));
   reader.socket.pause();
-  t.ok(await until(() => edge.events.includes('cut'), 8_000));
+  t.ok(await until(() => edge.events.includes('cut')));
 });
 
 t.test('slow headers and readers that never come back are cut', async (t) => {
@@ -102,7 +106,7 @@ async function startSlowHeader(): Promise<boolean> {
   const slow = new RawClient(edge.port);
   slow.send('GET /things HTTP/1.1\r\nHost: a\r\nX-Slow: ');
   const drip = setInterval(() => slow.send('a'), 1_000);
-  const cut = await slow.untilClosed(25_000);
+  const cut = await slow.untilClosed(60_000);
   clearInterval(drip);
   slow.destroy();
   return cut;
@@ -114,8 +118,8 @@ async function startStalled(): Promise<boolean> {
   reader.keepText = false;
   reader.send(request('GET /flood'));
   reader.socket.pause();
-  await until(() => idle.flood.slow > 0, 8_000);
-  const cut = await until(() => idle.server.activeCount === 0, 25_000);
+  await until(() => idle.flood.waiting > 0);
+  const cut = await until(() => idle.server.activeCount === 0, 60_000);
   reader.destroy();
   await idle.server.close(0);
   return cut;

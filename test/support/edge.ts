@@ -18,8 +18,8 @@ export interface EdgeFixture {
   readonly errors: unknown[];
   /** Events in order: `gone`, `slow`, `drained`. */
   readonly events: string[];
-  /** Bytes that `/flood` has written. */
-  readonly flood: { bytes: number; slow: number };
+  /** Bytes that `/flood` has written, and how many of its writers wait for their reader now. */
+  readonly flood: { bytes: number; waiting: number };
 }
 
 export async function startEdge(
@@ -27,7 +27,7 @@ export async function startEdge(
 ): Promise<EdgeFixture> {
   const errors: unknown[] = [];
   const events: string[] = [];
-  const flood = { bytes: 0, slow: 0 };
+  const flood = { bytes: 0, waiting: 0 };
   const server = await startServer({
     host: '127.0.0.1',
     port: 0,
@@ -150,8 +150,9 @@ function streamRoutes(events: string[], flood: EdgeFixture['flood']): Route[] {
       for (let sent = 0; sent < FLOOD_BYTES && !exchange.gone; sent += PIECE.length) {
         flood.bytes += PIECE.length;
         if (sink.write(PIECE)) continue;
-        flood.slow += 1;
+        flood.waiting += 1;
         await sink.drained();
+        flood.waiting -= 1;
       }
       sink.end();
     }),

@@ -4,6 +4,9 @@
  */
 import { connect, type Socket } from 'node:net';
 
+/** Long enough for a busy machine; a wait for what comes ends when it comes. */
+const BOUND_MS = 20_000;
+
 export class RawClient {
   readonly socket: Socket;
   text = '';
@@ -33,8 +36,15 @@ export class RawClient {
     return this;
   }
 
+  /** Resolves when the system has taken all that was sent, or will never take it. */
+  flushed(): Promise<void> {
+    return new Promise((resolve) => {
+      this.socket.write('', () => resolve());
+    });
+  }
+
   /** Resolves with true once `done` holds, with false when it does not within `boundMs`. */
-  until(done: (client: this) => boolean, boundMs = 3_000): Promise<boolean> {
+  until(done: (client: this) => boolean, boundMs = BOUND_MS): Promise<boolean> {
     if (done(this)) return Promise.resolve(true);
     return new Promise((resolve) => {
       const settle = (value: boolean): void => {
