@@ -4,11 +4,11 @@
  */
 import { execFile } from 'node:child_process';
 import { readdirSync } from 'node:fs';
-import { homedir, tmpdir } from 'node:os';
+import { homedir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
-import { aliceKey, openService } from '../support/service.js';
+import { aliceKey, openService, temporaryFolder } from '../support/service.js';
 
 const run = promisify(execFile);
 const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
@@ -17,7 +17,13 @@ const env = { PATH: process.env.PATH, HOME: homedir(), PREFACE_ENGINE: 'echo' };
 t.setTimeout(300_000);
 
 async function demo(...args: string[]): Promise<string> {
-  return (await run(process.execPath, [cli, 'demo', ...args], { env })).stdout;
+  return await demoIn(undefined, ...args);
+}
+
+/** Its temporary files are in a folder of their own: another run of this test may have some now. */
+async function demoIn(folder: string | undefined, ...args: string[]): Promise<string> {
+  const own = folder === undefined ? env : Object.assign({ TMPDIR: folder }, env);
+  return (await run(process.execPath, [cli, 'demo', ...args], { env: own })).stdout;
 }
 
 /** [of the prompts, saved]. */
@@ -50,10 +56,11 @@ t.test('a wrong key is said, and one without an address is refused', async (t) =
 });
 
 t.test('on a service of its own, which leaves nothing', async (t) => {
-  const [prompts, saved] = savedIn(await demo());
+  const folder = temporaryFolder(t);
+  const [prompts, saved] = savedIn(await demoIn(folder));
   t.ok(saved > 0.9 * prompts, `${saved} of ${prompts}`);
   t.same(
-    readdirSync(tmpdir()).filter((name) => name.startsWith('preface-demo-')),
+    readdirSync(folder).filter((name) => name.startsWith('preface-demo-')),
     [],
   );
 });
