@@ -63,6 +63,8 @@ async function heldWhile(path: string, body: Fields): Promise<number> {
   leave.abort();
   await answer;
   await until(async () => (await heldBytes()) === 0, 20_000, 'all is given back');
+  // Else the next one could be taken for running because this one still is.
+  await until(async () => (await running()) === 0, 20_000, 'it runs no more');
   return bytes;
 }
 
