@@ -14,11 +14,12 @@ export class DiskRoom {
   constructor(
     readonly folder: string,
     readonly reserve: Pick<Reserve, 'isWhole'>,
+    readonly freeBytes: (folder: string) => number = freeBytesOf,
   ) {}
 
   /** @throws ApiError `unavailable` before the write begins; what the write throws. */
   async write(bytes: number, write: () => Promise<void>): Promise<void> {
-    if (!this.reserve.isWhole() || this.#freeBytes() - this.#claimedBytes < bytes) {
+    if (!this.reserve.isWhole() || this.freeBytes(this.folder) - this.#claimedBytes < bytes) {
       throw new ApiError('unavailable', { error: FULL }, { retryAfterMs: limits.storeRetryMs });
     }
     this.#claimedBytes += bytes;
@@ -28,11 +29,11 @@ export class DiskRoom {
       this.#claimedBytes -= bytes;
     }
   }
+}
 
-  #freeBytes(): number {
-    const { bavail, bsize } = statfsSync(this.folder);
-    return bavail * bsize;
-  }
+function freeBytesOf(folder: string): number {
+  const { bavail, bsize } = statfsSync(folder);
+  return bavail * bsize;
 }
 
 const FULL = 'the disk of the data folder is full';

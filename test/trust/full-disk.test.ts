@@ -206,9 +206,10 @@ t.test('on a disk that is full to the last block, without a reserve', { skip }, 
 });
 
 t.test('uploads leave the room that the reserve gave up', async (t) => {
-  const folder = temporaryFolder(t);
   let whole = true;
-  const room = new DiskRoom(folder, { isWhole: () => whole });
+  // Of a real disk others take and give back meanwhile.
+  const freeBytes = () => 1_000 * 2 ** 20;
+  const room = new DiskRoom('of nobody', { isWhole: () => whole }, freeBytes);
   let written = 0;
   const write = () =>
     room.write(4_096, async () => {
@@ -218,12 +219,11 @@ t.test('uploads leave the room that the reserve gave up', async (t) => {
   whole = false;
   await t.rejects(write(), /the disk of the data folder is full/);
   whole = true;
-  const { bavail, bsize } = statfsSync(folder);
   let end = () => {};
   const ended = new Promise<void>((resolve) => {
     end = resolve;
   });
-  const running = room.write(bavail * bsize - 100 * 2 ** 20, () => ended);
+  const running = room.write(freeBytes() - 100 * 2 ** 20, () => ended);
   await t.rejects(
     room.write(200 * 2 ** 20, async () => {}),
     /the disk of the data folder is full/,
@@ -233,6 +233,12 @@ t.test('uploads leave the room that the reserve gave up', async (t) => {
   await running;
   await write();
   t.equal(written, 2);
+  const own = new DiskRoom(temporaryFolder(t), { isWhole: () => whole });
+  await t.rejects(
+    own.write(Number.MAX_SAFE_INTEGER, async () => {}),
+    /the disk of the data folder is full/,
+    'of the disk itself',
+  );
 });
 
 t.test('the reserve is given up bit by bit, for what takes something away', async (t) => {
