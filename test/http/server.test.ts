@@ -1,5 +1,6 @@
 import { createServer } from 'node:net';
 import t from 'tap';
+import { freePort } from '../../bench/support/free-port.js';
 import { systemClock } from '../../src/clock.js';
 import { route } from '../../src/http/router.js';
 import { startServer } from '../../src/http/server.js';
@@ -192,9 +193,7 @@ t.test('a port in use, a host that is not here: the error names both and the cur
   const address = holder.address();
   const taken = typeof address === 'object' && address !== null ? address.port : 0;
   // A server that chose its port by number is the case in which the library would share it by default.
-  const passing = await startServer({ ...options, host: '127.0.0.1', port: 0 });
-  await passing.close(0);
-  const chosen = await startServer({ ...options, host: '127.0.0.1', port: passing.port });
+  const chosen = await startServer({ ...options, host: '127.0.0.1', port: await freePort() });
   t.teardown(() => chosen.close(0));
   for (const port of [taken, chosen.port]) {
     const start = startServer({ ...options, host: '127.0.0.1', port });
