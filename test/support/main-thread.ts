@@ -8,7 +8,16 @@ export const hasThreadFigures = process.platform === 'linux';
 
 /** Milliseconds of CPU of the main thread, which runs the event loop. The kernel counts in ticks of 10 ms. */
 export function mainThreadCpuMs(pid: number): number {
-  const stat = readFileSync(`/proc/${pid}/task/${pid}/stat`, 'latin1');
+  return cpuMsIn(`/proc/${pid}/task/${pid}/stat`);
+}
+
+/** Milliseconds of CPU of all threads of a process. */
+export function processCpuMs(pid: number): number {
+  return cpuMsIn(`/proc/${pid}/stat`);
+}
+
+function cpuMsIn(path: string): number {
+  const stat = readFileSync(path, 'latin1');
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return (Number(fields[11]) + Number(fields[12])) * 10;
 }
