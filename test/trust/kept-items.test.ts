@@ -52,8 +52,14 @@ t.test('what one request brings back has the bound of a body', async (t) => {
 t.test('it counts as memory of its account, however small the requests are', async (t) => {
   const [one, two] = [await large(3.5 * MIB), await large(3.5 * MIB)];
   const input = [user('And?'), reference(one), reference(two)];
-  const sent = Array.from({ length: 40 }, () => send(service, { input, store: false }));
-  const statuses = (await Promise.all(sent)).map(({ status }) => status);
+  const sendAll = async () => {
+    const sent = Array.from({ length: 40 }, () => send(service, { input, store: false }));
+    return (await Promise.all(sent)).map(({ status }) => status);
+  };
+  let statuses = await sendAll();
+  // A machine that is slow to send may end each before the next one comes.
+  for (let crowds = 1; crowds < 10 && !statuses.includes(429); crowds += 1)
+    statuses = await sendAll();
   const refused = statuses.filter((status) => status === 429).length;
   const held = limits.bodyBytesHeldOwnerMax / (7 * MIB);
   t.ok(refused > 0 && refused <= 40 - Math.floor(held), `${refused} of 40 are refused`);
