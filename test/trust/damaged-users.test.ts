@@ -77,7 +77,7 @@ t.test(
     t.match(all.get('carol'), { damaged: undefined });
     t.equal((await service.call('POST', '/chat/completions', said('words'))).status, 200);
     const isWhole = async () => (await users(t, service)).get('alice')?.damaged === undefined;
-    await until(isWhole, 10_000, 'a whole record');
+    await until(isWhole, 60_000, 'a whole record');
     const told = service.log.filter((line) => line.includes("the record of 'alice' is damaged"));
     t.equal(told.length, 1, 'the operator is told');
     t.equal((await ask(service, 'POST', '/carol/resume')).status, 200);

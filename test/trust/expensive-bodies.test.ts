@@ -99,7 +99,7 @@ async function unread(service: ServiceProcess, line: string, count: number): Pro
     client.socket.once('data', () => client.socket.pause());
     client.send(request(line, [`Authorization: Bearer ${service.key}`]));
   }
-  const heads = await Promise.all(clients.map((client) => client.answer(' ', 20_000)));
+  const heads = await Promise.all(clients.map((client) => client.answer(' ', 60_000)));
   for (const client of clients) client.destroy();
   return heads.map((head) => Number(head.split(' ')[1]));
 }
@@ -215,7 +215,7 @@ t.test('what one account can make the service hold', { skip }, async (t) => {
     unread(service, `GET /v1/files/${id}/content`, 800),
   );
   // Their connections end a moment later.
-  await until(async () => (await send(chat(hi))).status === 200, 10_000, 'an answer');
+  await until(async () => (await send(chat(hi))).status === 200, 60_000, 'an answer');
 });
 
 t.test('images are held once', { skip }, async (t) => {
