@@ -19,6 +19,9 @@ const twins = new Set(['chat-echo', 'get-model', 'stream-chunks']);
 /** Where nothing at all is a figure, and the best one. */
 const shares = new Set(['cache-exact']);
 
+/** Where a figure is a difference of times, which a busy machine may turn round. */
+const differences = new Set(['proxy-overhead']);
+
 for (const question of questions) {
   t.test(question.name, async (t) => {
     const result = await ask(question, tiny);
@@ -28,7 +31,10 @@ for (const question of questions) {
     }
     for (const { name, errors, values, check } of result.sides) {
       t.equal(errors, 0, `${name}: no errors`);
-      const isFigure = (value: number) => value > 0 || (value === 0 && shares.has(question.name));
+      const isFigure = (value: number) =>
+        value > 0 ||
+        (value === 0 && shares.has(question.name)) ||
+        (value < 0 && differences.has(question.name));
       t.ok(values.length === 1 && values.every(isFigure), `${name}: a figure`);
       t.not(check, '', `${name}: it says what it answered`);
       t.comment(`${name}: check ${check}`);

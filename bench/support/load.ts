@@ -10,7 +10,7 @@ import { KEY, type Server } from './servers.js';
 export interface LoadTask {
   readonly port: number;
   readonly connections: number;
-  /** The load ends after this time, or after `requests`, whichever is first. */
+  /** The load ends after this time, or after `requests`, whichever is first; it has one request at least. */
   readonly ms: number;
   readonly requests: number | null;
   /** All bytes of a request, one character per byte. */

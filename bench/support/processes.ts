@@ -71,8 +71,8 @@ function parentOf(pid: number): number | null {
 export function cpuSeconds(pids: readonly number[]): number {
   let nanoseconds = 0;
   for (const pid of pids) {
-    for (const thread of readdirSync(`/proc/${pid}/task`)) {
-      const text = readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'latin1');
+    for (const thread of whileAlive(() => readdirSync(`/proc/${pid}/task`)).flat()) {
+      const [text = ''] = readWhileAlive(`/proc/${pid}/task/${thread}/schedstat`);
       nanoseconds += Number(text.split(' ')[0]);
     }
   }
@@ -108,10 +108,15 @@ export function memoryMegabytes(pids: readonly number[]): number {
   return ((own.reduce((sum, each) => sum + each, 0) + Math.max(...shared)) * 1024) / 1e6;
 }
 
-/** A process that ended after the tree was listed has no memory. */
+/** A process that ended after the tree was listed has no memory, and a thread that ended after its process no time. */
 function readWhileAlive(path: string): string[] {
+  return whileAlive(() => readFileSync(path, 'latin1'));
+}
+
+/** What the kernel tells, or nothing where what it would tell of has ended. */
+function whileAlive<Told>(read: () => Told): Told[] {
   try {
-    return [readFileSync(path, 'latin1')];
+    return [read()];
   } catch (cause) {
     if (['ENOENT', 'ESRCH'].includes((cause as NodeJS.ErrnoException).code ?? '')) return [];
     throw cause;

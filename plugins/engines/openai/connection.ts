@@ -106,8 +106,7 @@ export class Connection {
 function boundConnecting(request: ClientRequest, ms: number): void {
   request.once('socket', (socket) => {
     if (!socket.connecting) return;
-    const timer = setTimeout(() => request.destroy(notConnected()), ms);
-    const stop = () => clearTimeout(timer);
+    const stop = later(ms, () => request.destroy(notConnected()));
     socket.once('encrypted' in socket ? 'secureConnect' : 'connect', stop).once('close', stop);
   });
 }
@@ -211,16 +210,34 @@ async function inTime<Value>(
   late: UpstreamError,
   stop: AbortController,
 ): Promise<Value> {
-  let timer: NodeJS.Timeout | undefined;
+  let cancel = () => {};
   const timeout = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
+    cancel = later(ms, () => {
       reject(late);
       stop.abort(late);
-    }, ms);
+    });
   });
   try {
     return await Promise.race([promise, timeout]);
   } finally {
-    clearTimeout(timer);
+    cancel();
   }
+}
+
+/**
+ * Calls `act` when the time is over and the loop has looked at its sockets since. A loop that stood still meets its
+ * timers first: what has arrived meanwhile would count as missing.
+ * @returns cancels it.
+ */
+function later(ms: number, act: () => void): () => void {
+  let isWanted = true;
+  const timer = setTimeout(() => {
+    setImmediate(() => {
+      if (isWanted) act();
+    });
+  }, ms);
+  return () => {
+    isWanted = false;
+    clearTimeout(timer);
+  };
 }
