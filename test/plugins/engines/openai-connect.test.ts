@@ -1,9 +1,11 @@
 /** Owns what an engine makes of upstreams that take no connection, and of the dialect that SGLang wants. */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { Worker } from 'node:worker_threads';
 import t, { type Test } from 'tap';
-import { chunk, done, FakeUpstream, finish, streams } from '../../support/fake-upstream.js';
+import { Connection } from '../../../plugins/engines/openai/connection.js';
+import { chunk, done, FakeUpstream, finish, opens, streams } from '../../support/fake-upstream.js';
 import {
   failure,
   never,
@@ -69,6 +71,52 @@ t.test('beside one that accepts it is passed over', { skip }, async (t) => {
   const engine = await openRemote(t, { upstreams, connectMs: 200, firstByteMs: 120_000 });
   for (let i = 0; i < 4; i += 1) t.equal(textOf(await run(engine, task())), 'hello');
   t.equal(fake.chats.length, 4);
+});
+
+const BOUND_MS = 50;
+
+/** Longer than the bound, in one turn of the loop: its timers are due before it looks at any socket. */
+function standStill(): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * BOUND_MS);
+}
+
+/** What is to be done before the loop goes on, of both sides. */
+async function ticks(): Promise<void> {
+  for (let i = 0; i < 50; i += 1) await new Promise<void>((resolve) => process.nextTick(resolve));
+}
+
+t.test('a connection that was made while the loop stood still is one', async (t) => {
+  const fake = await FakeUpstream.open(t);
+  const onSocket = () => void ticks().then(standStill);
+  subscribe('net.client.socket', onSocket);
+  t.teardown(() => unsubscribe('net.client.socket', onSocket));
+  const waits = { connectMs: BOUND_MS, firstByteMs: 30_000, silenceMs: 30_000 };
+  const connection = new Connection(upstream(fake.url), waits);
+  t.teardown(() => connection.close());
+  const answer = await connection.ask({ path: '/models', body: null, signal: never.signal });
+  t.equal(answer.status, 200);
+});
+
+t.test('bytes that came while the loop stood still are no silence', async (t) => {
+  const fake = await FakeUpstream.open(t);
+  let rest = () => {};
+  fake.acts = [
+    (_, response) => {
+      opens(response).write(chunk('a '));
+      rest = () => void response.end(chunk('b ') + finish + done);
+    },
+  ];
+  const engine = await openRemote(t, { upstreams: [upstream(fake.url)], silenceMs: BOUND_MS });
+  const events = engine.generate(task(), never)[Symbol.asyncIterator]();
+  await events.next();
+  t.match(await events.next(), { value: { type: 'text', text: 'a ' } });
+  const next = events.next();
+  // The wait has begun, and no turn of the loop is over.
+  await ticks();
+  rest();
+  await ticks();
+  standStill();
+  t.match(await next, { value: { type: 'text', text: 'b ' } });
 });
 
 async function openSglang(t: Test) {
