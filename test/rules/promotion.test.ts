@@ -39,10 +39,12 @@ t.test('a full memory costs a long conversation no more than an empty one', asyn
     seen.note(chain, 0);
     return performance.now() - before;
   };
-  const quickest = (of: (at: number) => number) =>
-    Math.min(...Array.from({ length: 8 }, (_, at) => of(at)));
-  const empty = quickest((at) => tookMs(new SeenPrefixes(), `empty ${at}`));
-  const again = quickest((at) => tookMs(full, `full ${at}`));
+  // In turns, and the quickest of each counts: a neighbour that takes the time of one has to take it every time.
+  let [empty, again] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
+  for (let at = 0; at < 8 || (again >= 10 * empty && at < 64); at++) {
+    empty = Math.min(empty, tookMs(new SeenPrefixes(), `empty ${at}`));
+    again = Math.min(again, tookMs(full, `full ${at}`));
+  }
   t.ok(again < 10 * empty, `${again} ms beside ${empty} ms`);
 });
 
