@@ -113,11 +113,6 @@ t.test('a score is from 0 to 1, and depends on both parts of its pair', async (t
 });
 
 t.test('a chat beside many inputs has its time', async (t) => {
-  const many = Array.from({ length: 600 }, (_, at) => ids(150, at));
-  let isOver = false;
-  const batch = vectors(opened, 'bert', many).finally(() => {
-    isOver = true;
-  });
   const task: GenerateTask = {
     model: 'chat',
     owner: 'b',
@@ -137,11 +132,21 @@ t.test('a chat beside many inputs has its time', async (t) => {
     constraint: null,
     logprobs: null,
   };
-  let tokens = 0;
-  for await (const event of opened.generate(task, control())) {
-    if (event.type === 'piece') tokens += event.ids.length;
-  }
-  t.equal(tokens, 40);
+  const answered = async (task: GenerateTask) => {
+    let tokens = 0;
+    for await (const event of opened.generate(task, control())) {
+      if (event.type === 'piece') tokens += event.ids.length;
+    }
+    return tokens;
+  };
+  // Its context is open then: what opening takes is no matter of turns.
+  t.equal(await answered({ ...task, maxTokens: 1 }), 1);
+  const many = Array.from({ length: 600 }, (_, at) => ids(150, at));
+  let isOver = false;
+  const batch = vectors(opened, 'bert', many).finally(() => {
+    isOver = true;
+  });
+  t.equal(await answered(task), 40);
   t.equal(isOver, false, 'the chat is answered while the batch goes on');
   t.equal((await batch).length, many.length);
 });
