@@ -114,11 +114,13 @@ t.test('an API that is not open', async (t) => {
 
 t.test('the concurrency of an account is its own', async (t) => {
   const held = await post(service, said('/wait', { stream: true }));
-  const found = await refusal(t, await post(service, said('x')));
+  const refused = await post(service, said('x'));
+  const waitS = refused.headers.get('retry-after');
+  const found = await refusal(t, refused);
   t.match(found, { status: 429, type: 'rate_limit_reached_error' });
   t.equal(
     found.message,
-    'Your account alice<ak-setting-1> request reached max concurrency: 1, please try again after 1 seconds',
+    `Your account alice<ak-setting-1> request reached max concurrency: 1, please try again after ${waitS} seconds`,
   );
   t.match(await preface('users', 'set', 'alice', '--concurrency', '2'), { code: 0 });
   t.equal((await post(service, said('x'))).status, 200);
