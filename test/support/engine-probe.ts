@@ -3,7 +3,8 @@
  * It must never end a generation in a way that the contract of engines does not allow.
  *
  * First words of the last message: `/refuse` fails before the start, `/full` has no room, `/break TEXT` fails in the
- * middle, `/bytes TEXT` says each byte alone, `/endless TEXT` goes on and on, `/hang` says nothing. The rest is echo.
+ * middle, `/bytes TEXT` says each byte alone, `/endless TEXT` goes on and on, `/stall TEXT` says it and no more, `/hang` says
+ * nothing. The rest is echo.
  */
 import { appendFileSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -153,11 +154,20 @@ const verbs: Readonly<Record<string, Say>> = {
     }
     yield { type: 'finished', choice: 0, reason: 'length' };
   },
+  async *'/stall'(rest, _task, { signal }) {
+    yield started;
+    yield piece([...Buffer.from(rest)]);
+    await aborted(signal);
+  },
   async *'/hang'(_rest, _task, { signal }) {
     yield started;
-    if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve));
+    await aborted(signal);
   },
 };
+
+async function aborted(signal: AbortSignal): Promise<void> {
+  if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve));
+}
 
 /** Text between the last two turn marks but one: `role\nTEXT`. Ids from 256 on are marks. */
 function lastMessage(prompt: Uint32Array): string {
