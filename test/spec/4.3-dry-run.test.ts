@@ -21,6 +21,7 @@ import {
   openGated,
   readyCache,
   said,
+  untilCache,
 } from '../support/cache-client.js';
 import { said as chatOf, model, openProbe } from '../support/chat-client.js';
 import { letGo } from '../support/engine-gated.js';
@@ -89,6 +90,7 @@ t.test('0 is a real run', async (t) => {
 t.test('a miss tells its reason, as a run would', async (t) => {
   const pending = await createCache(service, { messages: [said('/slow-dry')] });
   const late = await createCache(service, { messages: [one], expired_at: 1 });
+  await untilCache(service, late.id, { status: 'error' });
   const cases = [
     [short.id, [two], 'miss'],
     [`cache-${'c'.repeat(20)}`, [one], 'unknown'],

@@ -73,11 +73,12 @@ for (const [way, use] of Object.entries(ways)) {
     const name = `pending_${way}`;
     const prefix = [said(`/slow-${name}`)];
     const { id } = await createCache(service, { messages: prefix, ttl: 600 });
+    const beganS = nowS();
     const asked = await use(id, prefix, 60);
     t.equal(asked.cache.status, 'pending');
     const after = await getCache(service, id);
     t.equal(after.status, 'pending');
-    t.ok(Math.abs(after.expired_at - nowS() - 60) <= 5);
+    t.ok(after.expired_at >= beganS + 60 && after.expired_at <= nowS() + 60);
     letGo(service.dataDir, name);
     await untilCache(service, id, { status: 'ready', expired_at: after.expired_at });
   });
@@ -87,13 +88,14 @@ for (const [way, use] of Object.entries(ways)) {
     const prefix = [said(`/slow-${name}`)];
     const { id, tokens } = await createCache(service, { messages: prefix, ttl: 1 });
     await untilCache(service, id, { status: 'inactive' });
+    const beganS = nowS();
     const asked = await use(id, prefix, 600);
     t.strictSame(asked.cache, { status: 'expired', 'miss-reason': 'the cache has expired' });
     t.equal(asked.text, 'Hi');
     t.notOk('cached_tokens' in (asked.usage[0] ?? {}), 'at full price');
     const after = await getCache(service, id);
     t.match(after, { status: 'pending', tokens });
-    t.ok(Math.abs(after.expired_at - nowS() - 600) <= 5);
+    t.ok(after.expired_at >= beganS + 600 && after.expired_at <= nowS() + 600);
     letGo(service.dataDir, name);
     const ready = await untilCache(service, id, { status: 'ready' });
     t.equal(ready.expired_at, after.expired_at);
@@ -194,7 +196,7 @@ t.test('also when the client left early', async (t) => {
       const { expired_at } = await getCache(service, cache.id);
       return expired_at === cache.expired_at ? null : expired_at;
     };
-    const expired_at = Number(await until(moved, 10_000));
+    const expired_at = Number(await until(moved));
     t.ok(expired_at >= beganS + 60 && expired_at <= nowS() + 60, `stream ${stream}: ${expired_at}`);
   }
 });
