@@ -52,6 +52,11 @@ function assertPrivate(t: Test, folder: string): void {
     t.ok(['d700', 'f600'].includes(mode), `${name} ${mode}`);
 }
 
+/** The first files and caches of a writer stay: these are there before and after, however long a backup takes. */
+const STAYING = 4;
+/** So many of a writer are there at a time: a slow backup meets no limit of their owner. */
+const KEPT_MAX = 12;
+
 /** Writes and deletes until it is told to stop; what it has been told of is what must be there. */
 class Writer {
   readonly files = new Map<string, string>();
@@ -75,14 +80,24 @@ class Writer {
       this.files.set(file.id, text);
       const cache = await createCache(this.service, { messages: [said(text)], tags: [this.name] });
       this.caches.set(cache.id, text);
-      const [oldest] = this.files.keys();
-      if (oldest !== undefined && i % 3 === 0) {
-        // From the request on nobody knows.
-        this.files.delete(oldest);
-        const response = await this.service.call('DELETE', `/files/${oldest}`);
-        if (response.status === 200) this.deleted.add(oldest);
-      }
+      if (i % 3 === 0 || this.files.size > KEPT_MAX) await this.#deleteOldest();
+      if (this.caches.size <= KEPT_MAX) continue;
+      // Neither readers nor prefills fall behind.
+      await contentOf(this.service, file.id);
+      await untilCache(this.service, cache.id, { status: 'ready' });
+      const [oldest = ''] = [...this.caches.keys()].slice(STAYING);
+      this.caches.delete(oldest);
+      await this.service.call('DELETE', `/caching/${oldest}`);
     }
+  }
+
+  async #deleteOldest(): Promise<void> {
+    const [oldest] = [...this.files.keys()].slice(STAYING);
+    if (oldest === undefined) return;
+    // From the request on nobody knows.
+    this.files.delete(oldest);
+    const response = await this.service.call('DELETE', `/files/${oldest}`);
+    if (response.status === 200) this.deleted.add(oldest);
   }
 }
 
@@ -110,23 +125,28 @@ t.test('what was acknowledged before the backup began is in what is restored', a
   await must(dataDir, 'restore', folder);
   assertPrivate(t, dataDir);
   const restored = await openService(t, { ...gatedEnv, PREFACE_DATA_DIR: dataDir });
+  let found = 0;
   for (const [i, { files, caches }] of before.entries()) {
     for (const [id, text] of files) {
       // What was deleted while the backup was made may be in it, or not.
       if (!writers[i]?.files.has(id)) continue;
       t.equal((await contentOf(restored, id)).content, text);
+      found += 1;
     }
     for (const [id, text] of caches) {
+      if (!writers[i]?.caches.has(id)) continue;
       t.match((await getCache(restored, id)).messages, [said(text)]);
+      found += 1;
     }
     for (const id of gone[i] ?? []) {
       t.equal((await restored.call('GET', `/files/${id}`)).status, 404, 'deleted before it');
     }
   }
+  t.ok(found >= 2 * STAYING * writers.length, `${found} were compared`);
   const asCarol = { authorization: `Bearer ${key}` };
   t.equal((await restored.call('GET', '/models', undefined, asCarol)).status, 200);
-  const [last] = [...(before[0]?.caches ?? [])].at(-1) ?? [];
-  const cache = await untilCache(restored, last ?? '', { status: 'ready' });
+  const [first = ''] = before[0]?.caches.keys() ?? [];
+  const cache = await untilCache(restored, first, { status: 'ready' });
   const full = [...(cache.messages as object[]), said('and?')];
   let status: string | null = '';
   // Its prefix is not in the backup: the first chat finds that out.
