@@ -99,7 +99,7 @@ t.test('curl: with Expect, and chunked', async (t) => {
   const common = [
     '-sS',
     '-m',
-    '20',
+    '120',
     '-w',
     '\n%{time_total}',
     '-H',
