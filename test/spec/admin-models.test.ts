@@ -105,11 +105,13 @@ t.test('memory of real weights is given back and taken again', async (t) => {
   const leaving = new AbortController();
   const headers = { authorization: `Bearer ${service.key}` };
   const endless = { model: 'two', messages: [{ role: 'user', content: 'a' }], stream: true };
+  // Far more than a connection holds that nobody reads: however fast the model is, it cannot come to its end.
+  const large = { n: 2, temperature: 1, logprobs: true, top_logprobs: 20 };
   const running = await fetch(`${service.url}/chat/completions`, {
     method: 'POST',
     headers,
     signal: leaving.signal,
-    body: JSON.stringify({ ...endless, max_tokens: 4_000, ignore_eos: true }),
+    body: JSON.stringify({ ...endless, ...large, max_tokens: 4_000, ignore_eos: true }),
   });
   t.equal(running.status, 200);
   const busy = await refusal(t, await unload());
