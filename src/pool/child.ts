@@ -136,7 +136,10 @@ export function startBeats(everyMs: number): void {
   // A parent that is gone is met on the other pipes.
   pipe.on('error', () => {});
   pipe.unref();
-  setInterval(() => pipe.write('.'), everyMs).unref();
+  const beat = () => pipe.write('.');
+  // One at once: a child that starts slowly must not seem silent for a whole interval more.
+  beat();
+  setInterval(beat, everyMs).unref();
 }
 
 /** In the parent: calls back at each sign of life. */
