@@ -7,7 +7,6 @@ import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { alone } from '../support/alone.js';
 
 const run = promisify(execFile);
 
@@ -27,26 +26,17 @@ export async function nodePackages(
 ): Promise<PackageFolder> {
   const folder = folderOf(name);
   if (packagesAreReady(name)) return { folder };
+  const options = ['--no-audit', '--no-fund', '--ignore-scripts', '--prefix', folder];
   try {
-    mkdirSync(folderOf('.'), { recursive: true });
-    // Tests that run beside this one may want the same, and no half of it.
-    await alone(`${folder}.lock`, async () => {
-      if (!packagesAreReady(name)) await make(name, packages, installMsMax);
-    });
+    // What an interrupted run left is not to be trusted.
+    rmSync(folder, { recursive: true, force: true });
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, 'package.json'), '{"private":true,"type":"module"}\n');
+    await run('npm', ['install', ...options, ...packages], { timeout: installMsMax });
+    writeFileSync(join(folder, '.ready'), `${packages.join(' ')}\n`);
     return { folder };
   } catch (cause) {
     const { message } = cause as Error;
     return { missing: `no ${packages.join(', ')}: ${message.split('\n')[0]}` };
   }
-}
-
-async function make(name: string, packages: readonly string[], msMax: number): Promise<void> {
-  const folder = folderOf(name);
-  const options = ['--no-audit', '--no-fund', '--ignore-scripts', '--prefix', folder];
-  // What an interrupted run left is not to be trusted.
-  rmSync(folder, { recursive: true, force: true });
-  mkdirSync(folder, { recursive: true });
-  writeFileSync(join(folder, 'package.json'), '{"private":true,"type":"module"}\n');
-  await run('npm', ['install', ...options, ...packages], { timeout: msMax });
-  writeFileSync(join(folder, '.ready'), `${packages.join(' ')}\n`);
 }

@@ -7,7 +7,6 @@ import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { alone } from '../support/alone.js';
 
 const run = promisify(execFile);
 const INSTALL_MS_MAX = 5 * 60_000;
@@ -34,29 +33,21 @@ export async function pythonVenv(
   packages: readonly string[],
   installMsMax = INSTALL_MS_MAX,
 ): Promise<Venv> {
-  const python = join(folderOf(name), 'bin/python');
+  const folder = folderOf(name);
+  const python = join(folder, 'bin/python');
   if (venvIsReady(name)) return { python };
+  const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', ...packages];
   try {
-    mkdirSync(folderOf('.'), { recursive: true });
-    // Tests that run beside this one may want the same, and no half of it.
-    await alone(`${folderOf(name)}.lock`, async () => {
-      if (!venvIsReady(name)) await make(name, packages, installMsMax);
-    });
+    // What an interrupted run left is not to be trusted.
+    rmSync(folder, { recursive: true, force: true });
+    mkdirSync(folder, { recursive: true });
+    await run('python3', ['-m', 'venv', folder], { timeout: installMsMax });
+    await run(python, pip, { timeout: installMsMax });
+    writeFileSync(markOf(name), `${packages.join(' ')}\n`);
     return { python };
   } catch (cause) {
     return { missing: `no Python with ${packages.join(', ')}: ${lastLine(cause)}` };
   }
-}
-
-async function make(name: string, packages: readonly string[], msMax: number): Promise<void> {
-  const folder = folderOf(name);
-  const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', ...packages];
-  // What an interrupted run left is not to be trusted.
-  rmSync(folder, { recursive: true, force: true });
-  mkdirSync(folder, { recursive: true });
-  await run('python3', ['-m', 'venv', folder], { timeout: msMax });
-  await run(join(folder, 'bin/python'), pip, { timeout: msMax });
-  writeFileSync(markOf(name), `${packages.join(' ')}\n`);
 }
 
 function lastLine(cause: unknown): string {
