@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { nodePackages } from '../sdk/node-packages.js';
-import { pythonVenv } from '../sdk/python-venv.js';
+import { LANGCHAIN, LITELLM, pythonVenv } from '../sdk/python-venv.js';
 import { runScenario } from '../sdk/services.js';
 import { skipWithoutWeights } from '../support/weights.js';
 import { startHarnessServices } from './services.js';
@@ -15,11 +15,11 @@ const source = (name: string) =>
   fileURLToPath(new URL(`../../../test/harness/${name}`, import.meta.url));
 const aiSdk = fileURLToPath(new URL('./ai-sdk-scenario.js', import.meta.url));
 
-/** Client → the script, and the environment it runs in. */
-const python = {
-  LangChain: ['langchain_client.py', 'langchain-openai-1.7.3', ['langchain-openai==1.7.3']],
-  LiteLLM: ['litellm_client.py', 'litellm-1.100.0', ['litellm==1.100.0']],
-} as const;
+/** A client, the script, and the environment it runs in. */
+const python = [
+  ['LangChain', 'langchain_client.py', LANGCHAIN],
+  ['LiteLLM', 'litellm_client.py', LITELLM],
+] as const;
 
 const NEWEST_AI_SDK = ['ai@7.0.173', '@ai-sdk/openai-compatible@3.0.92', 'zod@4.6.7'];
 const INSTALL_MS_MAX = 5 * 60_000;
@@ -39,8 +39,8 @@ t.test('clients', { skip: skipWithoutWeights }, async (t: Test) => {
     copyFileSync(aiSdk, copied);
     await runScenario(t, process.execPath, [copied], services);
   });
-  for (const [client, [script, name, packages]] of Object.entries(python)) {
-    const venv = await pythonVenv(name, packages);
+  for (const [client, script, wanted] of python) {
+    const venv = await pythonVenv(...wanted);
     const skip = 'missing' in venv ? venv.missing : false;
     await t.test(client, { skip }, async (t) => {
       if ('python' in venv) await runScenario(t, venv.python, ['-B', source(script)], services);

@@ -54,7 +54,7 @@ t.test('frameworks', async (t) => {
   for (const [framework, [script, name, packages]] of Object.entries(frameworks)) {
     const isWanted = process.env.TEST_HARNESSES === '1' || venvIsReady(name);
     const venv = isWanted
-      ? await pythonVenv(name, packages, INSTALL_MS_MAX)
+      ? await pythonVenv(name, packages, { installMsMax: INSTALL_MS_MAX })
       : { missing: `TEST_HARNESSES=1 installs ${packages.join(', ')}` };
     const skip = 'missing' in venv ? venv.missing : false;
     await t.test(framework, { skip }, async (t) => {

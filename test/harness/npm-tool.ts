@@ -3,10 +3,10 @@
  * It must never run a script of a package, and never fail a test for want of the tool.
  */
 import { execFile } from 'node:child_process';
-import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { isReady, settledFolder } from '../sdk/settled-folder.js';
 
 const run = promisify(execFile);
 const INSTALL_MS_MAX = 5 * 60_000;
@@ -17,18 +17,14 @@ export type NpmTool = { readonly folder: string } | { readonly missing: string }
 export async function npmTool(name: string, version: string): Promise<NpmTool> {
   const place = `${name.replaceAll(/[^a-z-]/g, '_')}-${version}`;
   const folder = join(homedir(), '.cache/preface/test-tools', place);
-  const mark = join(folder, '.ready');
-  if (existsSync(mark)) return { folder };
-  if (process.env.TEST_HARNESSES !== '1') {
+  if (process.env.TEST_HARNESSES !== '1' && !isReady(folder)) {
     return { missing: `no ${name}@${version}; TEST_HARNESSES=1 installs it` };
   }
   const install = ['install', '--ignore-scripts', '--no-audit', '--no-fund', `${name}@${version}`];
   try {
-    // What an interrupted run left is not to be trusted.
-    rmSync(folder, { recursive: true, force: true });
-    mkdirSync(folder, { recursive: true });
-    await run('npm', [...install, '--prefix', folder], { cwd: folder, timeout: INSTALL_MS_MAX });
-    writeFileSync(mark, `${name}@${version}\n`);
+    await settledFolder(folder, async (made) => {
+      await run('npm', [...install, '--prefix', made], { cwd: made, timeout: INSTALL_MS_MAX });
+    });
     return { folder };
   } catch (cause) {
     return { missing: `no ${name}@${version}: ${String(cause).split('\n')[0]}` };

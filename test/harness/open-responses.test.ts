@@ -43,7 +43,7 @@ t.test('the cases of its runner, each answer and event by its schema', async (t)
   const packages = ['openresponses-types==2.4.0'];
   const venv =
     isWanted || venvIsReady(name)
-      ? await pythonVenv(name, packages, INSTALL_MS_MAX)
+      ? await pythonVenv(name, packages, { installMsMax: INSTALL_MS_MAX })
       : { missing: `TEST_HARNESSES=1 installs ${packages}` };
   const skip = 'missing' in venv ? venv.missing : false;
   const script = join(root, 'test/harness/frameworks/openresponses_cases.py');

@@ -48,7 +48,7 @@ const node = {
 
 async function venvFor(name: string, packages: readonly string[]) {
   return isWanted || venvIsReady(name)
-    ? await pythonVenv(name, packages, INSTALL_MS_MAX)
+    ? await pythonVenv(name, packages, { installMsMax: INSTALL_MS_MAX })
     : { missing: `TEST_HARNESSES=1 installs ${packages.join(', ')}` };
 }
 

@@ -75,7 +75,7 @@ export async function harnessVenv({
   if (process.env.TEST_HARNESSES !== '1' && !venvIsReady(venv)) {
     return { missing: `TEST_HARNESSES=1 installs ${packages.join(', ')}` };
   }
-  return await pythonVenv(venv, packages, INSTALL_MS_MAX);
+  return await pythonVenv(venv, packages, { installMsMax: INSTALL_MS_MAX });
 }
 
 interface Attempt {

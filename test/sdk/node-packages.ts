@@ -3,10 +3,11 @@
  * It must never touch the network once a folder is ready, nor fail a test for want of it.
  */
 import { execFile } from 'node:child_process';
-import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { isReady, settledFolder } from './settled-folder.js';
 
 const run = promisify(execFile);
 
@@ -15,7 +16,7 @@ export type PackageFolder = { readonly folder: string } | { readonly missing: st
 const folderOf = (name: string) => join(homedir(), '.cache/preface/test-packages', name);
 
 export function packagesAreReady(name: string): boolean {
-  return existsSync(join(folderOf(name), '.ready'));
+  return isReady(folderOf(name));
 }
 
 /** @param name also tells what is in it: another list of packages needs another name. */
@@ -25,15 +26,12 @@ export async function nodePackages(
   installMsMax: number,
 ): Promise<PackageFolder> {
   const folder = folderOf(name);
-  if (packagesAreReady(name)) return { folder };
-  const options = ['--no-audit', '--no-fund', '--ignore-scripts', '--prefix', folder];
   try {
-    // What an interrupted run left is not to be trusted.
-    rmSync(folder, { recursive: true, force: true });
-    mkdirSync(folder, { recursive: true });
-    writeFileSync(join(folder, 'package.json'), '{"private":true,"type":"module"}\n');
-    await run('npm', ['install', ...options, ...packages], { timeout: installMsMax });
-    writeFileSync(join(folder, '.ready'), `${packages.join(' ')}\n`);
+    await settledFolder(folder, async (made) => {
+      const options = ['--no-audit', '--no-fund', '--ignore-scripts', '--prefix', made];
+      writeFileSync(join(made, 'package.json'), '{"private":true,"type":"module"}\n');
+      await run('npm', ['install', ...options, ...packages], { timeout: installMsMax });
+    });
     return { folder };
   } catch (cause) {
     const { message } = cause as Error;

@@ -5,30 +5,20 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { startServiceProcess } from '../support/service-process.js';
-import { pythonVenv, pythonVersions } from './python-venv.js';
+import { LANGCHAIN, LITELLM, pythonVenv, pythonVersions, type VenvWanted } from './python-venv.js';
 import { runScenario } from './services.js';
 
 const source = (name: string) => fileURLToPath(new URL(`../../../test/${name}`, import.meta.url));
 const nodeSession = fileURLToPath(new URL('./vectors-node.js', import.meta.url));
 
 /** Client → its script, and the environment it runs in. */
-const python = {
-  ...Object.fromEntries(
-    Object.entries(pythonVersions).map(([name, packages]) => [
-      name,
-      { script: 'sdk/vectors.py', packages },
-    ]),
-  ),
-  'langchain-openai-1.7.3': {
-    script: 'harness/langchain_vectors.py',
-    packages: ['langchain-openai==1.7.3'],
-  },
-  'llama-index-embeddings-openai-0.7.0': {
-    script: 'harness/llama_index_vectors.py',
-    packages: ['llama-index-embeddings-openai==0.7.0'],
-  },
-  'litellm-1.100.0': { script: 'harness/litellm_vectors.py', packages: ['litellm==1.100.0'] },
-};
+const LLAMA_INDEX = 'llama-index-embeddings-openai';
+const python: readonly (readonly [string, VenvWanted])[] = [
+  ...Object.entries(pythonVersions).map((wanted) => ['sdk/vectors.py', wanted] as const),
+  ['harness/langchain_vectors.py', LANGCHAIN],
+  ['harness/llama_index_vectors.py', [`${LLAMA_INDEX}-0.7.0`, [`${LLAMA_INDEX}==0.7.0`]]],
+  ['harness/litellm_vectors.py', LITELLM],
+];
 
 /** Clients with a fixed name find a model of that name. */
 const echo = { engine: 'echo', window: 2048 };
@@ -49,10 +39,10 @@ t.test('vectors', async (t) => {
       await runScenario(t, process.execPath, [nodeSession, name], { env });
     });
   }
-  for (const [name, { script, packages }] of Object.entries(python)) {
-    const venv = await pythonVenv(name, packages);
+  for (const [script, wanted] of python) {
+    const venv = await pythonVenv(...wanted);
     const skip = 'missing' in venv ? venv.missing : false;
-    await t.test(`Python, ${name}`, { skip }, async (t) => {
+    await t.test(`Python, ${wanted[0]}`, { skip }, async (t) => {
       if ('python' in venv) await runScenario(t, venv.python, ['-B', source(script)], { env });
     });
   }

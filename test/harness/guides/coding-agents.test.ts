@@ -106,7 +106,7 @@ function binOf(made: { readonly folder: string } | { readonly missing: string })
 
 /** Its program lies in a package of the machine, where its own script would link it to. */
 async function claudeCode(): Promise<Programs> {
-  const made = await npmTool('@anthropic-ai/claude-code', '2.1.197');
+  const made = await npmTool('@anthropic-ai/claude-code', '2.1.330');
   if ('missing' in made) return made;
   const packages = join(made.folder, 'node_modules/@anthropic-ai');
   const folder = temporaryFolder(t);

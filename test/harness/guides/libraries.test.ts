@@ -4,7 +4,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { pythonVenv, pythonVersions, type Venv } from '../../sdk/python-venv.js';
+import { LANGCHAIN, pythonVenv, pythonVersions, type Venv } from '../../sdk/python-venv.js';
 import { temporaryFolder } from '../../support/service.js';
 import { type ServiceProcess, startServiceProcess } from '../../support/service-process.js';
 import { harnessVenv } from '../tool.js';
@@ -49,11 +49,7 @@ function checkLibrary(t: Test, [first, cached]: readonly string[][]): void {
   }
 }
 
-await tried(
-  'langchain',
-  await pythonVenv('langchain-openai-1.6.0', ['langchain-openai==1.6.0']),
-  checkLibrary,
-);
+await tried('langchain', await pythonVenv(...LANGCHAIN), checkLibrary);
 const llamaIndex = {
   venv: 'llama-index-openai-like-0.8.1',
   packages: ['llama-index-llms-openai-like==0.8.1'],

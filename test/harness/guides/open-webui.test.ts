@@ -2,24 +2,22 @@
  * The guide of Open WebUI: the program, unmodified, with the variables of its guide; it names the person of each chat.
  * It brings 1.2 GB without the models that it runs itself: it runs where it is installed, or with `TEST_HARNESSES=1`.
  */
-import { execFile, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, writeFileSync } from 'node:fs';
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { dirname, join } from 'node:path';
-import { promisify } from 'node:util';
+import { dirname } from 'node:path';
 import t, { type Test } from 'tap';
 import { freePort } from '../../../bench/support/free-port.js';
-import { pythonVenv, type Venv } from '../../sdk/python-venv.js';
+import { pythonVenv, type Venv, venvIsReady } from '../../sdk/python-venv.js';
 import { temporaryFolder } from '../../support/service.js';
 import { startServiceProcess } from '../../support/service-process.js';
 import { until } from '../../support/until.js';
-import { blockOf, cacheFolder, environmentOf, filled } from './guide.js';
+import { blockOf, environmentOf, filled } from './guide.js';
 
 const VERSION = '0.12.4';
 const START_MS_MAX = 180_000;
-const INSTALL_MS_MAX = 8 * 60_000;
+const INSTALL_MS_MAX = 5 * 60_000;
 const HEADER = 'x-openwebui-user-id';
 
 t.setTimeout(600_000);
@@ -31,27 +29,12 @@ const LEFT_OUT = [
 ];
 
 async function install(): Promise<Venv> {
-  const folder = join(cacheFolder, 'test-venvs', `open-webui-${VERSION}`);
-  const python = join(folder, 'bin/python');
-  const mark = join(folder, '.ready');
-  if (existsSync(mark)) return { python };
-  if (process.env.TEST_HARNESSES !== '1')
+  const name = `open-webui-${VERSION}`;
+  if (process.env.TEST_HARNESSES !== '1' && !venvIsReady(name))
     return { missing: 'TEST_HARNESSES=1 installs open-webui' };
-  const uv = await pythonVenv('uv-0.11', ['uv<0.12']);
-  if ('missing' in uv) return uv;
-  const pip = (...args: readonly string[]) =>
-    promisify(execFile)(uv.python, ['-m', 'uv', ...args], { timeout: INSTALL_MS_MAX });
-  try {
-    await pip('venv', '--clear', '--quiet', folder);
-    const without = join(folder, 'left-out.txt');
-    writeFileSync(without, LEFT_OUT.map((name) => `${name} ; python_version < '3'\n`).join(''));
-    const target = ['--python', python, '--override', without];
-    await pip('pip', 'install', '--quiet', ...target, `open-webui==${VERSION}`);
-    writeFileSync(mark, `${VERSION}\n`);
-    return { python };
-  } catch (cause) {
-    return { missing: `no open-webui: ${String(cause).split('\n')[0]}` };
-  }
+  const overrides = LEFT_OUT.map((each) => `${each} ; python_version < '3'`);
+  const options = { installMsMax: INSTALL_MS_MAX, overrides };
+  return await pythonVenv(name, [`open-webui==${VERSION}`], options);
 }
 
 /** Passes requests on as they come. @returns its address and, later, the person that each chat names. */
