@@ -131,10 +131,13 @@ t.test(
 );
 
 t.test('a document takes long when its timer says so, however early that fires', async (t) => {
-  const early: Clock = { ...systemClock, after: (ms, task) => systemClock.after(ms - 2, task) };
+  const longMs = 20_000;
+  const after: Clock['after'] = (ms, task) => systemClock.after(ms === longMs ? 50 : ms, task);
   const places = { processes: 2, quickMax: 1 };
-  const bounds = { msMax: 60_000, longMs: 50 };
+  const bounds = { msMax: 60_000, longMs };
+  const early = { ...systemClock, after };
   const pool = open(hostile, bounds, undefined, undefined, places, early);
+  t.teardown(() => pool.close());
   const endless = extract(pool, 'loop', { owner: 'a' }).result.catch(() => 'ended');
   t.match(await extract(pool, 'fine', { owner: 'b' }).result, { type: 'extracted' });
   t.same(pool.load, { reading: 1, waiting: 0 });

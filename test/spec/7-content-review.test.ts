@@ -246,7 +246,11 @@ t.test(
       t.equal(shown, `so ${word} it is`, 'whole and once');
     }
     // Not on a machine that takes longer than such a bound for a verdict.
-    const patient = await openWithSettings(t, { filters: [slowFilter], filterFailure: 'open' });
+    const patient = await openWithSettings(t, {
+      filters: [slowFilter],
+      limits: { filterMs: 60_000 },
+      filterFailure: 'open',
+    });
     const still = await refusal(t, await post(patient, said('poison')));
     t.same(still, rejection, 'a verdict still counts');
   },

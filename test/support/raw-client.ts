@@ -36,11 +36,14 @@ export class RawClient {
     return this;
   }
 
-  /** Resolves when the system has taken all that was sent, or will never take it. */
-  flushed(): Promise<void> {
-    return new Promise((resolve) => {
-      this.socket.write('', () => resolve());
+  /** Resolves with true when the system has taken all that was sent, with false when it does not in time. */
+  flushed(): Promise<boolean> {
+    let isTaken = false;
+    this.socket.write('', () => {
+      isTaken = true;
+      this.#onChange?.();
     });
+    return this.until(({ closed }) => isTaken || closed);
   }
 
   /** Resolves with true once `done` holds, with false when it does not within `boundMs`. */

@@ -405,11 +405,13 @@ t.test('on the real model', async (t) => {
       };
       return run.call(this, of, held) as ReturnType<typeof work>;
     };
-    await act().finally(() => {
+    try {
+      await act();
+    } finally {
       Turns.prototype.run = run;
-    });
-    abort.abort();
-    await stream;
+      abort.abort();
+      await stream;
+    }
     return pieces;
   };
 
