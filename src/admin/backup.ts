@@ -5,7 +5,7 @@
 import { existsSync } from 'node:fs';
 import { chmod, link, mkdir, open, readdir, readFile, rename, rm, rmdir } from 'node:fs/promises';
 import { join, relative, resolve } from 'node:path';
-import { allFiles, sourceBlob, textBlob } from '../files/records.js';
+import { allFiles, blobsOfFile } from '../files/records.js';
 import { limits } from '../limits/index.js';
 import type { Config } from '../settings/config.js';
 import { s3Text } from '../settings/s3-address.js';
@@ -168,8 +168,8 @@ async function missingBlobs(folder: string): Promise<string[]> {
   const store = LmdbStore.open({ folder, exclusive: false });
   const missing: string[] = [];
   try {
-    for (const { id, progress } of allFiles(store)) {
-      const names = [sourceBlob(id), ...(progress.status === 'ok' ? [textBlob(id)] : [])];
+    for (const file of allFiles(store)) {
+      const names = blobsOfFile(file).map(({ name }) => name);
       missing.push(...names.filter((name) => !existsSync(join(folder, FILES, name))));
     }
   } finally {

@@ -6,7 +6,7 @@ import { batchIdOf, batchIndexChanges, batchKeys } from '../batches/records.js';
 import { cacheKeys, creationChanges, idOf, indexChanges } from '../caches/records.js';
 import { tagChanges, tagKeys } from '../caches/tag-records.js';
 import { decodeRecord } from '../codec.js';
-import { fileIdOf, fileIndexChanges, fileKeys, sourceBlob, textBlob } from '../files/records.js';
+import { blobsOfFile, fileIdOf, fileIndexChanges, fileKeys } from '../files/records.js';
 import type { TagRecord } from '../protocol/tags.js';
 import {
   conversationIndexChanges,
@@ -109,9 +109,7 @@ function* packed(store: Store, key: StoreKey): Generator<PackedRecord> {
 export function* blobsOf(records: Iterable<PackedRecord>): Generator<string> {
   for (const { key, value } of records) {
     if (key[0] !== 'file') continue;
-    const { id, progress } = decodeRecord<FileRecord>(value);
-    yield sourceBlob(id);
-    if (progress.status === 'ok') yield textBlob(id);
+    for (const { name } of blobsOfFile(decodeRecord<FileRecord>(value))) yield name;
   }
 }
 

@@ -7,7 +7,7 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { decodeWhole } from '../codec.js';
 import { crc32 } from '../crc32.js';
-import { sourceBlob, textBlob } from '../files/records.js';
+import { blobsOfFile } from '../files/records.js';
 import type { FileRecord } from '../rules/file-state.js';
 import { ContentSample } from '../store/content-sample.js';
 import { LmdbStore } from '../store/lmdb-store.js';
@@ -38,9 +38,7 @@ async function checkRecord(folder: string | null, { key, record }: StoreEntry): 
 }
 
 async function checkFile(folder: string, file: FileRecord): Promise<void> {
-  const { id, bytes, sample, crc32: sum, progress } = file;
-  await checkBlob(folder, sourceBlob(id), { bytes, sample, crc32: sum });
-  if (progress.status === 'ok') await checkBlob(folder, textBlob(id), progress.document);
+  for (const { name, ...known } of blobsOfFile(file)) await checkBlob(folder, name, known);
 }
 
 interface Known {

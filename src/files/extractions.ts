@@ -6,10 +6,16 @@ import type { Clock } from '../clock.js';
 import { ApiError } from '../errors.js';
 import { limits } from '../limits/index.js';
 import type { Extraction } from '../pool/extraction.js';
-import type { FileMessage, FileRecord, FileState } from '../rules/file-state.js';
+import {
+  documentBytes,
+  type FileDocument,
+  type FileMessage,
+  type FileRecord,
+  type FileState,
+} from '../rules/file-state.js';
 import type { Blobs } from '../store/blobs.js';
 import type { Store } from '../store/store.js';
-import { fileIdOf, fileKeys, sourceBlob, textBlob } from './records.js';
+import { fileIdOf, fileKeys, notesBlob, readBlobs, sourceBlob, textBlob } from './records.js';
 import type { TextRoom } from './text-room.js';
 
 export interface ExtractionsParts {
@@ -28,6 +34,8 @@ interface Run {
   /** Settles when no step touches the file any more. */
   readonly over: Promise<void>;
 }
+
+type Verdict = Extract<FileMessage, { readonly type: 'extracted' | 'refused' }>;
 
 interface Reading {
   readonly id: string;
@@ -127,23 +135,38 @@ export class Extractions {
     const text = textBlob(id);
     // An earlier attempt, or an earlier run of the service, may have left a part of it.
     room.giveBack(id);
-    await this.#assertMayWrite();
-    await blobs.remove(text);
+    await this.#forget(id);
     const source = () => blobs.read(sourceBlob(id));
-    const target = blobs.partPath(text);
+    const [target, notesTarget] = [blobs.partPath(text), blobs.partPath(notesBlob(id))];
     const { withRoom } = blobs;
     const bounds = { text: await room.bound(record), withRoom };
-    const request = { owner, source, crc32: record.crc32, filename, target, ...bounds };
-    const result = await extraction.extract(request, { signal });
+    const request = { owner, source, crc32: record.crc32, filename, target, notesTarget };
+    const result = await extraction.extract({ ...request, ...bounds }, { signal });
     if (result.type === 'refused') return result;
-    const refused = await room.take(record, result.document.bytes);
-    if (refused === null) {
-      await blobs.adopt(text);
-      return result;
+    const document = await this.#withRoom(record, result.document);
+    if (document.type === 'refused') {
+      await this.#forget(id);
+      return document;
     }
+    if (document.document.notes !== undefined) await blobs.adopt(notesBlob(id));
+    else await blobs.remove(notesBlob(id));
+    await blobs.adopt(text);
+    return document;
+  }
+
+  /** A text that fits alone is kept alone. */
+  async #withRoom(record: FileRecord, document: FileDocument): Promise<Verdict> {
+    const { room } = this.#parts;
+    const whole = await room.take(record, documentBytes(document));
+    if (whole === null) return { type: 'extracted', document };
+    const { notes, ...bare } = document;
+    const refused = notes === undefined ? whole : await room.take(record, bare.bytes);
+    return refused ?? { type: 'extracted', document: bare };
+  }
+
+  async #forget(id: string): Promise<void> {
     await this.#assertMayWrite();
-    await blobs.remove(text);
-    return refused;
+    for (const name of readBlobs(id)) await this.#parts.blobs.remove(name);
   }
 
   /** Another node may have read the file since this one lost the right to write: its text is not ours. @throws ApiError `unavailable`. */
@@ -192,11 +215,17 @@ export class Extractions {
     const { blobs, room } = this.#parts;
     if (message.type !== 'extracted') return message;
     try {
-      const refused = await room.take(to, message.document.bytes);
+      const refused = await room.take(to, documentBytes(message.document));
       if (refused !== null) return refused;
+      const { document } = message;
+      const [text, notes] = [textBlob(from), notesBlob(from)];
       // One that is damaged is not handed on.
-      const isWhole = await blobs.isWhole(textBlob(from), message.document);
-      return isWhole && (await blobs.share(textBlob(from), textBlob(to.id))) ? message : null;
+      if (!(await blobs.isWhole(text, document))) return null;
+      if (document.notes !== undefined) {
+        if (!(await blobs.isWhole(notes, document.notes))) return null;
+        if (!(await blobs.share(notes, notesBlob(to.id)))) return null;
+      }
+      return (await blobs.share(text, textBlob(to.id))) ? message : null;
     } catch (cause) {
       this.#parts.report(cause);
       return null;

@@ -27,7 +27,7 @@ import {
   type NewFile,
 } from '../rules/file-state.js';
 import { pageRange } from '../rules/paging.js';
-import { type Blobs, DamagedBlob } from '../store/blobs.js';
+import { type Blobs, DamagedBlob, type KnownBlob } from '../store/blobs.js';
 import { Damage } from '../store/damage.js';
 import { firstOfAll, type ScanRange, scan, scanWithPauses } from '../store/scan.js';
 import type { Store, StoreKey } from '../store/store.js';
@@ -38,6 +38,8 @@ import {
   fileIndexChanges,
   fileKeys,
   listPlace,
+  notesBlob,
+  readBlobs,
   sourceBlob,
   textBlob,
 } from './records.js';
@@ -217,7 +219,7 @@ export class Files {
     await this.#extractions.abort(id);
     this.#room.giveBack(id);
     // The record is gone even if the disk fails here: the next start removes the bytes.
-    for (const blob of [sourceBlob(id), textBlob(id)]) {
+    for (const blob of [sourceBlob(id), ...readBlobs(id)]) {
       await this.#parts.blobs.remove(blob).catch(this.#parts.report);
     }
   }
@@ -245,6 +247,16 @@ export class Files {
     } catch (cause) {
       if (cause instanceof DamagedBlob)
         this.#parts.report(new Error(`the text of ${id} is damaged`));
+      this.get(owner, id);
+      throw cause;
+    }
+  }
+
+  /** What goes with the text of each page. @throws ApiError as `get`; DamagedBlob. */
+  async openNotes({ id, owner }: FileRecord, known: KnownBlob): ReturnType<Blobs['read']> {
+    try {
+      return await this.#parts.blobs.readWhole(notesBlob(id), known);
+    } catch (cause) {
       this.get(owner, id);
       throw cause;
     }

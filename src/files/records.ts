@@ -81,6 +81,30 @@ export function textBlob(id: string): string {
   return `${id}.text`;
 }
 
+/** Blob of what goes with the text of each page. */
+export function notesBlob(id: string): string {
+  return `${id}.notes`;
+}
+
+/** What a reading of the file writes. */
+export function readBlobs(id: string): readonly string[] {
+  return [textBlob(id), notesBlob(id)];
+}
+
+/** The blobs that a file's record speaks of, and what it knows of them. */
+export function blobsOfFile({ id, bytes, sample, crc32, progress }: FileRecord): readonly {
+  readonly name: string;
+  readonly bytes: number;
+  readonly sample?: string;
+  readonly crc32?: number | undefined;
+}[] {
+  const source = { name: sourceBlob(id), bytes, sample, crc32 };
+  if (progress.status !== 'ok') return [source];
+  const { notes, bytes: textBytes, crc32: textSum } = progress.document;
+  const text = { name: textBlob(id), bytes: textBytes, crc32: textSum };
+  return [source, text, ...(notes === undefined ? [] : [{ name: notesBlob(id), ...notes }])];
+}
+
 /** The file that a blob, or the rest of one, belongs to. */
 export function fileIdOfBlob(name: string): string {
   return name.split('.', 1)[0] ?? '';

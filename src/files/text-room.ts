@@ -10,6 +10,8 @@ import { limits } from '../limits/index.js';
 import type { TextBound } from '../pool/text-file.js';
 import type { FileMessage, FileRecord } from '../rules/file-state.js';
 
+type Refused = Extract<FileMessage, { readonly type: 'refused' }>;
+
 export interface TextRoomParts {
   readonly quota: Quota;
   /** Of one owner. */
@@ -34,7 +36,7 @@ export class TextRoom {
   }
 
   /** @returns null where it took the room; otherwise what it means to the file. */
-  async take({ id, owner }: FileRecord, bytes: number): Promise<FileMessage | null> {
+  async take({ id, owner }: FileRecord, bytes: number): Promise<Refused | null> {
     const { quota, max } = this.#parts;
     this.giveBack(id);
     try {

@@ -6,9 +6,15 @@ import type { FileHandle } from 'node:fs/promises';
 import { ApiError } from '../errors.js';
 import { loopTurns } from '../fairness/loop-turns.js';
 import type { Files } from '../files/files.js';
+import { NotesLines } from '../files/notes-lines.js';
 import { fileTooLarge, type Upload } from '../files/uploads.js';
 import { limits } from '../limits/index.js';
-import { type ContentForm, contentForm, parseContentFormat } from '../protocol/content-forms.js';
+import {
+  asStored,
+  type ContentForm,
+  contentForm,
+  parseContentFormat,
+} from '../protocol/content-forms.js';
 import {
   checkFilename,
   checkFilePart,
@@ -157,24 +163,36 @@ async function content(files: Files, exchange: Exchange, user: string, id: strin
   }
   if (progress.status !== 'ok') throw new Error(`the file is ${progress.status}`);
   const { fileType, title } = progress.document;
-  const form = contentForm(format, { fileType, filename, title, details: fileDetails(record) });
+  const shown = { fileType, filename, title, details: fileDetails(record) };
   const { contentReadBytes, contentChangedBytes } = limits;
   const bytesMax = format === 'text' ? contentReadBytes : contentChangedBytes;
   const pieceBytes = Math.min(held(exchange, progress.document.bytes), bytesMax);
   const text = await files.openText(record, progress.document);
+  let notes: NotesLines | null = null;
   try {
+    if (format === 'pages') notes = await notesOf(files, exchange, record);
+    const form = contentForm(format, shown, notes);
     await send(exchange, form, text, pieceBytes);
   } finally {
+    await notes?.close();
     await text.close();
   }
 }
 
+async function notesOf(
+  files: Files,
+  exchange: Exchange,
+  record: FileRecord,
+): Promise<NotesLines | null> {
+  const { progress } = record;
+  const known = progress.status === 'ok' ? progress.document.notes : undefined;
+  if (known === undefined) return null;
+  exchange.holdMore(2 * limits.extractionNotesLineLengthMax);
+  return new NotesLines(await files.openNotes(record, known));
+}
+
 /** Bytes as they were uploaded. */
-const bare: ContentForm = {
-  head: '',
-  tail: '',
-  change: (bytes) => bytes ?? Buffer.alloc(0),
-};
+const bare: ContentForm = { head: '', tail: '', change: asStored };
 
 async function sendWhole(files: Files, exchange: Exchange, record: FileRecord): Promise<void> {
   const pieceBytes = held(exchange, record.bytes);
@@ -210,9 +228,13 @@ async function send(
     const { bytesRead } = await text.read(buffer, 0, buffer.length, at);
     if (bytesRead === 0) break;
     at += bytesRead;
-    if (!sink.write(change(buffer.subarray(0, bytesRead)))) await sink.drained();
+    for await (const out of change(buffer.subarray(0, bytesRead))) {
+      if (!sink.write(out)) await sink.drained();
+    }
   }
-  if (!exchange.gone && exchange.method !== 'HEAD') sink.write(change(null).toString('utf8'));
+  if (!exchange.gone && exchange.method !== 'HEAD') {
+    for await (const out of change(null)) sink.write(out);
+  }
   sink.write(tail);
   sink.end();
 }

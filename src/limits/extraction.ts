@@ -48,6 +48,11 @@ export const extractionLimits = {
   extractionPieceLength: MIB / 4,
   /** Pieces that a reader may be ahead of the disk. */
   extractionPiecesAheadMax: 16,
+  /** Kept beside the text: lines of a page whose places are told, names of what was not read, the length of it as JSON, and bytes of a document. */
+  extractionPageLinesMax: 4_000,
+  extractionPageSkippedMax: 64,
+  extractionNotesLineLengthMax: MIB / 2,
+  extractionNotesBytesMax: 32 * MIB,
   /** Letters of a media type. */
   extractionTypeLengthMax: 128,
   /** What the system lets a reader have: files and pipes open at once, bytes of a file it writes, memory beyond its own count. */

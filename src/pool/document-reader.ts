@@ -12,6 +12,7 @@ import type {
 } from '../plugin/contract.js';
 import { formatNameOf } from './known-formats.js';
 import type { ReadResult } from './messages.js';
+import { notesOf } from './page-notes.js';
 import { ReadingNotes } from './reading-notes.js';
 import type { PageSink } from './text-pieces.js';
 
@@ -85,7 +86,7 @@ async function readPages(
     pages += 1;
     notes.add(page);
     isBlank &&= !/\S/.test(page.text);
-    await sink.writePage(page.text, page.pages);
+    await sink.writePage(page.text, page.pages, notesOf(page));
   }
   if (isBlank) throw noText(claim, pages);
   const details = lineOf(notes.line());

@@ -343,9 +343,11 @@ class ReaderSlot {
   /** A process that is being killed may still write: its files are removed after its end. */
   async #clear({ request }: Job): Promise<void> {
     if (this.#reader?.usable === false) await this.#reader.ended;
-    await rm(request.target, { force: true }).catch((cause: unknown) => {
-      this.options.log(`extraction: ${cause instanceof Error ? cause.message : cause}`);
-    });
+    for (const path of [request.target, request.notesTarget ?? request.target]) {
+      await rm(path, { force: true }).catch((cause: unknown) => {
+        this.options.log(`extraction: ${cause instanceof Error ? cause.message : cause}`);
+      });
+    }
   }
 
   /** The next document need not wait for the start of another process. */

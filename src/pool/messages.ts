@@ -5,6 +5,7 @@
 import type { MessagePort } from 'node:worker_threads';
 import type { ErrorValue } from '../errors.js';
 import type {
+  DocumentPage,
   EngineEvent,
   EngineModel,
   EngineOptions,
@@ -179,9 +180,12 @@ export type ReaderResult =
 /** Part of the text of a page; pages follow one another. */
 export interface TextPiece {
   readonly text: string;
-  /** Null in the middle of a page; at its end the pages of the document, as far as they are known. */
-  readonly end: { readonly pages: number | null } | null;
+  /** Null in the middle of a page; at its end the pages of the document, as far as they are known, and what goes with its text. */
+  readonly end: { readonly pages: number | null; readonly notes: PageNotes | null } | null;
 }
+
+/** What is kept of a page beside its text. */
+export type PageNotes = Pick<DocumentPage, 'recognized' | 'skipped' | 'layout'>;
 
 export type ToReader =
   /** So many bytes follow on standard input. */
@@ -227,6 +231,8 @@ export interface ExtractedDocument {
   readonly pages: number;
   /** Bytes of the file that was written. */
   readonly bytes: number;
+  /** Of the file with the notes of its pages; absent where there is nothing to note. */
+  readonly notes?: { readonly bytes: number; readonly crc32: number };
 }
 
 export type ExtractResult =

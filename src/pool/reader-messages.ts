@@ -5,6 +5,7 @@
 import type { ErrorValue } from '../errors.js';
 import { limits } from '../limits/index.js';
 import type { FromReader, ReaderResult, ReadResult, TextPiece } from './messages.js';
+import { checkedNotes } from './page-notes.js';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -22,8 +23,11 @@ function pieceOf({ text, end }: Fields): TextPiece {
   // A piece is longer by one unit where its last character has two.
   const said = words(text, limits.extractionPieceLength + 1);
   if (end === null) return { text: said, end };
-  const { pages } = fieldsOf(end);
-  return { text: said, end: { pages: pages === null ? null : count(pages) } };
+  const { pages, notes } = fieldsOf(end);
+  return {
+    text: said,
+    end: { pages: pages === null ? null : count(pages), notes: checkedNotes(notes) },
+  };
 }
 
 function resultOf({ type, result, fault, error }: Fields): ReaderResult {

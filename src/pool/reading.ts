@@ -8,7 +8,8 @@ import { crc32 } from '../crc32.js';
 import { limits } from '../limits/index.js';
 import type { ExtractionBounds } from '../plugin/contract.js';
 import type { ExtractProgress, ExtractResult, ReadResult, TextPiece } from './messages.js';
-import { type TakeRoom, type TextBound, TextExcess, TextFile } from './text-file.js';
+import { NotesFile } from './notes-file.js';
+import { anyRoom, type TakeRoom, type TextBound, TextExcess, TextFile } from './text-file.js';
 
 export interface ExtractTask {
   /** Path of the file with the document's bytes, or what opens it when the document's turn has come. */
@@ -19,6 +20,8 @@ export interface ExtractTask {
    * form feed. Removed again when the extraction fails.
    */
   readonly target: string;
+  /** The same for what goes with the text of its pages, where there is something; absent: it is not kept. */
+  readonly notesTarget?: string | undefined;
   /** Of the target; absent: what the bounds of the service say of any document. */
   readonly text?: TextBound;
   /** Of the source, where it is known: other bytes are not read. */
@@ -55,13 +58,14 @@ export class Reading {
     readonly bytes: number,
     readonly sum: number | undefined,
     readonly text: TextFile,
+    readonly notes: NotesFile,
     readonly bounds: ReadingBounds,
     readonly listener: Listener,
   ) {}
 
   /** @throws Error where source or target cannot be used: no fault of the document. */
   static async open(
-    { source, target, text = usualText, crc32: sum, withRoom }: ExtractTask,
+    { source, target, notesTarget, text = usualText, crc32: sum, withRoom = anyRoom }: ExtractTask,
     bounds: ReadingBounds,
     listener: Listener,
   ): Promise<Reading> {
@@ -69,7 +73,8 @@ export class Reading {
     try {
       const { size } = await file.stat();
       const written = await TextFile.create(target, text, withRoom);
-      return new Reading(file, size, sum, written, bounds, listener);
+      const notes = new NotesFile(notesTarget ?? null, withRoom);
+      return new Reading(file, size, sum, written, notes, bounds, listener);
     } catch (cause) {
       await file.close();
       throw cause;
@@ -131,20 +136,23 @@ export class Reading {
     }
     const { fileType, title, details } = result;
     const { pages } = this.text;
-    return { type: 'extracted', document: { fileType, title, details, pages, ...written } };
+    const notes = this.notes.written;
+    const document = { fileType, title, details, pages, ...written, ...(notes && { notes }) };
+    return { type: 'extracted', document };
   }
 
   /** Nothing is written any more after it. */
   async close(): Promise<void> {
     await this.#written.catch(() => {});
-    await Promise.all([this.source.close(), this.text.close()]);
+    await Promise.all([this.source.close(), this.text.close(), this.notes.close()]);
   }
 
   async #write(piece: TextPiece): Promise<void> {
+    const { end } = piece;
     await this.text.write(piece);
+    if (end !== null) await this.notes.write(end.notes);
     this.#ahead -= 1;
     this.listener.onTaken();
-    const { end } = piece;
     if (end !== null) this.listener.onPage({ page: this.text.pages, pages: end.pages });
   }
 }

@@ -19,7 +19,7 @@ export class TextExcess extends Error {}
 /** Begins a write of so many bytes where the disk has room for it. */
 export type TakeRoom = (bytes: number, write: () => Promise<void>) => Promise<void>;
 
-const anyRoom: TakeRoom = (_bytes, write) => write();
+export const anyRoom: TakeRoom = (_bytes, write) => write();
 
 const QUOTE = '"';
 const PAGE_BREAK = '\\f';
@@ -38,7 +38,7 @@ export class TextFile {
   ) {}
 
   /** @throws Error where the file already exists. */
-  static async create(path: string, bound: TextBound, withRoom = anyRoom): Promise<TextFile> {
+  static async create(path: string, bound: TextBound, withRoom: TakeRoom): Promise<TextFile> {
     return new TextFile(await open(path, 'wx', 0o600), bound, withRoom);
   }
 

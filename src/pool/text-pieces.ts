@@ -5,11 +5,11 @@
 import { toUSVString } from 'node:util';
 import type { MessagePort } from 'node:worker_threads';
 import { limits } from '../limits/index.js';
-import type { TextPiece } from './messages.js';
+import type { PageNotes, TextPiece } from './messages.js';
 
 export interface PageSink {
   /** Resolves when there is room for another. */
-  writePage(text: string, pages: number | null): Promise<void>;
+  writePage(text: string, pages: number | null, notes: PageNotes | null): Promise<void>;
 }
 
 export class TextPieces implements PageSink {
@@ -23,8 +23,8 @@ export class TextPieces implements PageSink {
     });
   }
 
-  async writePage(text: string, pages: number | null): Promise<void> {
-    for (const piece of piecesOf(text, pages)) {
+  async writePage(text: string, pages: number | null, notes: PageNotes | null): Promise<void> {
+    for (const piece of piecesOf(text, pages, notes)) {
       while (this.#ahead === limits.extractionPiecesAheadMax) await this.#taken();
       this.#ahead += 1;
       this.port.postMessage(piece);
@@ -39,13 +39,17 @@ export class TextPieces implements PageSink {
 }
 
 /** Half a character, which no frame takes, is written as one that is not known. */
-export function* piecesOf(page: string, pages: number | null): Generator<TextPiece> {
+export function* piecesOf(
+  page: string,
+  pages: number | null,
+  notes: PageNotes | null,
+): Generator<TextPiece> {
   const text = toUSVString(page);
   let at = 0;
   do {
     const end = wholeEnd(text, at + limits.extractionPieceLength);
     const isLast = end === text.length;
-    yield { text: text.slice(at, end), end: isLast ? { pages } : null };
+    yield { text: text.slice(at, end), end: isLast ? { pages, notes } : null };
     at = end;
   } while (at < text.length);
 }

@@ -33,23 +33,34 @@ export interface ContentForm {
   readonly head: string;
   readonly tail: string;
   /** @param bytes null ends the text. */
-  readonly change: (bytes: Buffer | null) => Buffer;
+  readonly change: (bytes: Buffer | null) => Iterable<Buffer> | AsyncIterable<Buffer>;
 }
 
-const asStored = (bytes: Buffer | null) => bytes ?? Buffer.alloc(0);
+/** What goes with the text of each page, one after another. */
+export interface PageNotesLines {
+  /** The fields of the next page's JSON object, without the braces around them; empty for none. */
+  next(): Promise<string>;
+}
 
-export function contentForm(format: ContentFormat, shown: ContentShown): ContentForm {
+export const asStored = (bytes: Buffer | null) => (bytes === null ? [] : [bytes]);
+
+/** @param notes only `pages` asks for them; null: there are none. */
+export function contentForm(
+  format: ContentFormat,
+  shown: ContentShown,
+  notes: PageNotesLines | null = null,
+): ContentForm {
   const { fileType, filename, title, details } = shown;
   const rest = JSON.stringify({ file_type: fileType, filename, title, type: 'file' }).slice(1);
   if (format === 'pages') {
-    const tail = `}],"details":${JSON.stringify(details)},${rest}`;
-    const parted = new PageParts();
+    const tail = `],"details":${JSON.stringify(details)},${rest}`;
+    const parted = new PageParts(notes);
     return { head: '{"pages":[{"page":1,"text":', tail, change: (bytes) => parted.change(bytes) };
   }
   const frame = { head: '{"content":', tail: `,${rest}` };
   if (format === 'text' || isWrittenText(fileType)) return { ...frame, change: asStored };
   const markdown = new MarkdownText();
-  return { ...frame, change: (bytes) => markdown.change(bytes) };
+  return { ...frame, change: (bytes) => [markdown.change(bytes)] };
 }
 
 /** Its author chose its marks and tabs. */
@@ -64,30 +75,40 @@ const QUOTE = 0x22;
 const PAGE_END = 0x66;
 const LINE_END = 0x6e;
 
-/** Cuts a JSON string at the page breaks within it. */
+/** Cuts a JSON string at the page breaks within it, and puts behind each page what goes with it. */
 class PageParts {
   #page = 1;
   /** Half of an escape, of the end of the last piece. */
   #held = Buffer.alloc(0);
 
-  change(bytes: Buffer | null): Buffer {
-    if (bytes === null) return this.#held;
+  constructor(readonly notes: PageNotesLines | null) {}
+
+  async *change(bytes: Buffer | null): AsyncGenerator<Buffer> {
+    if (bytes === null) {
+      yield Buffer.concat([this.#held, await this.#end()]);
+      return;
+    }
     const all = Buffer.concat([this.#held, bytes]);
     this.#held = Buffer.alloc(0);
-    const parts: Buffer[] = [];
     let from = 0;
     for (let at = all.indexOf(BACKSLASH); at !== -1; at = all.indexOf(BACKSLASH, at + 2)) {
       if (at + 1 === all.length) {
-        parts.push(all.subarray(from, at));
+        yield all.subarray(from, at);
         this.#held = Buffer.from([BACKSLASH]);
         from = all.length;
       } else if (all[at + 1] === PAGE_END) {
+        yield Buffer.concat([all.subarray(from, at), Buffer.from('"'), await this.#end()]);
         this.#page += 1;
-        parts.push(all.subarray(from, at), Buffer.from(`"},{"page":${this.#page},"text":"`));
+        yield Buffer.from(`,{"page":${this.#page},"text":"`);
         from = at + 2;
       }
     }
-    return Buffer.concat([...parts, all.subarray(from)]);
+    yield all.subarray(from);
+  }
+
+  async #end(): Promise<Buffer> {
+    const fields = (await this.notes?.next()) ?? '';
+    return Buffer.from(fields === '' ? '}' : `,${fields}}`);
   }
 }
 

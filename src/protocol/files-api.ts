@@ -28,7 +28,7 @@ const format: Parameter = {
   name: 'format',
   in: 'query',
   description:
-    '`text`, as extracted; `markdown`, with tables and items as Markdown has them; `pages`, each page by itself.',
+    '`text`, as extracted; `markdown`, with tables and items as Markdown has them; `pages`, each page by itself, with the places of its lines.',
   schema: Type.Enum(contentFormats, { default: 'text' }),
 };
 
@@ -93,7 +93,7 @@ export const fileResource: Resource = {
       parameters: [fileId, format],
       response: {
         description:
-          'JSON text with `content`, `file_type`, `filename`, `title` and `type`; with `format=pages` it has `pages` (each `page` and `text`) and `details` in place of `content`.',
+          'JSON text with `content`, `file_type`, `filename`, `title` and `type`; with `format=pages` it has `pages` and `details` in place of `content`. Each page has `page` and `text`, and where they are known `width` and `height` in its `unit` (`point` or `pixel`), `lines`, `ocr_score` and `skipped`. `lines` has for each line of the text, blank ones too, its `box` (left, top, right, bottom, from the upper left corner) and `ocr_score`, or null.',
         media: [{ type: 'text/plain', schema: null }],
       },
       errors: ['otherUser', 'notFound', 'extractionFailed'],

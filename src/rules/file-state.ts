@@ -15,6 +15,8 @@ export interface FileDocument {
   readonly bytes: number;
   /** Of the same; absent in records from before there were checksums. */
   readonly crc32?: number;
+  /** What goes with the text of its pages, which is stored by itself; absent where there is nothing. */
+  readonly notes?: { readonly bytes: number; readonly crc32: number };
 }
 
 /** Absent: its text is extracted. The others are kept as they are. */
@@ -76,7 +78,12 @@ export function fileTransition(state: FileState, message: FileMessage): FileDeci
 
 /** Upload and text together: what counts in the owner's total. */
 export function fileBytes({ bytes, progress }: FileRecord): number {
-  return bytes + (progress.status === 'ok' ? progress.document.bytes : 0);
+  return bytes + (progress.status === 'ok' ? documentBytes(progress.document) : 0);
+}
+
+/** Of the text and what goes with it. */
+export function documentBytes({ bytes, notes }: FileDocument): number {
+  return bytes + (notes?.bytes ?? 0);
 }
 
 /** What its owner is told of it: why it has no text, or how it was read. */

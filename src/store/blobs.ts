@@ -5,7 +5,7 @@
 import type { FileHandle } from 'node:fs/promises';
 
 const NAME = /^[a-z0-9]{1,64}(\.[a-z]{1,16})?$/;
-const KINDS = /^[a-z0-9]{1,64}\.(?:source|text)$/;
+const KINDS = /^[a-z0-9]{1,64}\.(?:source|text|notes)$/;
 
 export interface KeptBlob {
   readonly bytes: number;

@@ -1,11 +1,15 @@
 /** Owns the proof of what files do with time and with readers that fail: waiting, trying again, giving up, and quotas. */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { systemRandom } from '../../src/clock.js';
+import { crc32 } from '../../src/crc32.js';
 import { ApiError } from '../../src/errors.js';
 import { Files } from '../../src/files/files.js';
+import { NotesLines } from '../../src/files/notes-lines.js';
+import { blobsOfFile } from '../../src/files/records.js';
 import { limits } from '../../src/limits/index.js';
 import type { Extraction, ExtractionRequest } from '../../src/pool/extraction.js';
 import type { ExtractResult } from '../../src/pool/messages.js';
@@ -235,6 +239,59 @@ t.test('where texts cannot be shared, equal bytes are read again', async (t) => 
     t.equal(begun.length, round);
   }
   t.match(faults, [{ code: 'EPERM' }]);
+});
+
+const notes = { bytes: 3, crc32: crc32(Buffer.from('{}\n')) };
+const noted: Act = ({ target, notesTarget = '' }) => {
+  writeFileSync(target, '"text"');
+  writeFileSync(notesTarget, '{}\n');
+  return {
+    type: 'extracted',
+    document: { ...document, crc32: crc32(Buffer.from('"text"')), notes },
+  };
+};
+
+t.test('what goes with a text counts, is shared and goes with it', async (t) => {
+  const { files, begun, blobs } = await world(t, [noted]);
+  const [one, two] = [await add(files), await add(files)];
+  const record = await files.extracted('alice', one, never);
+  const other = await files.extracted('alice', two, never);
+  t.equal(begun.length, 1, 'equal bytes are read once');
+  t.same(
+    blobsOfFile(record).map(({ name }) => name),
+    [`${one}.source`, `${one}.text`, `${one}.notes`],
+  );
+  t.equal(blobs().length, 6);
+  t.same(await files.held('alice'), { count: 2, bytes: 2 * (5 + 6 + 3) });
+  for (const each of [record, other]) {
+    const lines = new NotesLines(await files.openNotes(each, notes));
+    t.same([await lines.next(), await lines.next()], ['', '']);
+    await lines.close();
+  }
+  await files.delete('alice', one);
+  await files.delete('alice', two);
+  t.same(blobs(), []);
+  t.same(await files.held('alice'), { count: 0, bytes: 0 });
+});
+
+t.test('a text that finds no room for what goes with it is kept alone', async (t) => {
+  const { files, blobs } = await world(t, [noted], { count: 10, bytes: 5 + 6 + 2 });
+  const id = await add(files);
+  const { progress } = await files.extracted('alice', id, never);
+  t.match(progress, { status: 'ok', document: { bytes: 6, notes: undefined } });
+  t.same(blobs().sort(), [`${id}.source`, `${id}.text`]);
+  t.same(await files.held('alice'), { count: 1, bytes: 5 + 6 });
+});
+
+t.test('notes are read page by page, however long', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'preface-files-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const pages = [{}, { a: 'ä'.repeat(20_000) }, { b: 2 }, { c: 'é'.repeat(9_000) }];
+  writeFileSync(join(folder, 'a'), pages.map((page) => `${JSON.stringify(page)}\n`).join(''));
+  const lines = new NotesLines(await open(join(folder, 'a')));
+  for (const page of pages) t.same(JSON.parse(`{${await lines.next()}}`), page);
+  t.equal(await lines.next(), '');
+  await lines.close();
 });
 
 t.test('a file that is deleted while its text gets its name leaves no room behind', async (t) => {

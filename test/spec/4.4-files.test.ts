@@ -12,6 +12,7 @@ import {
   send,
   upload,
 } from '../support/file-client.js';
+import { pdf, stream } from '../support/hostile/pdf.js';
 import { bobKey, openService } from '../support/service.js';
 
 const service = await openService(t);
@@ -95,6 +96,43 @@ t.test('the text comes as Markdown and by page where it is asked for so', async 
   t.match(await refusal(t, response), { ...invalid, message: /format must be one of/ });
 });
 
+t.test('by page a document tells where its lines stand, and what was not read', async (t) => {
+  const bytes = pdf([
+    '<</Type/Catalog/Pages 2 0 R>>',
+    '<</Type/Pages/Kids[3 0 R 6 0 R]/Count 2>>',
+    '<</Type/Page/Parent 2 0 R/MediaBox[0 0 200 300]/Resources<</Font<</F 4 0 R>>>>/Contents 5 0 R>>',
+    '<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>',
+    stream('', 'BT /F 12 Tf 20 250 Td (first line) Tj 0 -100 Td (second) Tj ET'),
+    '<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 100]/Resources<</XObject<</I 7 0 R>>>>/Contents 8 0 R>>',
+    stream(
+      '/Type/XObject/Subtype/Image/Width 60000/Height 60000/ColorSpace/DeviceGray/BitsPerComponent 8',
+      'abcd',
+    ),
+    stream('', '200 0 0 90 0 0 cm /I Do'),
+  ]);
+  const { id } = await upload(service, bytes, 'a.pdf');
+  const text = 'first line\n\nsecond';
+  const asked = await service.call('GET', `/files/${id}/content?format=pages`);
+  const { pages } = (await asked.json()) as { pages: { lines: ({ box: number[] } | null)[] }[] };
+  t.match(pages, [
+    { page: 1, text, width: 200, height: 300, unit: 'point' },
+    { page: 2, text: '', width: 300, height: 100, lines: [null] },
+  ]);
+  t.match(pages[1], { skipped: ['a picture of 60000 × 60000 pixels (too large)'] });
+  const [first, blank, second] = pages[0]?.lines ?? [];
+  t.equal(blank, null);
+  t.match(
+    [first, second],
+    [{ box: [20, Number, Number, Number] }, { box: [20, Number, Number, Number] }],
+  );
+  t.equal(Math.round((second?.box[1] ?? 0) - (first?.box[1] ?? 0)), 100, 'from the top down');
+  t.match(await contentOf(service, id), { content: `${text}\f`, file_type: 'application/pdf' });
+  const others = blobs(service).filter((name) => name.startsWith(id));
+  t.equal(others.length, 3);
+  await service.call('DELETE', `/files/${id}`);
+  t.notOk(blobs(service).some((name) => name.startsWith(id)));
+});
+
 t.test('a document without text is an error that says why, and stays one', async (t) => {
   const made = await upload(service, ' \n ', 'blank.txt');
   const content = await service.call('GET', `/files/${made.id}/content`);
@@ -115,7 +153,7 @@ t.test('names are data', async (t) => {
   }
   const long = await refusedUpload(t, service, [purpose, ['file', 'x', 'n'.repeat(5000)]]);
   t.match(long, { ...invalid, message: /at most 4096 bytes, got 5000/ });
-  for (const blob of blobs(service)) t.match(blob, /^[a-z0-9]{20}\.(source|text)$/);
+  for (const blob of blobs(service)) t.match(blob, /^[a-z0-9]{20}\.(source|text|notes)$/);
 });
 
 t.test('only its owner sees a file, and what is unknown is a 404', async (t) => {

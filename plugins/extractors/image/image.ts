@@ -8,9 +8,12 @@ import type {
   Extractor,
   ExtractorOptions,
   ExtractorPlugin,
+  PageLayout,
   SourceDocument,
 } from 'preface/plugin';
+import type { GreyPicture } from '../ocr/picture.js';
 import { openRecognizer, type Recognizer } from '../ocr/recognizer.js';
+import { movedBy, type PlacedText } from '../shared/placed.js';
 import { decodeMarkup, isSvg, isSvgz, kindOf, unpackSvgz } from './format.js';
 import { PictureFile } from './magick.js';
 import { drawingSides, drawSvg } from './outlines.js';
@@ -51,10 +54,13 @@ class ImageExtractor implements Extractor {
     const file = await PictureFile.open(bytes, kind.format, this.options.bounds);
     let found = false;
     for (let index = 0; index < file.pages; index += 1) {
-      const { text, score } = await this.recognizer.recognize(file.page(index));
+      const picture = file.page(index);
+      const read = await this.recognizer.recognize(picture);
+      const { text, score } = read;
       found ||= text !== '';
       const page = { text, pages: file.pages, unit: 'page' } as const;
-      yield { ...page, ...(text !== '' && { recognized: Math.round(score) }) };
+      const layout = layoutOf(read, picture, file.side(index));
+      yield { ...page, layout, ...(text !== '' && { recognized: Math.round(score) }) };
     }
     if (!found) throw coded('no_text', 'OCR found no text in it');
   }
@@ -78,6 +84,13 @@ class ImageExtractor implements Extractor {
     }
     throw coded('no_text', 'it is a drawing without text, and OCR found none in its shapes');
   }
+}
+
+/** What was read may be a larger or a smaller picture than the file's, and one that was turned. */
+function layoutOf(read: PlacedText, { width, height }: GreyPicture, side: number): PageLayout {
+  const scale = side / Math.max(width, height);
+  const size = { width: Math.round(width * scale), height: Math.round(height * scale) };
+  return { ...size, unit: 'pixel', lines: movedBy(read, { left: 0, top: 0, scale }).lines };
 }
 
 function coded(code: string, message: string): Error {

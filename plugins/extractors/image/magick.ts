@@ -57,6 +57,12 @@ export class PictureFile {
     return this.frames[0]?.height ?? 0;
   }
 
+  /** The longer side of a page, in pixels. */
+  side(index: number): number {
+    const { width = 0, height = 0 } = this.frames[index] ?? {};
+    return Math.max(width, height);
+  }
+
   get pages(): number {
     return this.frames.length;
   }

@@ -9,13 +9,14 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Worker as Thread } from 'node:worker_threads';
 import { createWorker, OEM, PSM, type Worker } from 'tesseract.js';
+import { NO_TEXT, type PlacedText } from '../shared/placed.js';
 import { strangeShare } from '../shared/plausible.js';
+import { levelLines, placesOf, turnedBack } from './lines.js';
 import { type GreyPicture, isBlank, pgmOf } from './picture.js';
 import { runsSideways, type Turn, turned } from './turn.js';
 
-export interface Recognized {
-  /** Lines as they stand in the picture; empty where no text is found. */
-  readonly text: string;
+/** Lines as they stand in the picture, in its pixels; empty where no text is found. */
+export interface Recognized extends PlacedText {
   /** Mean confidence in its words, 0…100. */
   readonly score: number;
 }
@@ -26,7 +27,7 @@ export interface Recognizer {
   close(): Promise<void>;
 }
 
-const NOTHING: Recognized = { text: '', score: 0 };
+const NOTHING: Recognized = { ...NO_TEXT, score: 0 };
 
 /** Mean confidence (0…100) below which "text" is only texture: photos reach 0…35, bad scans about 60. */
 const CONFIDENCE_MIN = 40;
@@ -157,7 +158,9 @@ class OcrEngine {
     thread(this.worker).ref();
     try {
       const best = turns ? await this.#bestTurn(picture) : await this.#upright(picture, false);
-      return isText(best) ? { text: best.text, score: best.score } : NOTHING;
+      if (!isText(best)) return NOTHING;
+      const { text, lines, score } = best;
+      return { text, lines, score };
     } finally {
       thread(this.worker).unref();
     }
@@ -169,7 +172,10 @@ class OcrEngine {
     const order: Turn[] = runsSideways(picture) ? [90, 270, 0, 180] : [0, 180, 90, 270];
     for (const turn of order) {
       const attempt = await this.#upright(turned(picture, turn), true);
-      if (best === null || worthOf(attempt) > worthOf(best)) best = attempt;
+      if (best === null || worthOf(attempt) > worthOf(best)) {
+        const lines = attempt.lines.map((line) => line && turnedBack(line, picture, turn));
+        best = { ...attempt, lines };
+      }
       if (isGood(best)) break;
     }
     return best ?? NO_ATTEMPT;
@@ -177,24 +183,26 @@ class OcrEngine {
 
   /** @param level makes lines that lie askew level first. */
   async #upright(picture: GreyPicture, level: boolean): Promise<Attempt> {
-    const file = pgmOf(picture);
-    const page = await this.#pass(file, PSM.AUTO, level);
+    const page = await this.#pass(picture, PSM.AUTO, level);
     // A single word has no page layout to analyse.
     if (isText(page) || !isSmall(picture)) return page;
-    return await this.#pass(file, PSM.SINGLE_BLOCK, level);
+    return await this.#pass(picture, PSM.SINGLE_BLOCK, level);
   }
 
-  async #pass(file: Uint8Array, mode: PSM, level: boolean): Promise<Attempt> {
+  async #pass(picture: GreyPicture, mode: PSM, level: boolean): Promise<Attempt> {
+    const file = pgmOf(picture);
     const failed = new Promise<never>((_, reject) => {
       this.failures.fail = (cause) => reject(toError(cause));
     });
     const image = Buffer.from(file.buffer, file.byteOffset, file.length);
     const work = this.worker
       .setParameters({ tessedit_pageseg_mode: mode })
-      .then(() => this.worker.recognize(image, { rotateAuto: level }));
+      .then(() => this.worker.recognize(image, { rotateAuto: level }, { text: true, tsv: true }));
     const { data } = await Promise.race([work, failed]);
     const text = tidyLines(data.text);
-    return { text, score: data.confidence, strange: strangeShare(text) };
+    const found = levelLines(data.tsv ?? '');
+    const lines = placesOf(text, found, picture, data.rotateRadians ?? 0);
+    return { text, lines, score: data.confidence, strange: strangeShare(text) };
   }
 }
 
@@ -203,7 +211,7 @@ interface Attempt extends Recognized {
   readonly strange: number;
 }
 
-const NO_ATTEMPT: Attempt = { text: '', score: 0, strange: 1 };
+const NO_ATTEMPT: Attempt = { ...NOTHING, strange: 1 };
 
 function isText({ text, score, strange }: Attempt): boolean {
   if (text === '' || score < CONFIDENCE_MIN) return false;

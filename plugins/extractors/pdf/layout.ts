@@ -3,6 +3,7 @@
  * It must keep the order of the characters, columns and cells included; only page headers and footers are moved.
  */
 import { withAccents } from './accents.js';
+import type { Box } from './areas.js';
 import type { PageChar } from './page-char.js';
 
 /** A hyphen at a line's end that the PDF library marks as splitting a word. */
@@ -14,8 +15,14 @@ const PARAGRAPH_GAP = 0.9;
 /** As a factor of the gap before it: a gap so much larger parts words whose letters are spread. */
 const WORD_GAP = 1.3;
 
+export interface BoxedText {
+  readonly text: string;
+  /** Of each line; null for a blank one. */
+  readonly boxes: readonly (Box | null)[];
+}
+
 /** The boxes of invisible characters are ignored. */
-export function textOfChars(chars: Iterable<PageChar>): string {
+export function textOfChars(chars: Iterable<PageChar>): BoxedText {
   const lines: Line[] = [];
   let line: Line | null = null;
   let last: PageChar | null = null;
@@ -34,12 +41,15 @@ export function textOfChars(chars: Iterable<PageChar>): string {
         last === null ? '' : between === 'join' ? '' : separator(last, char, between);
       spread = last !== null && gap === '' ? char.left - last.right : 0;
       if (line === null || gap.startsWith('\n')) {
-        line = { text: '', opensParagraph: gap === '\n\n', top: char.top, bottom: char.bottom };
+        const { left, right, top, bottom } = char;
+        line = { text: '', opensParagraph: gap === '\n\n', left, right, top, bottom };
         lines.push(line);
       } else line.text += gap;
       line.text += String.fromCodePoint(char.code);
       line.top = Math.max(line.top, char.top);
       line.bottom = Math.min(line.bottom, char.bottom);
+      line.left = Math.min(line.left, char.left);
+      line.right = Math.max(line.right, char.right);
       last = char;
       [between, isGuess] = ['', true];
     }
@@ -50,14 +60,18 @@ export function textOfChars(chars: Iterable<PageChar>): string {
 interface Line {
   text: string;
   opensParagraph: boolean;
+  left: number;
+  right: number;
   top: number;
   bottom: number;
 }
 
-function joined(lines: readonly Line[]): string {
-  return lines
-    .map(({ text, opensParagraph }, at) => (at === 0 ? '' : opensParagraph ? '\n\n' : '\n') + text)
-    .join('');
+function joined(lines: readonly Line[]): BoxedText {
+  const isApart = (line: Line, at: number) => at > 0 && line.opensParagraph;
+  return {
+    text: lines.map((line, at) => (isApart(line, at) ? '\n' : '') + line.text).join('\n'),
+    boxes: lines.flatMap((line, at) => (isApart(line, at) ? [null, line] : [line])),
+  };
 }
 
 /** How many of the first lines may be the footer, and of the last lines the header. */

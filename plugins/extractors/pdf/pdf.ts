@@ -17,6 +17,7 @@ import type {
 } from 'preface/plugin';
 import type { GreyPicture } from '../ocr/picture.js';
 import { openRecognizer, type Recognizer } from '../ocr/recognizer.js';
+import { linesOf, movedBy, NO_TEXT, type PlacedText, stacked, unplaced } from '../shared/placed.js';
 import { PdfFile, type PdfText } from './pdfium.js';
 import { DOUBT_HOPELESS, DOUBT_MAX, doubtOf, soundLines } from './quality.js';
 import { type RereadPage, rereadPdf } from './reread.js';
@@ -99,7 +100,7 @@ const SCAN_SHARE = 0.5;
 
 const UNREADABLE = 'text whose fonts do not say which letters they draw';
 
-type PageReading = Pick<DocumentPage, 'text' | 'recognized' | 'skipped'>;
+type PageReading = Pick<DocumentPage, 'text' | 'recognized' | 'skipped' | 'layout'>;
 
 class PdfReading {
   /** Pages of the count that cannot be opened. */
@@ -124,20 +125,22 @@ class PdfReading {
 
   async page(index: number): Promise<PageReading> {
     [this.#scores, this.#skipped] = [[], []];
-    const text = await this.#text(index);
+    const { text, lines } = await this.#text(index);
+    const size = this.file.size(index);
     const [score] = this.#scores;
     return {
       text,
       ...(score !== undefined && { recognized: Math.round(Math.min(...this.#scores)) }),
       ...(this.#skipped.length > 0 && { skipped: this.#skipped }),
+      ...(size !== null && { layout: { ...size, unit: 'point', lines } }),
     };
   }
 
-  async #text(index: number): Promise<string> {
+  async #text(index: number): Promise<PlacedText> {
     const read = this.#read(index);
     if (read === null) {
       this.lostPages += 1;
-      return '';
+      return NO_TEXT;
     }
     const trusted = await this.#trusted(index, read);
     const whole = this.#hasForm ? await this.#withFields(index, trusted) : trusted;
@@ -155,41 +158,43 @@ class PdfReading {
     return isBroken && doubtOf(drawn.text, drawn.unmapped) <= DOUBT_MAX ? drawn : whole;
   }
 
-  async #trusted(index: number, { text, unmapped }: PdfText): Promise<string> {
+  async #trusted(index: number, read: PdfText): Promise<PlacedText> {
+    const { text, unmapped } = read;
     const doubt = doubtOf(text, unmapped);
-    if (doubt <= DOUBT_MAX) return await this.#withPictures(index, text);
+    if (doubt <= DOUBT_MAX) return await this.#withPictures(index, read);
     // A scan has no letters that another reader could find.
     if (text === '' && this.file.hasPictures(index)) return await this.#recognized(index);
     const second = (await this.#second(index))?.text ?? '';
     // When both readers agree, both relied on the doubtful font map.
     const left = doubtOf(second, { ...unmapped, controls: 0 });
     const isBetter = squeezed(second) !== squeezed(text) && left < doubt;
-    if (isBetter && left <= DOUBT_MAX) return second;
+    if (isBetter && left <= DOUBT_MAX) return unplaced(second);
     const recognized = await this.#recognized(index);
-    if (recognized !== '') return recognized;
-    const best = isBetter ? second : text;
+    if (recognized.text !== '') return recognized;
+    const best = isBetter ? unplaced(second) : read;
     if (Math.min(left, doubt) <= DOUBT_HOPELESS) return best;
     if (text !== '' || unmapped.controls > 0) this.#skipped.push(UNREADABLE);
     return soundLines(best, unmapped);
   }
 
-  async #recognized(index: number): Promise<string> {
+  async #recognized(index: number): Promise<PlacedText> {
     const large = this.file.tooLarge(index);
     this.#skipped.push(...large.map((name) => `${name} (too large)`));
     const picture = large.length > 0 ? null : this.file.render(index);
-    if (picture === null) return '';
-    const { text, score } = await this.recognizer.recognize(picture);
-    if (text !== '') this.#scores.push(score);
-    return text;
+    if (picture === null) return NO_TEXT;
+    const found = await this.recognizer.recognize(picture);
+    if (found.text !== '') this.#scores.push(found.score);
+    const scale = (this.file.size(index)?.width ?? 0) / picture.width;
+    return movedBy(found, { left: 0, top: 0, scale });
   }
 
   /** A stamp on a scan is text, and so is a page number: what the pictures show is read beside it. */
-  async #withPictures(index: number, text: string): Promise<string> {
-    if (this.options.pictures === false || this.options.languages.length === 0) return text;
+  async #withPictures(index: number, read: PdfText): Promise<PlacedText> {
+    if (this.options.pictures === false || this.options.languages.length === 0) return read;
     const { drawn, skipped } = this.file.unread(index);
     this.#skipped.push(...skipped.map((name) => `${name} (too large)`));
-    const parts = [text];
-    for (const { picture, share } of drawn) {
+    const parts: PlacedText[] = [read];
+    for (const { picture, share, place } of drawn) {
       const key = createHash('sha256').update(picture.pixels).digest('base64');
       if (this.#seen.has(key)) continue;
       this.#seen.add(key);
@@ -197,26 +202,27 @@ class PdfReading {
         this.#skipped.push('a picture (no time left)');
         continue;
       }
-      parts.push(newLines(await this.#shown(picture, share), text));
+      const shown = await this.#shown(picture, share);
+      parts.push(movedBy(newLines(shown, read.text), place));
     }
-    return parts.filter((part) => part !== '').join('\n\n');
+    return stacked(parts, { blankLine: true });
   }
 
-  async #shown(picture: GreyPicture, share: number): Promise<string> {
+  async #shown(picture: GreyPicture, share: number): Promise<PlacedText> {
     const beganMs = performance.now();
-    const { text, score } = await this.recognizer.recognize(picture, share > SCAN_SHARE);
+    const found = await this.recognizer.recognize(picture, share > SCAN_SHARE);
     this.#picturesMs += performance.now() - beganMs;
-    if (text !== '') this.#scores.push(score);
-    return text;
+    if (found.text !== '') this.#scores.push(found.score);
+    return found;
   }
 
   /** Form values that are not drawn on the page: viewers draw them on opening. */
-  async #withFields(index: number, text: string): Promise<string> {
-    const seen = squeezed(text);
+  async #withFields(index: number, placed: PlacedText): Promise<PlacedText> {
+    const seen = squeezed(placed.text);
     const fields = (await this.#second(index))?.fields ?? [];
     const hidden = fields.filter(({ value }) => !seen.includes(squeezed(value)));
     const lines = hidden.map(({ name, value }) => (name === '' ? value : `${name}: ${value}`));
-    return [text, ...lines].filter((line) => line !== '').join('\n');
+    return stacked([placed, ...lines.map(unplaced)], { blankLine: false });
   }
 
   async #second(index: number): Promise<RereadPage | undefined> {
@@ -228,25 +234,23 @@ class PdfReading {
 /** As a share of the words of a line: the page has them already, in a text that lies over its picture. */
 const KNOWN_SHARE = 0.8;
 
-function newLines(recognized: string, text: string): string {
+function newLines(recognized: PlacedText, text: string): PlacedText {
   const known = new Set(text.match(WORD));
-  const lines = recognized.split('\n').filter((line) => {
+  return linesOf(recognized, (line) => {
     const words = line.match(WORD) ?? [];
     const again = words.filter((word) => known.has(word)).length;
     return words.length === 0 || again < words.length * KNOWN_SHARE;
   });
-  return lines.join('\n').trim();
 }
 
 const WORD = /[\p{L}\p{N}]+/gu;
 
 /** What a note says is often drawn, too. */
-function withNotes(text: string, notes: readonly string[]): string {
-  const seen = squeezed(text);
+function withNotes(placed: PlacedText, notes: readonly string[]): PlacedText {
+  const seen = squeezed(placed.text);
   const hidden = notes.filter((note) => !seen.includes(squeezed(note.replace(/^\[[^\]]*\] /, ''))));
-  if (hidden.length === 0) return text;
-  const lines = hidden.map((note) => `Comment: ${note}`);
-  return [text, lines.join('\n')].filter((part) => part !== '').join('\n\n');
+  const lines = hidden.map((note) => `Comment: ${note}`).join('\n');
+  return stacked([placed, unplaced(lines)], { blankLine: true });
 }
 
 function withoutText(skipped: string | undefined): Error {

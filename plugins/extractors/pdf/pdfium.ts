@@ -2,8 +2,9 @@
  * Owns pdfium: opens documents, tells pages, titles and sizes, reads text and renders.
  * It must never let one document see another's data: each starts with the library's initial memory.
  */
-import type { ExtractionBounds } from 'preface/plugin';
+import type { ExtractionBounds, LinePlace } from 'preface/plugin';
 import { type GreyPicture, shrinkOf } from '../ocr/picture.js';
+import { NO_TEXT, type PlacedText } from '../shared/placed.js';
 import { type Box, unreadAreas } from './areas.js';
 import { type Instance, type Pdfium, putBack, takeInstance } from './instance.js';
 import { textOfChars } from './layout.js';
@@ -12,15 +13,27 @@ import { hideText, type PagePicture, picturesOf } from './objects.js';
 import type { PageChar } from './page-char.js';
 import type { Unmapped } from './quality.js';
 
-export interface PdfText {
-  readonly text: string;
+export interface PdfText extends PlacedText {
   readonly unmapped: Unmapped;
 }
 
+export interface UnreadPicture {
+  readonly picture: GreyPicture;
+  /** Of the page. */
+  readonly share: number;
+  /** Where on the page it begins, and what one of its pixels is there in points. */
+  readonly place: { readonly left: number; readonly top: number; readonly scale: number };
+}
+
 export interface UnreadPictures {
-  readonly drawn: readonly { readonly picture: GreyPicture; readonly share: number }[];
+  readonly drawn: readonly UnreadPicture[];
   /** Names of those that are too large. */
   readonly skipped: readonly string[];
+}
+
+export interface PageSize {
+  readonly width: number;
+  readonly height: number;
 }
 
 interface PixelBox {
@@ -37,6 +50,8 @@ const WHITE = 0xffffffff;
 const SPACE = 0x20;
 const RENDER_ANNOTATIONS = 0x01;
 const RENDER_GREY = 0x08;
+/** Places are told by whole numbers: of a point, so many. */
+const PARTS = 10;
 /** Points are 72 to the inch. Small print is 8 points: 22 pixels, which tesseract likes. */
 const SCALE = 200 / 72;
 
@@ -133,19 +148,49 @@ export class PdfFile {
   #text(page: number): PdfText {
     const { pdfium } = this;
     const text = pdfium._FPDFText_LoadPage(page);
-    if (text === 0) return { text: '', unmapped: { visible: 0, controls: 0 } };
+    if (text === 0) return { ...NO_TEXT, unmapped: { visible: 0, controls: 0 } };
     try {
       const count = pdfium._FPDFText_CountChars(text);
       const max = this.bounds.textLengthMax;
       if (count > max)
         throw coded('bound', `a page has ${count} characters, at most ${max} are read`);
-      return {
-        text: textOfChars(this.#chars(text, count)),
-        unmapped: this.#unmapped(text, count),
-      };
+      const { text: words, boxes } = textOfChars(this.#chars(text, count));
+      const lines = this.#places(page, boxes);
+      return { text: words, lines, unmapped: this.#unmapped(text, count) };
     } finally {
       pdfium._FPDFText_ClosePage(text);
     }
+  }
+
+  /** From the page's upper left corner, as it is seen: it may be cropped, and turned. */
+  #places(page: number, boxes: readonly (Box | null)[]): (LinePlace | null)[] {
+    const { pdfium } = this;
+    const { width, height } = this.#size(page);
+    const at = this.#allocate(8);
+    const onPage = (x: number, y: number): [number, number] => {
+      const [w, h] = [width * PARTS, height * PARTS];
+      pdfium._FPDF_PageToDevice(page, 0, 0, w, h, 0, x, y, at, at + 4);
+      const [left = 0, top = 0] = new Int32Array(pdfium.HEAPU8.buffer, at, 2);
+      return [left / PARTS, top / PARTS];
+    };
+    const places = boxes.map((box): LinePlace | null => {
+      if (box === null) return null;
+      const [x0, y0] = onPage(box.left, box.top);
+      const [x1, y1] = onPage(box.right, box.bottom);
+      return { box: [Math.min(x0, x1), Math.min(y0, y1), Math.max(x0, x1), Math.max(y0, y1)] };
+    });
+    pdfium.wasmExports.free(at);
+    return places;
+  }
+
+  /** In points; null for a page that cannot be opened. */
+  size(index: number): PageSize | null {
+    return this.#guarded(() => this.#withPage(index, (page) => this.#size(page)));
+  }
+
+  #size(page: number): PageSize {
+    const { pdfium } = this;
+    return { width: pdfium._FPDF_GetPageWidth(page), height: pdfium._FPDF_GetPageHeight(page) };
   }
 
   #unmapped(text: number, count: number): Unmapped {
@@ -207,10 +252,12 @@ export class PdfFile {
     if (areas.length === 0 || skipped.length > 0) return { drawn: [], skipped };
     hideText(this.pdfium, page);
     const picture = this.#render(page, 0);
-    const drawn = areas.map((area) => ({
-      picture: cropped(picture, this.#onPicture(page, area, picture)),
-      share: shareOf(area, whole),
-    }));
+    const scale = this.#size(page).width / picture.width;
+    const drawn = areas.map((area) => {
+      const box = this.#onPicture(page, area, picture);
+      const place = { left: box.left, top: box.top, scale };
+      return { picture: cropped(picture, box), share: shareOf(area, whole), place };
+    });
     return { drawn, skipped };
   }
 
@@ -270,8 +317,8 @@ export class PdfFile {
 
   #render(page: number, what: number): GreyPicture {
     const { pdfium } = this;
-    const wide = Math.max(1, pdfium._FPDF_GetPageWidth(page) * SCALE);
-    const high = Math.max(1, pdfium._FPDF_GetPageHeight(page) * SCALE);
+    const size = this.#size(page);
+    const [wide, high] = [Math.max(1, size.width * SCALE), Math.max(1, size.height * SCALE)];
     const shrink = shrinkOf(wide, high, this.bounds.pixelsMax);
     const width = Math.max(1, Math.floor(wide * shrink));
     const height = Math.max(1, Math.floor(high * shrink));

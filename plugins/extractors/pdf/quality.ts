@@ -2,6 +2,7 @@
  * Owns the quality score of a page's text: fonts without a map to Unicode may give wrong characters.
  * It must never change a text, only say how far it is to be trusted.
  */
+import { linesOf, NO_TEXT, type PlacedText } from '../shared/placed.js';
 import { strangeShare } from '../shared/plausible.js';
 
 /** Characters no author writes: the replacement, private use, controls, unassigned ones. */
@@ -31,10 +32,9 @@ export function doubtOf(text: string, unmapped = NONE): number {
 }
 
 /** The lines of a text that are sound by themselves; none where codes took the place of characters. */
-export function soundLines(text: string, { visible, controls }: Unmapped): string {
-  if (controls > 0 || visible > text.length * DOUBT_MAX) return '';
-  const lines = text.split('\n').filter((line) => line.trim() === '' || doubtOf(line) <= DOUBT_MAX);
-  return lines.join('\n').trim();
+export function soundLines(placed: PlacedText, { visible, controls }: Unmapped): PlacedText {
+  if (controls > 0 || visible > placed.text.length * DOUBT_MAX) return NO_TEXT;
+  return linesOf(placed, (line) => line.trim() === '' || doubtOf(line) <= DOUBT_MAX);
 }
 
 /** Only the text can tell whether the codes of its fonts are characters. */

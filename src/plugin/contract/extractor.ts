@@ -41,6 +41,24 @@ export interface DocumentClaim {
   readonly ground: 'content' | 'name' | 'text';
 }
 
+/** Where a line stands on its page. */
+export interface LinePlace {
+  /** Left, top, right and bottom, from the page's upper left corner. */
+  readonly box: readonly [number, number, number, number];
+  /** Where it was recognised in a picture: how sure the recognition is of its words, 0…100. */
+  readonly score?: number;
+}
+
+export interface PageLayout {
+  /** Of the page as it is seen: turned where the document says so. */
+  readonly width: number;
+  readonly height: number;
+  /** A point is 1/72 inch. */
+  readonly unit: 'point' | 'pixel';
+  /** One for each line of the page's text, in their order; null for one that stands nowhere on the page: a blank line, a note. */
+  readonly lines: readonly (LinePlace | null)[];
+}
+
 export interface DocumentPage {
   /** In the order in which a person would read it; rows of a table one a line, cells parted by tabs. May be empty. */
   readonly text: string;
@@ -56,6 +74,8 @@ export interface DocumentPage {
   readonly pictures?: number;
   /** What of the page was not read, each as a noun with its reason: `a picture of 90000 × 90000 (too large)`. */
   readonly skipped?: readonly string[];
+  /** Where its lines stand, in formats that know it. */
+  readonly layout?: PageLayout;
 }
 
 export interface Extractor {

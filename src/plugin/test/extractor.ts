@@ -97,7 +97,12 @@ async function checkText(
     at = Math.max(found, at);
   }
   if (good.pages !== undefined) t.equal(pages.length, good.pages, 'pages');
-  for (const page of pages) t.ok([null, pages.length].includes(page.pages), 'total of pages');
+  for (const page of pages) {
+    t.ok([null, pages.length].includes(page.pages), 'total of pages');
+    const lines = page.text.split('\n').length;
+    if (page.layout !== undefined)
+      t.equal(page.layout.lines.length, lines, 'a place for each line');
+  }
   const title = pages.find((page) => page.title)?.title ?? '';
   if (good.title !== undefined) t.equal(title, good.title);
   t.same(await readAll(extractor, source), pages, 'the same again');

@@ -1,9 +1,12 @@
 import t from 'tap';
 import { putBack, takeInstance } from '../../../plugins/extractors/pdf/instance.js';
-import { textOfChars } from '../../../plugins/extractors/pdf/layout.js';
+import { textOfChars as boxedText } from '../../../plugins/extractors/pdf/layout.js';
+import type { PageChar } from '../../../plugins/extractors/pdf/page-char.js';
 import plugin from '../../../plugins/extractors/pdf/pdf.js';
 import { DOUBT_MAX, doubtOf, soundLines } from '../../../plugins/extractors/pdf/quality.js';
 import { rereadPdf } from '../../../plugins/extractors/pdf/reread.js';
+import { unplaced } from '../../../plugins/extractors/shared/placed.js';
+import type { DocumentPage } from '../../../src/plugin/contract.js';
 import { extractorSuite } from '../../../src/plugin/test/extractor.js';
 import {
   documentBytes,
@@ -15,6 +18,8 @@ import {
 import { pdf, stream } from '../../support/hostile/pdf.js';
 
 t.setTimeout(300_000);
+
+const textOfChars = (chars: Iterable<PageChar>) => boxedText(chars).text;
 
 extractorSuite(t, {
   plugin,
@@ -38,6 +43,11 @@ extractorSuite(t, {
 
 const extractor = await openForTest(plugin);
 t.teardown(() => extractor.close());
+
+/** Without where its lines stand. */
+function bare({ layout: _, ...page }: DocumentPage): DocumentPage {
+  return page;
+}
 
 const lorem = [
   'Lorem ipsum dolor sit amet,',
@@ -282,7 +292,7 @@ t.test('pictures beside words are left alone where the settings say so', async (
   const options = { bounds: testBounds, languages: ['eng'], pictures: false };
   const plain = await plugin.open(options);
   t.teardown(() => plain.close());
-  t.same(await readAll(plain, scanWith('page 7')), [
+  t.same((await readAll(plain, scanWith('page 7'))).map(bare), [
     { text: 'page 7', pages: 1, unit: 'page', title: '' },
   ]);
 });
@@ -311,7 +321,7 @@ t.test('one picture that is too large is skipped, and its page says so', async (
     `<< /Type /Page /Parent 2 0 R /MediaBox [0 0 200 200] ${font} /Contents 7 0 R >>`,
     streamOf('BT /F1 12 Tf 20 100 Td (The other page) Tj ET'),
   ]);
-  t.same(await readAll(extractor, bytes), [
+  t.same((await readAll(extractor, bytes)).map(bare), [
     {
       text: '',
       pages: 2,
@@ -353,13 +363,13 @@ t.test('the second reader reads the same words, and prints nothing', async (t) =
 t.test('sound lines among the codes of glyphs are kept', async (t) => {
   const text = 'Chapter 1 ......... 5\n\ue001\ue002\ue003\ue004 \ue005\nA sentence, as they are.\n';
   const sound = 'Chapter 1 ......... 5\nA sentence, as they are.';
-  t.equal(soundLines(text, { visible: 0, controls: 0 }), sound);
+  t.equal(soundLines(unplaced(text), { visible: 0, controls: 0 }).text, sound);
   t.equal(
-    soundLines(text, { visible: 40, controls: 0 }),
+    soundLines(unplaced(text), { visible: 40, controls: 0 }).text,
     '',
     'which of them are none, nobody knows',
   );
-  t.equal(soundLines(text, { visible: 0, controls: 2 }), '');
+  t.equal(soundLines(unplaced(text), { visible: 0, controls: 2 }).text, '');
 });
 
 t.test('text nobody wrote is told from text', async (t) => {
