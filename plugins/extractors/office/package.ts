@@ -8,8 +8,9 @@ import { attribute, readXml } from '../markup/walk.js';
 import type { PagePart } from '../ocr/picture-texts.js';
 import { locked, refusal } from '../shared/refusal.js';
 import { ZipArchive } from '../shared/zip.js';
+import { openedPackage } from './default-password.js';
 import { FLAT_HEAD_BYTES, flatParts, isFlat } from './flat-package.js';
-import { isEncryptedPackage } from './ole.js';
+import { isEncryptedPackage, openOle } from './ole.js';
 
 export interface PackageKind {
   readonly fileType: string;
@@ -72,8 +73,9 @@ export class OfficePackage {
   readonly #bounds: ExtractionBounds;
 
   /** @throws a refusal. */
-  constructor(bytes: Uint8Array, bounds: ExtractionBounds) {
-    if (isEncryptedPackage(bytes)) throw locked();
+  constructor(stored: Uint8Array, bounds: ExtractionBounds) {
+    const bytes = isEncryptedPackage(stored) ? openedPackage(openOle(stored)) : stored;
+    if (bytes === null) throw locked();
     this.#bounds = bounds;
     const flat = flatParts(bytes);
     if (flat !== null) {

@@ -6,6 +6,7 @@ import type { DocumentClaim, DocumentPage, ExtractionBounds, SourceDocument } fr
 import { documentPlugin } from '../shared/plugin.js';
 import { locked, refusal } from '../shared/refusal.js';
 import { commentLine } from './comments.js';
+import { openedWorkbook } from './default-password.js';
 import { sheetPage } from './grid.js';
 import { claimOle, type OleContainer, openOle } from './ole.js';
 import { titleOf } from './ole-title.js';
@@ -42,8 +43,10 @@ function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<Docume
 function workbook(container: OleContainer, bounds: ExtractionBounds) {
   const stream = container.stream('Workbook') ?? container.stream('Book');
   if (stream === null) throw refusal('damaged', 'it is damaged: its workbook is missing');
+  const opened = openedWorkbook(stream);
+  if (opened === null) throw locked();
   try {
-    return readBinaryWorkbook(stream, bounds);
+    return readBinaryWorkbook(opened, bounds);
   } catch (cause) {
     if (cause instanceof Error && /password|encrypt/i.test(cause.message)) throw locked();
     throw cause;
