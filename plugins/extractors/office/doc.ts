@@ -2,10 +2,12 @@
  * Owns the text of documents and templates of Word before 2007.
  * It must never show what a document deleted but kept.
  */
-import type { DocumentClaim, DocumentPage, ExtractionBounds, SourceDocument } from 'preface/plugin';
+import type { DocumentClaim, ExtractionBounds, SourceDocument } from 'preface/plugin';
+import type { PicturedPage } from '../ocr/picture-texts.js';
 import { Flow } from '../shared/flow.js';
-import { documentPlugin } from '../shared/plugin.js';
+import { picturedPlugin } from '../shared/pictured.js';
 import { locked, refusal } from '../shared/refusal.js';
+import { blipsIn } from './blips.js';
 import { DocText } from './doc-text.js';
 import { claimOle, type OleContainer, openOle } from './ole.js';
 import { titleOf } from './ole-title.js';
@@ -20,7 +22,7 @@ const WORD_97 = 0x00c1;
 const SECOND_TABLE = 0x0200;
 const HEADER_BYTES = 0x200;
 
-export default documentPlugin({
+export default picturedPlugin({
   name: 'extractor-doc',
   accepts,
   pages: ({ bytes }, bounds) => pagesOf(bytes, bounds),
@@ -30,27 +32,64 @@ function accepts(document: SourceDocument): DocumentClaim | null {
   return claimOle(document, { fileType, streams: [MAIN], names: /\.do[ct]$/i });
 }
 
-function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<DocumentPage> {
+function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<PicturedPage> {
   const container = openOle(bytes);
   const main = mainStream(container);
   const flow = new Flow(bounds.textLengthMax);
-  if (main.readUInt16LE(VERSION) < WORD_97) addLines(flow, textOfWord95(main));
-  else new DocText(main, tableStream(container, main), bounds.textLengthMax).write(flow);
+  writeText(flow, container, main, bounds);
+  for (const object of objectsOf(container)) writeObject(flow, object, bounds);
   const title = titleOf(container);
   const pages = flow.end();
-  for (const text of pages) yield { text, pages: pages.length, unit: 'page', title };
+  const stored = [main, container.stream('Data')];
+  const shown = stored.flatMap((stream) => (stream === null ? [] : blipsIn(stream)));
+  for (const [at, text] of pages.entries()) {
+    const isLast = at === pages.length - 1;
+    const page = { text, pages: pages.length, unit: 'page', title } as const;
+    yield isLast ? { ...page, shown } : page;
+  }
 }
 
-function tableStream(container: OleContainer, main: Buffer): Buffer {
+type Streams = Pick<OleContainer, 'stream'>;
+
+function writeText(flow: Flow, streams: Streams, main: Buffer, bounds: ExtractionBounds): void {
+  if (main.readUInt16LE(VERSION) < WORD_97) addLines(flow, textOfWord95(main));
+  else new DocText(main, tableStream(streams, main), bounds.textLengthMax).write(flow);
+}
+
+/** Documents of Word that stand in the document, which shows a picture of each. */
+function objectsOf(container: OleContainer): Streams[] {
+  return container
+    .folders()
+    .filter((folder) => folder.startsWith('objectpool/'))
+    .sort()
+    .map((folder) => ({ stream: (name: string) => container.stream(`${folder}/${name}`) }))
+    .filter(({ stream }) => stream(MAIN) !== null);
+}
+
+/** A damaged one costs no more than its own text. */
+function writeObject(flow: Flow, object: Streams, bounds: ExtractionBounds): void {
+  let main: Buffer;
+  let text: DocText;
+  try {
+    main = mainStream(object);
+    if (main.readUInt16LE(VERSION) < WORD_97) return;
+    text = new DocText(main, tableStream(object, main), bounds.textLengthMax);
+  } catch {
+    return;
+  }
+  text.write(flow);
+}
+
+function tableStream(streams: Streams, main: Buffer): Buffer {
   const second = (main.readUInt16LE(FLAGS) & SECOND_TABLE) !== 0;
-  const table = container.stream(second ? '1Table' : '0Table');
+  const table = streams.stream(second ? '1Table' : '0Table');
   if (table === null) throw refusal('damaged', 'it is damaged: a part is missing');
   return table;
 }
 
 /** @throws a refusal for what cannot be read. */
-function mainStream(container: OleContainer): Buffer {
-  const main = container.stream(MAIN);
+function mainStream(streams: Streams): Buffer {
+  const main = streams.stream(MAIN);
   if (main === null || main.length < HEADER_BYTES) {
     throw refusal('damaged', 'it is damaged: it is cut off');
   }

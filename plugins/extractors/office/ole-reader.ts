@@ -12,6 +12,8 @@ const STORAGE = 1;
 const STREAM = 2;
 const ROOT = 5;
 const NAME_BYTES_MAX = 64;
+/** Word keeps the documents that stand in a document a level deeper. */
+const OBJECTS = /^objectpool$/i;
 
 interface DirectoryEntry {
   readonly name: string;
@@ -23,7 +25,7 @@ interface DirectoryEntry {
   readonly size: number;
 }
 
-/** Streams of the container and of its storages, `storage/stream`, in lower case; each is read when it is asked for. */
+/** Streams of the container and of its storages, `storage/stream`, and of the objects in a document of Word, in lower case; each is read when it is asked for. */
 export function readContainer(bytes: Buffer): Map<string, () => Buffer> {
   const sectors = new Sectors(bytes);
   const entries = readDirectory(sectors.stream(bytes.readInt32LE(48)));
@@ -45,6 +47,11 @@ export function readContainer(bytes: Buffer): Map<string, () => Buffer> {
     else if (entry.type === STORAGE) {
       for (const inner of siblings(entries, entry.child, seen)) {
         if (inner.type === STREAM) put(`${entry.name}/`, inner);
+        else if (inner.type === STORAGE && OBJECTS.test(entry.name)) {
+          for (const part of siblings(entries, inner.child, seen)) {
+            if (part.type === STREAM) put(`${entry.name}/${inner.name}/`, part);
+          }
+        }
       }
     }
   }

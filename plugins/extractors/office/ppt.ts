@@ -2,12 +2,14 @@
  * Owns the text of presentations of PowerPoint 97 to 2003: a page a slide, with its notes.
  * It must never show slides that were deleted: a presentation keeps them until it is saved anew.
  */
-import type { DocumentPage, ExtractionBounds } from 'preface/plugin';
-import { documentPlugin } from '../shared/plugin.js';
+import type { ExtractionBounds } from 'preface/plugin';
+import type { PicturedPage } from '../ocr/picture-texts.js';
+import { picturedPlugin } from '../shared/pictured.js';
 import { refusal } from '../shared/refusal.js';
 import { claimOle, openOle } from './ole.js';
 import { titleOf } from './ole-title.js';
 import { commentsOf, marginsOf, NOTES_MARGINS, SLIDE_MARGINS } from './ppt-beside.js';
+import { PptPictures } from './ppt-pictures.js';
 import { openPresentation, type PptRecord, type Presentation } from './ppt-records.js';
 
 const kind = {
@@ -16,7 +18,7 @@ const kind = {
   names: /\.(?:ppt|pps|pot)$/i,
 };
 
-export default documentPlugin({
+export default picturedPlugin({
   name: 'extractor-ppt',
   accepts: (document) => claimOle(document, kind),
   pages: ({ bytes }, bounds) => pagesOf(bytes, bounds),
@@ -46,7 +48,7 @@ interface SlideRef {
   readonly outline: readonly Block[];
 }
 
-function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<DocumentPage> {
+function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<PicturedPage> {
   const container = openOle(bytes);
   const presentation = openPresentation(container);
   const slides = slidesOf(presentation.document, SLIDES);
@@ -55,8 +57,12 @@ function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<Docume
     throw refusal('bound', `it has more than ${bounds.pagesMax} slides`);
   }
   const title = titleOf(container);
+  const pictures = new PptPictures(presentation.document, container.stream('Pictures'));
   for (const slide of slides) {
-    yield { text: slideText(presentation, slide, notes, bounds), pages: slides.length, title };
+    const text = slideText(presentation, slide, notes, bounds);
+    const record = presentation.persisted(slide.persist);
+    const shown = record === null ? [] : pictures.shownBy(record, bounds.nestingMax);
+    yield { text, pages: slides.length, title, shown };
   }
 }
 

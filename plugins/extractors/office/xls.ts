@@ -2,9 +2,11 @@
  * Owns the text of workbooks of Excel before 2007: a page a sheet, what the cells show.
  * It must never compute a formula or run a macro.
  */
-import type { DocumentClaim, DocumentPage, ExtractionBounds, SourceDocument } from 'preface/plugin';
-import { documentPlugin } from '../shared/plugin.js';
+import type { DocumentClaim, ExtractionBounds, SourceDocument } from 'preface/plugin';
+import type { PicturedPage } from '../ocr/picture-texts.js';
+import { picturedPlugin } from '../shared/pictured.js';
 import { locked, refusal } from '../shared/refusal.js';
+import { blipsIn } from './blips.js';
 import { commentLine } from './comments.js';
 import { openedWorkbook } from './default-password.js';
 import { sheetPage } from './grid.js';
@@ -15,7 +17,7 @@ import { readBinaryWorkbook } from './sheetjs.js';
 const fileType = 'application/vnd.ms-excel';
 const streams = ['Workbook', 'Book'];
 
-export default documentPlugin({
+export default picturedPlugin({
   name: 'extractor-xls',
   accepts,
   pages: ({ bytes }, bounds) => pagesOf(bytes, bounds),
@@ -25,30 +27,51 @@ function accepts(document: SourceDocument): DocumentClaim | null {
   return claimOle(document, { fileType, streams, names: /\.xl[ast]$/i });
 }
 
-function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<DocumentPage> {
+function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<PicturedPage> {
   const container = openOle(bytes);
   const title = titleOf(container);
-  for (const { name, grid, comments, pages } of workbook(container, bounds)) {
+  const stream = workbookOf(container);
+  let read = 0;
+  for (const { name, grid, comments, pages } of sheetsOf(stream, bounds)) {
     const said = comments.filter(({ text }) => text !== '').map(commentLine);
     const blocks = [sheetPage(name, grid), said.join('\n')];
-    yield {
-      text: blocks.filter((block) => block !== '').join('\n\n'),
-      pages,
-      unit: 'sheet',
-      title,
-    };
+    const text = blocks.filter((block) => block !== '').join('\n\n');
+    read += 1;
+    const page = { text, pages, unit: 'sheet', title } as const;
+    yield read === pages ? { ...page, shown: blipsIn(drawingsOf(stream)) } : page;
   }
 }
 
-function workbook(container: OleContainer, bounds: ExtractionBounds) {
+function workbookOf(container: OleContainer): Buffer {
   const stream = container.stream('Workbook') ?? container.stream('Book');
   if (stream === null) throw refusal('damaged', 'it is damaged: its workbook is missing');
   const opened = openedWorkbook(stream);
   if (opened === null) throw locked();
+  return opened;
+}
+
+function sheetsOf(stream: Buffer, bounds: ExtractionBounds) {
   try {
-    return readBinaryWorkbook(opened, bounds);
+    return readBinaryWorkbook(stream, bounds);
   } catch (cause) {
     if (cause instanceof Error && /password|encrypt/i.test(cause.message)) throw locked();
     throw cause;
   }
+}
+
+const DRAWING_GROUP = 0xeb;
+const CONTINUE = 0x3c;
+
+/** What all sheets draw, which may go on over many records. */
+function drawingsOf(stream: Buffer): Buffer {
+  const parts: Buffer[] = [];
+  let last = 0;
+  for (let at = 0; at + 4 <= stream.length; ) {
+    const type = stream.readUInt16LE(at);
+    const end = at + 4 + stream.readUInt16LE(at + 2);
+    if (type !== CONTINUE) last = type;
+    if (last === DRAWING_GROUP) parts.push(stream.subarray(at + 4, end));
+    at = end;
+  }
+  return Buffer.concat(parts);
 }

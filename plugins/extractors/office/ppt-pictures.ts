@@ -1,0 +1,63 @@
+/**
+ * Owns which pictures a slide of PowerPoint 97 to 2003 shows.
+ * It must never look into a picture.
+ */
+import type { PagePart } from '../ocr/picture-texts.js';
+import { blipAt, partOf } from './blips.js';
+import type { PptRecord } from './ppt-records.js';
+
+const DRAWING_GROUP = 0x040b;
+const STORE = 0xf001;
+const STORED = 0xf007;
+/** Of a stored picture: where it lies in the stream of pictures. */
+const PLACE_AT = 28;
+const OPTIONS = 0xf00b;
+/** The option that names a shape's picture; the two upper bits say what kind its value is of. */
+const PICTURE = 0x0104;
+const OPTION_BITS = 0x3fff;
+const OPTION_BYTES = 6;
+
+export class PptPictures {
+  readonly #stored: readonly PptRecord[];
+
+  constructor(
+    document: PptRecord,
+    readonly stream: Buffer | null,
+  ) {
+    const group = [...document.children()].find(({ type }) => type === DRAWING_GROUP);
+    const drawing = [...(group?.children() ?? [])].flatMap((each) => [...each.children()]);
+    const store = drawing.find(({ type }) => type === STORE);
+    this.#stored = [...(store?.children() ?? [])].filter(({ type }) => type === STORED);
+  }
+
+  /** In the order of the shapes, those of groups among them. */
+  shownBy(slide: PptRecord, depthMax: number): PagePart[] {
+    const shown: PagePart[] = [];
+    const walk = (record: PptRecord, depth: number) => {
+      if (record.type === OPTIONS) {
+        const part = this.#part(pictureOf(record));
+        if (part !== null) shown.push(part);
+      }
+      if (depth < depthMax) for (const child of record.children()) walk(child, depth + 1);
+    };
+    walk(slide, 0);
+    return shown;
+  }
+
+  /** @param number from 1 on; 0 for none. */
+  #part(number: number): PagePart | null {
+    const stored = this.#stored[number - 1];
+    if (this.stream === null || stored === undefined || stored.data.length < PLACE_AT + 4) {
+      return null;
+    }
+    return partOf(blipAt(this.stream, stored.data.readUInt32LE(PLACE_AT)), number);
+  }
+}
+
+function pictureOf({ data, instance }: PptRecord): number {
+  for (let at = 0; at < instance * OPTION_BYTES && at + OPTION_BYTES <= data.length; ) {
+    if ((data.readUInt16LE(at) & OPTION_BITS) === PICTURE) return data.readUInt32LE(at + 2);
+    at += OPTION_BYTES;
+  }
+  return 0;
+}
