@@ -12,7 +12,7 @@ const WORD_GOES_ON = 2;
 const CELL_GAP = 1.6;
 /** As a factor of the line's height: a gap larger than between lines of a paragraph. */
 const PARAGRAPH_GAP = 0.9;
-/** As a factor of the gap before it: a gap so much larger parts words whose letters are spread. */
+/** As a factor of the least gap before it: a gap so much larger parts words whose letters are spread. */
 const WORD_GAP = 1.3;
 
 export interface BoxedText {
@@ -37,9 +37,16 @@ export function textOfChars(chars: Iterable<PageChar>): BoxedText {
       isGuess &&= char.isGuess === true;
     } else if (isVisible(char.code)) {
       if (last !== null && isGuess && isSpread(char.left - last.right, spread)) between = '';
+      const isJoined = between === 'join';
       const gap: string =
-        last === null ? '' : between === 'join' ? '' : separator(last, char, between);
-      spread = last !== null && gap === '' ? char.left - last.right : 0;
+        last === null
+          ? ''
+          : isJoined
+            ? hyphenBetween(last.code, char.code)
+            : separator(last, char, between);
+      // What lies beyond a line end says nothing of the letters of a line.
+      spread =
+        last === null || isJoined || gap !== '' ? 0 : spreadOf(char.left - last.right, spread);
       if (line === null || gap.startsWith('\n')) {
         const { left, right, top, bottom } = char;
         line = { text: '', opensParagraph: gap === '\n\n', left, right, top, bottom };
@@ -121,7 +128,19 @@ function apart(first: readonly Line[], second: readonly Line[]): readonly Line[]
   return [...first, { ...head, opensParagraph: true }, ...others];
 }
 
-/** Letters that stand apart, each as far as the one before it, are one word. */
+/** A line end may part a word, or what a hyphen joins: `Jean-Paul`, `2010-2012`. */
+function hyphenBetween(last: number, next: number): string {
+  const [before, after] = [String.fromCodePoint(last), String.fromCodePoint(next)];
+  const isOneWord = /\p{Ll}/u.test(after) || (/\p{Lu}/u.test(before) && /\p{Lu}/u.test(after));
+  return isOneWord || !/[\p{Lu}\p{Nd}]/u.test(after) ? '' : '-';
+}
+
+/** The least gap of a word so far: gaps that grow step by step end it. */
+function spreadOf(gap: number, before: number): number {
+  return gap > 0 && before > 0 ? Math.min(gap, before) : gap;
+}
+
+/** Letters that stand apart, each about as far as any before it, are one word. */
 function isSpread(gap: number, before: number): boolean {
   return gap > 0 && gap <= before * WORD_GAP;
 }

@@ -12,6 +12,7 @@ import { notesOf } from './notes.js';
 import { hideText, type PagePicture, picturesOf } from './objects.js';
 import type { PageChar } from './page-char.js';
 import type { Unmapped } from './quality.js';
+import { withLettersOfPairs } from './two-byte-map.js';
 
 export interface PdfText extends PlacedText {
   readonly unmapped: Unmapped;
@@ -156,7 +157,7 @@ export class PdfFile {
         throw coded('bound', `a page has ${count} characters, at most ${max} are read`);
       const { text: words, boxes } = textOfChars(this.#chars(text, count));
       const lines = this.#places(page, boxes);
-      return { text: words, lines, unmapped: this.#unmapped(text, count) };
+      return { text: withLettersOfPairs(words), lines, unmapped: this.#unmapped(text, count) };
     } finally {
       pdfium._FPDFText_ClosePage(text);
     }

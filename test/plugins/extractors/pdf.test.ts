@@ -5,6 +5,7 @@ import type { PageChar } from '../../../plugins/extractors/pdf/page-char.js';
 import plugin from '../../../plugins/extractors/pdf/pdf.js';
 import { DOUBT_MAX, doubtOf, soundLines } from '../../../plugins/extractors/pdf/quality.js';
 import { rereadPdf } from '../../../plugins/extractors/pdf/reread.js';
+import { withLettersOfPairs } from '../../../plugins/extractors/pdf/two-byte-map.js';
 import { unplaced } from '../../../plugins/extractors/shared/placed.js';
 import type { DocumentPage } from '../../../src/plugin/contract.js';
 import { extractorSuite } from '../../../src/plugin/test/extractor.js';
@@ -396,6 +397,57 @@ t.test('words parted at a line end are one word again', async (t) => {
   t.equal(textOfChars(chars), 'abcd');
 });
 
+/** A line that ends with a hyphen, and what follows it at the left or in the next column. */
+function parted(first: string, second: string, left = 0): string {
+  const charsOf = (text: string, from: number, bottom: number) =>
+    [...text].map((char, at) => {
+      const box = { left: from + at * 5, right: from + at * 5 + 5, bottom, top: bottom + 10 };
+      return { code: char.codePointAt(0) ?? 0, isGuess: char === ' ', ...box };
+    });
+  return textOfChars([
+    ...charsOf(first, 0, 100),
+    ...charsOf('\u0002\r\n', first.length * 5, 100),
+    ...charsOf(second, left, 80),
+  ]);
+}
+
+t.test('what a hyphen joins keeps it at a line end', async (t) => {
+  t.equal(parted('Jean', 'Paul'), 'Jean-Paul');
+  t.equal(parted('2010', '2012'), '2010-2012');
+  t.equal(parted('INFOR', 'MATION'), 'INFORMATION');
+  t.equal(parted('infor', 'mation'), 'information');
+});
+
+t.test('words after a part of a word in the next column stay apart', async (t) => {
+  t.equal(parted('para', 'n is', 200), 'paran is');
+  t.equal(parted('vi', 'a an', 200), 'via an');
+});
+
+t.test('letters that came as pairs of bytes are letters again, and Korean stays', async (t) => {
+  const russian = 'Масса Масштаб';
+  const asPairs = Buffer.from(russian.replace(' ', '')).swap16().toString('utf16le');
+  t.match(asPairs, /^[\uac00-\ud7a3]+$/);
+  t.equal(withLettersOfPairs(`1:1 ${asPairs}`), '1:1 МассаМасштаб');
+  const korean = '개인정보 처리방침을 알려 드립니다';
+  t.equal(withLettersOfPairs(korean), korean);
+  t.equal(withLettersOfPairs(asPairs.slice(0, 4)), asPairs.slice(0, 4), 'too few to tell');
+  t.equal(withLettersOfPairs(`${asPairs}가`), `${asPairs}가`);
+  const map = [...russian.replace(' ', '')].map((char, at) => {
+    const code = (0x41 + at).toString(16);
+    return `<${code}> <${Buffer.from(char).toString('hex')}>`;
+  });
+  const cmap = `/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapName /X def 1 begincodespacerange <00> <FF> endcodespacerange ${map.length} beginbfchar ${map.join(' ')} endbfchar endcmap end end`;
+  const bytes = pdfOf([
+    '<< /Type /Catalog /Pages 2 0 R >>',
+    kids,
+    '<< /Type /Page /Parent 2 0 R /MediaBox [0 0 400 200] /Resources << /Font << /F1 5 0 R >> >> /Contents 4 0 R >>',
+    streamOf(`BT /F1 12 Tf 20 100 Td (${'ABCDEFGHIJKL'}) Tj ET`),
+    '<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /ToUnicode 6 0 R >>',
+    streamOf(cmap),
+  ]);
+  t.equal((await readAll(extractor, bytes))[0]?.text, 'МассаМасштаб');
+});
+
 t.test(
   'letters that stand apart are a word, and words that stand further apart are words',
   async (t) => {
@@ -415,6 +467,8 @@ t.test(
     t.equal(text(['N', 0], ['o', 2], ['r', 2], [' t', 2.1], [' h', 2], [' B', 6]), 'North B');
     t.equal(text(['a', 0], ['n', 0], [' I', 2], ['t', 0]), 'an It', 'close letters');
     t.equal(text(['a', 0], [' b', 2], [' c', 2]), 'a b c', 'letters alone');
+    const growing = text(['a', 0], ['b', 2], [' c', 2.5], [' d', 3.1], [' e', 3.9]);
+    t.equal(growing, 'abc d e', 'gaps that grow step by step');
   },
 );
 
