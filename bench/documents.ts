@@ -41,6 +41,7 @@ const WORST_LISTED = 20;
 interface Compared {
   readonly name: string;
   readonly found: number;
+  readonly precise: number;
   readonly ordered: number;
   readonly words: number;
 }
@@ -64,6 +65,7 @@ export function documentsMarkdown(formats: ReadonlyMap<string, Format>): string 
       ending,
       String(compared.length),
       mean(({ found }) => found).toFixed(4),
+      mean(({ precise }) => precise).toFixed(4),
       mean(({ ordered }) => ordered).toFixed(3),
       String(whole),
       String(refused.length),
@@ -74,8 +76,8 @@ export function documentsMarkdown(formats: ReadonlyMap<string, Format>): string 
     return `| ${cells.join(' | ')} |`;
   });
   return [
-    '| format | compared | words found | in order | with 99 % or more | refused here alone | not compared | ms each | worst |',
-    '|---|---|---|---|---|---|---|---|---|',
+    '| format | compared | words found | of the words here | in order | with 99 % or more | refused here alone | not compared | ms each | worst |',
+    '|---|---|---|---|---|---|---|---|---|---|',
     ...rows,
   ].join('\n');
 }

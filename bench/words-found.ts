@@ -119,7 +119,10 @@ async function compare(
     value: 100 * compared.found,
     errors: done.failures.length,
     check: checkOf(done.texts),
-    beside: { '% of phrases in the same order': 100 * compared.ordered },
+    beside: {
+      '% of phrases in the same order': 100 * compared.ordered,
+      '% of the words here that the other finds': 100 * compared.precise,
+    },
   };
 }
 

@@ -9,6 +9,7 @@ import type { Sample, Scale, Side } from '../bench/support/question.js';
 import { picture } from '../bench/support/report.js';
 import { measure } from '../bench/support/rounds.js';
 import { spreadOf, verdictOf } from '../bench/support/stats.js';
+import { compareWords } from '../bench/support/words.js';
 
 /** All of them, on a machine that others keep busy. */
 t.setTimeout(900_000);
@@ -47,6 +48,12 @@ for (const question of questions) {
     t.match(picture(result), /^<svg[\s\S]*<\/svg>\n$/, 'a picture');
   });
 }
+
+t.test('words that are missing and words that are too many are told apart', async (t) => {
+  const compared = compareWords('one two two four', 'one two three four five');
+  t.same(compared, { found: 3 / 5, precise: 3 / 4, ordered: 1 });
+  t.match(compareWords('', 'one'), { found: 0, precise: 0 });
+});
 
 const bounds = { better: 'more', must: 1, goal: 2 } as const;
 

@@ -6,6 +6,8 @@
 export interface WordsCompared {
   /** Share of the expected words that were found, each as often as it occurs. */
   readonly found: number;
+  /** Share of the words of the first reading that the expected one has, too. */
+  readonly precise: number;
   /** Share of the phrases that occur once in both and are in the right order. */
   readonly ordered: number;
 }
@@ -23,6 +25,7 @@ export function compareWords(got: string, wanted: string): WordsCompared {
     .filter((at) => typeof at === 'number');
   return {
     found: foundCount(own, other) / other.length,
+    precise: foundCount(other, own) / Math.max(1, own.length),
     ordered: met.length === 0 ? 0 : longestRise(met) / met.length,
   };
 }
