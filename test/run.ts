@@ -74,9 +74,10 @@ async function runFile(file: string): Promise<Outcome> {
   child.stderr.on('data', (chunk: Buffer) => errors.push(chunk));
   const [outcome] = await Promise.all([readTap(child.stdout), once(child, 'close')]);
   clearTimeout(timer);
-  if (outcome.failures.length === 0) outcome.failures.push(...exitFailure(child));
   const name = relative(root, file);
   outcome.stderr = Buffer.concat(errors).toString();
+  outcome.failures.push(...lostTests(outcome.stderr));
+  if (outcome.failures.length === 0) outcome.failures.push(...exitFailure(child));
   const seconds = ((performance.now() - startMs) / 1000).toFixed(1);
   const verdict = outcome.failures.length === 0 ? 'ok    ' : 'FAILED';
   console.log(`${verdict} ${seconds.padStart(6)} s ${String(outcome.passed).padStart(6)}  ${name}`);
@@ -106,6 +107,11 @@ async function readTap(output: NodeJS.ReadableStream): Promise<Outcome> {
 
 function describe(result: Result): string {
   return `not ok: ${result.fullname}\n${JSON.stringify(result.diag, null, 2)}`;
+}
+
+/** tap ends a file that waits between two tests of its root and has a teardown there: what comes later is not run. */
+function lostTests(stderr: string): string[] {
+  return /subtest after parent/.test(stderr) ? ['its last tests began after its end'] : [];
 }
 
 /** A file that ends badly after its last assertion has failed too. */

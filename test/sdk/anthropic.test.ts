@@ -12,14 +12,13 @@ const python = fileURLToPath(new URL('../../../test/sdk/anthropic_client.py', im
 
 t.setTimeout(600_000);
 
+const venv = await pythonVenv('anthropic-2.12.0', ['anthropic==2.12.0']);
 const echo = await startServiceProcess(t, {});
 const services = { env: { ECHO_URL: echo.url, ECHO_KEY: echo.key } };
 
 t.test('Node SDK', async (t) => {
   await runScenario(t, process.execPath, [node], services);
 });
-
-const venv = await pythonVenv('anthropic-2.12.0', ['anthropic==2.12.0']);
 
 t.test('Python SDK', { skip: 'missing' in venv ? venv.missing : false }, async (t) => {
   if ('python' in venv) await runScenario(t, venv.python, ['-B', python], services);

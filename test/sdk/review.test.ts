@@ -68,13 +68,15 @@ assert "".join(shown) == "", shown
 print("ok")
 `;
 
-for (const [name, packages] of Object.entries(pythonVersions)) {
-  const venv = await pythonVenv(name, packages);
-  const skip = 'missing' in venv ? venv.missing : false;
-  t.test(`Python SDK ${name}`, { skip }, async (t) => {
-    if (!('python' in venv)) return;
-    const args = ['-c', script, service.url, aliceKey];
-    const { stdout } = await promisify(execFile)(venv.python, args, { timeout: 120_000 });
-    t.equal(stdout.trim(), 'ok');
-  });
-}
+t.test('Python SDKs', async (t) => {
+  for (const [name, packages] of Object.entries(pythonVersions)) {
+    const venv = await pythonVenv(name, packages);
+    const skip = 'missing' in venv ? venv.missing : false;
+    await t.test(name, { skip }, async (t) => {
+      if (!('python' in venv)) return;
+      const args = ['-c', script, service.url, aliceKey];
+      const { stdout } = await promisify(execFile)(venv.python, args, { timeout: 120_000 });
+      t.equal(stdout.trim(), 'ok');
+    });
+  }
+});

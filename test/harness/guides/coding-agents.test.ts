@@ -4,7 +4,7 @@
  */
 import { symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { nodePackages, packagesAreReady } from '../../sdk/node-packages.js';
 import { temporaryFolder } from '../../support/service.js';
 import { type ServiceProcess, startServiceProcess } from '../../support/service-process.js';
@@ -19,8 +19,6 @@ const AIDER = { venv: 'aider-0.86.2', packages: ['aider-chat==0.86.2'] };
 
 t.setTimeout(600_000);
 
-const service = await startServiceProcess(t, {});
-
 type Programs = { readonly folders: readonly string[] } | { readonly missing: string };
 
 /** Files of the guide, by the language of their block. */
@@ -31,7 +29,7 @@ interface Agent {
   readonly files: Files;
   readonly says: RegExp;
   readonly route: string;
-  programs(): Promise<Programs>;
+  programs(t: Test): Promise<Programs>;
 }
 
 const agents: readonly Agent[] = [
@@ -81,23 +79,34 @@ const agents: readonly Agent[] = [
   },
 ];
 
-for (const { guide, files, says, route, programs } of agents) {
-  const found = await programs();
-  const skip = 'missing' in found ? found.missing : false;
-  await t.test(guide, { skip }, async (t) => {
-    if ('missing' in found) return;
-    const place: Place = { home: temporaryFolder(t), programs: found.folders };
-    t.teardown(() => endProcesses(place));
-    for (const [language, path] of Object.entries(files)) {
-      writeIn(place, path, filled(blockOf(guide, language), service));
-    }
-    const before = answered(service, route);
-    const said = await runBlock(filled(blockOf(guide, 'sh'), service), place);
-    t.match(said, says);
-    // The line of the log comes after the answer.
-    await until(() => answered(service, route) > before, 60_000, `an answer by ${route}`);
-    t.same(refused(service), [], 'and nothing of it was refused');
-  });
+t.test('coding agents', async (t) => {
+  const service = await startServiceProcess(t, {});
+  for (const agent of agents) {
+    const found = await agent.programs(t);
+    const skip = 'missing' in found ? found.missing : false;
+    await t.test(agent.guide, { skip }, async (t) => {
+      if ('folders' in found) await tried(t, agent, found.folders, service);
+    });
+  }
+});
+
+async function tried(
+  t: Test,
+  { guide, files, says, route }: Agent,
+  programs: readonly string[],
+  service: ServiceProcess,
+): Promise<void> {
+  const place: Place = { home: temporaryFolder(t), programs };
+  t.teardown(() => endProcesses(place));
+  for (const [language, path] of Object.entries(files)) {
+    writeIn(place, path, filled(blockOf(guide, language), service));
+  }
+  const before = answered(service, route);
+  const said = await runBlock(filled(blockOf(guide, 'sh'), service), place);
+  t.match(said, says);
+  // The line of the log comes after the answer.
+  await until(() => answered(service, route) > before, 60_000, `an answer by ${route}`);
+  t.same(refused(service), [], 'and nothing of it was refused');
 }
 
 function binOf(made: { readonly folder: string } | { readonly missing: string }): Programs {
@@ -105,7 +114,7 @@ function binOf(made: { readonly folder: string } | { readonly missing: string })
 }
 
 /** Its program lies in a package of the machine, where its own script would link it to. */
-async function claudeCode(): Promise<Programs> {
+async function claudeCode(t: Test): Promise<Programs> {
   const made = await npmTool('@anthropic-ai/claude-code', '2.1.330');
   if ('missing' in made) return made;
   const packages = join(made.folder, 'node_modules/@anthropic-ai');

@@ -13,10 +13,14 @@ import { blocksOf, filled, runBlock } from './guide.js';
 t.setTimeout(600_000);
 
 const rooms = Array.from({ length: 40 }, (_, at) => `Key ${at * 7} opens room ${at}.\n`).join('');
-const service = await startServiceProcess(t, {});
 
 /** What each Python block of a guide printed, in their order. */
-async function printed(t: Test, guide: string, python: string): Promise<string[][]> {
+async function printed(
+  t: Test,
+  guide: string,
+  python: string,
+  service: ServiceProcess,
+): Promise<string[][]> {
   const home = temporaryFolder(t);
   writeFileSync(join(home, 'handbook.txt'), rooms);
   writeFileSync(join(home, 'examples.txt'), rooms);
@@ -30,14 +34,17 @@ async function printed(t: Test, guide: string, python: string): Promise<string[]
   return lines;
 }
 
+type Check = (t: Test, blocks: readonly string[][]) => void;
+
 async function tried(
+  { t, service }: { readonly t: Test; readonly service: ServiceProcess },
   guide: string,
   venv: Venv,
-  check: (t: Test, blocks: readonly string[][], service: ServiceProcess) => void,
+  check: Check,
 ): Promise<void> {
   const skip = 'missing' in venv ? venv.missing : false;
   await t.test(guide, { skip }, async (t) => {
-    if ('python' in venv) check(t, await printed(t, guide, venv.python), service);
+    if ('python' in venv) check(t, await printed(t, guide, venv.python, service));
   });
 }
 
@@ -49,29 +56,33 @@ function checkLibrary(t: Test, [first, cached]: readonly string[][]): void {
   }
 }
 
-await tried('langchain', await pythonVenv(...LANGCHAIN), checkLibrary);
-const llamaIndex = {
-  venv: 'llama-index-openai-like-0.8.1',
-  packages: ['llama-index-llms-openai-like==0.8.1'],
-};
-await tried('llama-index', await harnessVenv(llamaIndex), checkLibrary);
+t.test('libraries', async (t) => {
+  const service = await startServiceProcess(t, {});
+  const place = { t, service };
+  await tried(place, 'langchain', await pythonVenv(...LANGCHAIN), checkLibrary);
+  const llamaIndex = {
+    venv: 'llama-index-openai-like-0.8.1',
+    packages: ['llama-index-llms-openai-like==0.8.1'],
+  };
+  await tried(place, 'llama-index', await harnessVenv(llamaIndex), checkLibrary);
 
-const newest = Object.entries(pythonVersions).at(-1) ?? ['', []];
-const openai = await pythonVenv(...newest);
+  const newest = Object.entries(pythonVersions).at(-1) ?? ['', []];
+  const openai = await pythonVenv(...newest);
 
-await tried('cookbook-document', openai, (t, [lines = []]) => {
-  t.equal(lines.length, 5);
-  for (const line of lines) t.match(line, /^hit \d{3,} Which key opens room \d\?$/);
-});
-await tried('cookbook-few-shot', openai, (t, [lines = []]) => {
-  t.equal(lines.length, 2);
-  for (const line of lines) t.match(line, /^\d{4,} 2$/);
-});
-await tried('cookbook-agents', openai, (t, [lines = []]) => {
-  t.equal(lines.length, 2);
-  for (const line of lines) t.match(line, /^hit \d{3,}$/);
-});
-await tried('cookbook-handbook', openai, (t, [lines = []]) => {
-  t.equal(lines.length, 3);
-  for (const line of lines) t.match(line, /^\d{3,} I am \w+\. Which key opens room 3\?$/);
+  await tried(place, 'cookbook-document', openai, (t, [lines = []]) => {
+    t.equal(lines.length, 5);
+    for (const line of lines) t.match(line, /^hit \d{3,} Which key opens room \d\?$/);
+  });
+  await tried(place, 'cookbook-few-shot', openai, (t, [lines = []]) => {
+    t.equal(lines.length, 2);
+    for (const line of lines) t.match(line, /^\d{4,} 2$/);
+  });
+  await tried(place, 'cookbook-agents', openai, (t, [lines = []]) => {
+    t.equal(lines.length, 2);
+    for (const line of lines) t.match(line, /^hit \d{3,}$/);
+  });
+  await tried(place, 'cookbook-handbook', openai, (t, [lines = []]) => {
+    t.equal(lines.length, 3);
+    for (const line of lines) t.match(line, /^\d{3,} I am \w+\. Which key opens room 3\?$/);
+  });
 });
