@@ -2,7 +2,8 @@
  * Three nodes with one PostgreSQL and one bucket, behind HAProxy in turn: any node takes any request. They are upgraded one after the
  * other, killed and stopped at random under load; what was acknowledged stays, and the service comes back by itself.
  *
- * `TEST_CHAOS_S` makes the last part longer (seconds) and holds it to five seconds without service.
+ * `TEST_CHAOS_S` makes the last part longer (seconds) and holds it to five seconds without service: a machine of its own is
+ * quick enough for that. One that runs other tests beside it only has to bring the service back.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
@@ -18,12 +19,14 @@ import { until } from '../support/until.js';
 
 const longS = Number(process.env.TEST_CHAOS_S ?? 0);
 const CHAOS_MS = (longS || 25) * 1_000;
-/** A run beside other tests gets little of the machine: a lease of three seconds ends no earlier, and nodes start slowly. */
-const OUTAGE_MS_MAX = longS > 0 ? 5_000 : 20_000;
-const OWNERS = 6;
 const BACK_MS_MAX = 60_000;
+const OUTAGE_MS_MAX = longS > 0 ? 5_000 : BACK_MS_MAX;
+/** A look at a node that was stopped must not hide that others serve; beside other tests an answer takes its time. */
+const LOOK_MS_MAX = longS > 0 ? 500 : 10_000;
+const OWNERS = 6;
+const ACKNOWLEDGED_MIN = 6;
 
-t.setTimeout(300_000 + 2 * CHAOS_MS);
+t.setTimeout(600_000 + 2 * CHAOS_MS);
 
 const keys = Array.from({ length: OWNERS }, (_, at) => `key-of-owner-${at}`);
 const keySetting = keys.map((key, at) => `owner-${at}:${key}`).join(',');
@@ -94,7 +97,9 @@ function startLoad({ url }: Cluster, seed: number): Load {
     return new ClusterClient({ name: `owner-${at}`, key, url, random, failed });
   });
   let over = false;
-  const work = clients.map((client) => client.work(() => over));
+  const work = clients.map((client) =>
+    client.work(() => over && client.acknowledged >= ACKNOWLEDGED_MIN),
+  );
   return {
     clients,
     failures,
@@ -108,7 +113,10 @@ function startLoad({ url }: Cluster, seed: number): Load {
 async function compared(t: Test, { clients }: Load): Promise<void> {
   for (const client of clients) {
     t.same(await client.differences(), [], `${client.options.name}: as it was acknowledged`);
-    t.ok(client.acknowledged > 5, `${client.acknowledged} requests of ${client.options.name}`);
+    t.ok(
+      client.acknowledged >= ACKNOWLEDGED_MIN,
+      `${client.acknowledged} requests of ${client.options.name}`,
+    );
   }
 }
 
@@ -138,7 +146,7 @@ function watch({ url }: Cluster) {
   const asking = (async () => {
     let lastMs = performance.now();
     while (!over) {
-      const signal = AbortSignal.timeout(500);
+      const signal = AbortSignal.timeout(LOOK_MS_MAX);
       const headers = { authorization: `Bearer ${keys[0]}` };
       const asked = fetch(`${url}/v1/caching`, { headers, signal });
       const isAnswered = await asked.then(

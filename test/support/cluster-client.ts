@@ -7,7 +7,8 @@ import type { Random } from '../../src/plugin/test/random-text.js';
 import { said } from './chat-client.js';
 
 const KEPT_MAX = 12;
-const CALL_MS_MAX = 30_000;
+/** For what nobody ever answers: a busy machine takes long for a request, and must not seem to cut it. */
+const CALL_MS_MAX = 120_000;
 
 export interface ClusterClientOptions {
   readonly name: string;
