@@ -4,6 +4,7 @@
  */
 import { MessageChannel, Worker } from 'node:worker_threads';
 import { type Constraint, limits } from 'preface/plugin';
+import { later } from '../../later.js';
 import { SchemaError } from './schema/cost.js';
 import type { SchemaGrammar } from './schema/grammar.js';
 import { Turns } from './turns.js';
@@ -58,8 +59,9 @@ export async function compileLoosely(
 
 /** Null when it took too long. */
 async function compile(request: CompileRequest, msMax: number): Promise<SchemaGrammar | null> {
-  const thread = idle ?? start();
+  const thread = idle ?? (await start());
   idle = null;
+  if (thread === null) return null;
   const answer = await answerOf(thread, request, msMax);
   if (answer === null) {
     await thread.terminate();
@@ -70,16 +72,20 @@ async function compile(request: CompileRequest, msMax: number): Promise<SchemaGr
   return answer;
 }
 
-function start(): Worker {
+/** What it takes to start is not the time of a schema. Null when it ended. */
+async function start(): Promise<Worker | null> {
   // The bundle of this engine has the bundle of the thread beside it.
   const entry = new URL('./schema-thread.js', import.meta.url);
   const thread = new Worker(entry, { resourceLimits: { maxOldGenerationSizeMb: 256 } });
-  thread.unref();
   thread.on('error', () => {});
   thread.once('exit', () => {
     if (idle === thread) idle = null;
   });
-  return thread;
+  const ready = new Promise<true>((resolve) => thread.once('message', () => resolve(true)));
+  const ended = new Promise<false>((resolve) => thread.once('exit', () => resolve(false)));
+  const isReady = await Promise.race([ready, ended]);
+  thread.unref();
+  return isReady ? thread : null;
 }
 
 /** Null when it had none in its time. */
@@ -91,13 +97,13 @@ function answerOf(
   const { port1, port2 } = new MessageChannel();
   return new Promise((resolve) => {
     const end = (answer: CompileAnswer | null) => {
-      clearTimeout(timer);
+      cancel();
       thread.off('exit', onExit);
       port1.close();
       resolve(answer);
     };
     const onExit = () => end(null);
-    const timer = setTimeout(onExit, msMax);
+    const cancel = later(msMax, onExit);
     thread.once('exit', onExit);
     port1.once('message', end);
     thread.postMessage({ request, port: port2 }, [port2]);

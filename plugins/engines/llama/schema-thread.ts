@@ -19,3 +19,5 @@ function answerTo({ constraint, depth }: CompileRequest): CompileAnswer {
 parentPort?.on('message', ({ request, port }: { request: CompileRequest; port: MessagePort }) => {
   port.postMessage(answerTo(request));
 });
+// All that it needs is loaded.
+parentPort?.postMessage('ready');

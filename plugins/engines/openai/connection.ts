@@ -10,6 +10,7 @@ import {
 } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { limits, type RemoteSpec, type UpstreamSpec } from 'preface/plugin';
+import { later } from '../../later.js';
 import { broken, failureOfConnection, UpstreamError } from './failure.js';
 
 export type Waits = Pick<RemoteSpec, 'connectMs' | 'firstByteMs' | 'silenceMs'>;
@@ -222,22 +223,4 @@ async function inTime<Value>(
   } finally {
     cancel();
   }
-}
-
-/**
- * Calls `act` when the time is over and the loop has looked at its sockets since. A loop that stood still meets its
- * timers first: what has arrived meanwhile would count as missing.
- * @returns cancels it.
- */
-function later(ms: number, act: () => void): () => void {
-  let isWanted = true;
-  const timer = setTimeout(() => {
-    setImmediate(() => {
-      if (isWanted) act();
-    });
-  }, ms);
-  return () => {
-    isWanted = false;
-    clearTimeout(timer);
-  };
 }

@@ -2,7 +2,9 @@
  * Owns the tests of what grammars may take from others: turns by owner, memory by owner, a time for each schema.
  * It must never need a model: what grammars do on one is tested beside the engine.
  */
-import t from 'tap';
+import { syncBuiltinESMExports } from 'node:module';
+import workerThreads, { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
+import t, { type Test } from 'tap';
 import { compileConstraint } from '../../../plugins/engines/llama/compiler.js';
 import { Grammars } from '../../../plugins/engines/llama/constraint.js';
 import { Turns } from '../../../plugins/engines/llama/turns.js';
@@ -116,8 +118,9 @@ t.test(
   'a schema that takes too long is refused where it is strict, and left to the model where not',
   async (t) => {
     const constraint = valueConstraint('{"type":"string"}');
-    // A thread takes longer to start than this.
-    await t.rejects(compileConstraint(constraint, 'alice', 1), {
+    const names = Array.from({ length: 20_000 }, (_, at) => `name ${at}`);
+    const large = valueConstraint(JSON.stringify({ enum: names }));
+    await t.rejects(compileConstraint(large, 'alice', 1), {
       code: 'unsupported_schema',
       message: /longer than 1 ms/,
     });
@@ -134,3 +137,49 @@ t.test(
     t.same(loose.left, ['schema.pattern']);
   },
 );
+
+/** Time goes by, and the loop does not go on. */
+function standStill(): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
+}
+
+/** Whoever asks on a port that is made now asks `hold` first, which is called as soon as it waits. */
+function answersHeld(t: Test, hold: (asked: MessagePort) => unknown): void {
+  const { MessageChannel } = workerThreads;
+  const set = (made: typeof MessageChannel) => {
+    workerThreads.MessageChannel = made;
+    syncBuiltinESMExports();
+  };
+  t.teardown(() => set(MessageChannel));
+  set(
+    class {
+      readonly port1: MessagePort;
+      readonly port2: MessagePort;
+      constructor() {
+        const [near, far] = [new MessageChannel(), new MessageChannel()];
+        [this.port1, this.port2] = [near.port1, far.port2];
+        process.nextTick(() => {
+          near.port2.postMessage(hold(far.port1));
+          far.port1.close();
+        });
+      }
+    },
+  );
+}
+
+t.test('a grammar that came while the loop stood still is in time', async (t) => {
+  const constraint = valueConstraint('{"type":"string"}');
+  // A thread is there.
+  await compileConstraint(constraint, 'alice');
+  const msMax = 50;
+  answersHeld(t, (asked) => {
+    const beganMs = performance.now();
+    let answer: { message: unknown } | undefined;
+    while (answer === undefined || performance.now() - beganMs <= 2 * msMax) {
+      answer ??= receiveMessageOnPort(asked);
+      standStill();
+    }
+    return answer.message;
+  });
+  t.equal((await compileConstraint(constraint, 'alice', msMax)).width, 1);
+});
