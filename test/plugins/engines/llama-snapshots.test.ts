@@ -14,7 +14,6 @@ import { limits } from '../../../src/limits/index.js';
 import type { Engine, EngineOptions, GenerateTask } from '../../../src/plugin/contract.js';
 import { type Answer, answer, control } from '../../../src/plugin/test/engine.js';
 import { snapshotSuite } from '../../../src/plugin/test/engine-snapshots.js';
-import { valueConstraint } from '../../support/constraints.js';
 
 const WEIGHTS =
   process.env.PREFACE_TEST_WEIGHTS ??
@@ -366,36 +365,43 @@ t.test('a prefix that is forgotten while it is made is not kept', async (t) => {
   t.same(await filesOf(stateDir), []);
 });
 
-t.test('streams keep most of their time while a prefix is evaluated', async (t) => {
-  const engine = await opened(t, await newFolder(t));
-  let tokens = 0;
-  let begun = (): void => {};
-  const abort = new AbortController();
+t.test('streams go on between the chunks of a prefix that is evaluated', async (t) => {
+  // How long they go on follows from the clock: the tests of the scheduler have one of their own.
+  const engine = await opened(t, await newFolder(t), { speculates: false });
   const beside = task({ owner: 'beside', snapshot: null, prompt: QUESTION, maxTokens: 2_000 });
-  const constraint = valueConstraint('{"type":"string","minLength":9000}');
-  const streaming = new Promise<void>((resolve) => {
-    begun = resolve;
-  });
-  const stream = (async () => {
-    for await (const event of engine.generate(
-      { ...beside, constraint },
-      control({ signal: abort.signal }),
-    ))
-      if (event.type === 'piece') {
-        tokens += event.ids.length;
-        begun();
-      }
+  const sampling = { ...GREEDY, ignoresEnd: true };
+  const abort = new AbortController();
+  const leaving = control({ signal: abort.signal });
+  const stream = engine.generate({ ...beside, sampling }, leaving)[Symbol.asyncIterator]();
+  const goesOn = async (): Promise<boolean> => {
+    const { done, value } = await stream.next();
+    return done !== true && (value.type === 'piece' || (await goesOn()));
+  };
+  t.ok(await goesOn());
+  let over = false;
+  const rows: number[] = [];
+  const { evaluate } = Context.prototype;
+  Context.prototype.evaluate = function (items, threads) {
+    rows.push(items.reduce((sum, { ids }) => sum + ids.length, 0));
+    return evaluate.call(this, items, threads);
+  };
+  const reading = (async () => {
+    while (!over && (await goesOn()));
   })();
-  // The grammar is compiled beside the loop: until then there is no stream.
-  await streaming;
-  const before = tokens;
   const long = { model: 'm', owner: 'alice', prompt: LONG, snapshot: 'long' };
-  const { evaluatedTokens } = await engine.prefill(long, forEver);
-  const meanwhile = tokens - before;
+  const { evaluatedTokens } = await engine.prefill(long, forEver).finally(() => {
+    Context.prototype.evaluate = evaluate;
+    over = true;
+  });
+  await reading;
   abort.abort();
-  await stream;
-  const chunks = Math.ceil(evaluatedTokens / limits.prefillChunkTokens);
-  t.ok(meanwhile > chunks * 5, `${meanwhile} tokens beside ${chunks} chunks`);
+  await stream.return?.();
+  t.equal(evaluatedTokens, LONG.length);
+  const chunks = rows.filter((count) => count > 1);
+  t.ok(Math.max(...chunks) <= limits.prefillChunkTokens, `at most ${Math.max(...chunks)} tokens`);
+  t.ok(chunks.length >= Math.floor(LONG.length / limits.prefillChunkTokens));
+  const inARow = rows.filter((count, at) => count > 1 && (rows[at - 1] ?? 1) > 1);
+  t.same(inARow, [], 'a token comes between two chunks');
 });
 
 t.test('what cannot be kept is refused', async (t) => {
