@@ -44,6 +44,8 @@ type TagsMessage =
       readonly type: 'move';
       readonly tags: readonly string[];
       readonly cacheId: string;
+      /** How many of them may be new. */
+      readonly places: number;
     }
   | { readonly type: 'remove'; readonly tag: string };
 
@@ -53,11 +55,14 @@ interface Reply {
   readonly changed: number;
 }
 
-type TagsLogic = Logic<TagsState, TagsSaved, TagsMessage, Reply, never>;
+/** Null: more of the tags are new than there are places; then nothing is written. */
+type Answer = Reply | null;
+
+type TagsLogic = Logic<TagsState, TagsSaved, TagsMessage, Answer, never>;
 
 export class Tags {
   readonly #store: Store;
-  readonly #registry: Registry<TagsState, TagsSaved, TagsMessage, Reply, never>;
+  readonly #registry: Registry<TagsState, TagsSaved, TagsMessage, Answer, never>;
   readonly #quota: Quota;
   readonly #damage: Damage;
 
@@ -85,15 +90,26 @@ export class Tags {
     cacheId: string,
     commit?: Commit,
   ): Promise<readonly TagRecord[]> {
+    let moved: readonly TagRecord[] | null = null;
+    // One that was there when places were taken may be deleted before its turn: it needs a place, too.
+    while (moved === null) moved = await this.#moved(owner, tags, cacheId, commit);
+    return moved;
+  }
+
+  /** Null when there were too few places. */
+  async #moved(
+    owner: string,
+    tags: readonly string[],
+    cacheId: string,
+    commit?: Commit,
+  ): Promise<readonly TagRecord[] | null> {
     const places = await this.#reserve(owner, tags);
     let kept = 0;
     try {
-      const message = { type: 'move', tags, cacheId } as const;
+      const message = { type: 'move', tags, cacheId, places: places.length } as const;
       const reply = await this.#registry.ask(owner, message, commit);
-      kept = reply.changed;
-      // One that was there when places were taken may have been deleted since.
-      if (kept > places.length) this.#quota.add(owner, { count: kept - places.length, bytes: 0 });
-      return reply.tags;
+      kept = reply?.changed ?? 0;
+      return reply?.tags ?? null;
     } finally {
       // Somebody else may have made one of them meanwhile.
       for (const [i, place] of places.entries()) i < kept ? place.kept() : place.giveBack();
@@ -119,8 +135,8 @@ export class Tags {
   async remove(owner: string, tag: string): Promise<void> {
     if (findTag(this.#store, owner, tag) === null) return;
     await this.#quota.counted(owner);
-    const { changed } = await this.#registry.ask(owner, { type: 'remove', tag });
-    if (changed > 0) this.#quota.release(owner, 0);
+    const reply = await this.#registry.ask(owner, { type: 'remove', tag });
+    if (reply !== null && reply.changed > 0) this.#quota.release(owner, 0);
   }
 
   /** How many the owner has. */
@@ -184,11 +200,11 @@ function tagsLogic(store: Store): TagsLogic {
   };
 }
 
-type TagsDecision = Decision<TagsState, Reply, never>;
+type TagsDecision = Decision<TagsState, Answer, never>;
 
 function moved(
   state: TagsState,
-  { tags, cacheId }: Extract<TagsMessage, { type: 'move' }>,
+  { tags, cacheId, places }: Extract<TagsMessage, { type: 'move' }>,
   nowMs: number,
   store: Store,
 ): TagsDecision {
@@ -203,6 +219,7 @@ function moved(
     order = Math.max(nowMs, order + ORDER_STEP);
     return { tag, cacheId, owner, createdS: Math.floor(nowMs / 1000), order };
   });
+  if (created > places) return { next: state, reply: null, save: 'no', effects: [] };
   const reply = { tags: records, changed: created };
   const changes = records.flatMap(tagChanges);
   return { next: { ...state, order }, reply, save: 'now', effects: [], changes };
