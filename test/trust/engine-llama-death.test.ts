@@ -12,8 +12,9 @@ import { until } from '../support/until.js';
 import { skipWithoutWeights, smallModelPath } from '../support/weights.js';
 
 const module = fileURLToPath(new URL('../../plugins/engines/llama/index.js', import.meta.url));
-const BACK_MS_MAX = 20_000;
-const PING = { pingMs: 100, pingsMax: 20 };
+const BACK_MS_MAX = 60_000;
+/** A process that only gets no CPU for a while is not one that stands still. */
+const PING = { pingMs: 500, pingsMax: 20 };
 
 t.setTimeout(300_000);
 
@@ -72,5 +73,5 @@ t.test('deaths of the real engine', { skip: skipWithoutWeights }, async (t) => {
       t.not(host.pid, pid);
     });
   }
-  t.match(log.join('\n'), /no sign of life for 2 s/);
+  t.match(log.join('\n'), /no sign of life for 10 s/);
 });
