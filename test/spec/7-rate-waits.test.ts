@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import OpenAI from 'openai';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { decodeRecord, encodeRecord } from '../../src/codec.js';
 import { newAccount } from '../../src/rules/account.js';
 import { addedTo, emptyWindow } from '../../src/rules/rate-window.js';
@@ -53,19 +53,30 @@ const ask = (client: OpenAI) =>
     max_tokens: 10,
   });
 
-const windowLeftMs = 20_000;
+/** A busy machine may take most of a window to start the service: then another one starts in a longer window. */
+const windowsMs = [20_000, 40_000, 59_000];
+/** So much of it is left for those who ask then. */
+const LEFT_MS_MIN = 10_000;
+
+/** A service that has refused a request, and goes on to for the time that it told. */
+async function refusing(t: Test, grant: object, requests: number, tokens: number) {
+  for (const leftMs of windowsMs) {
+    const dataDir = temporaryFolder(t);
+    await seed(dataDir, leftMs, requests, tokens);
+    const accounts = { default: grant };
+    const service = await openWithSettings(t, { accounts }, { PREFACE_DATA_DIR: dataDir });
+    const { status, headers } = await post(service, said('x', { max_tokens: 10 }));
+    const waitMs = Number(headers.get('retry-after-ms'));
+    t.ok(waitMs <= leftMs, `${waitMs} ms`);
+    if (status === 429 && waitMs >= LEFT_MS_MIN) return { service, waitMs };
+  }
+  throw new Error('no window was long enough, or nothing is refused');
+}
 
 t.test('requests and tokens a minute: raw and by the retry of the SDK', async (t) => {
   const kinds = { requests: { rpm: 3 }, tokens: { tpm: 100 } };
   const tries = Object.entries(kinds).map(async ([name, grant]) => {
-    const dataDir = temporaryFolder(t);
-    await seed(dataDir, windowLeftMs, 3, 90);
-    const accounts = { default: grant };
-    const service = await openWithSettings(t, { accounts }, { PREFACE_DATA_DIR: dataDir });
-    const refused = await post(service, said('x', { max_tokens: 10 }));
-    t.equal(refused.status, 429, name);
-    const waitMs = Number(refused.headers.get('retry-after-ms'));
-    t.ok(waitMs > 0 && waitMs <= windowLeftMs, `${name}: ${waitMs} ms`);
+    const { service, waitMs } = await refusing(t, grant, 3, 90);
     const bySdk = ask(sdk(service));
     await delay(waitMs);
     t.equal((await post(service, said('x', { max_tokens: 10 }))).status, 200, `${name}: raw`);
@@ -75,12 +86,9 @@ t.test('requests and tokens a minute: raw and by the retry of the SDK', async (t
 });
 
 t.test('the Python SDK waits as long, too', async (t) => {
-  const dataDir = temporaryFolder(t);
   // Whatever takes its time comes before the window begins.
   const clients = await Promise.all(Object.entries(pythonVersions).map(readyPython));
-  await seed(dataDir, windowLeftMs, 3, 0);
-  const settings = { accounts: { default: { rpm: 3 } } };
-  const { url } = await openWithSettings(t, settings, { PREFACE_DATA_DIR: dataDir });
+  const { url } = (await refusing(t, { rpm: 3 }, 3, 0)).service;
   const runs = clients.map(async ({ name, missing, said }) => {
     if (missing !== undefined) return t.pass(name, { skip: missing });
     return t.match(await said(url), /^429 then chat\.completion$/m, name);
