@@ -134,10 +134,10 @@ t.test('an acknowledged upload survives a kill without a word', async (t) => {
   const first = new CrashService(dataDir, gatedEnv);
   const document = gated(t, { text: 'it survived' });
   const { id, filename } = await upload({ url: await first.url() }, document.bytes);
-  await first.kill('group');
+  await first.kill('all');
   document.open();
   const second = new CrashService(dataDir, gatedEnv);
-  t.teardown(() => second.kill('group'));
+  t.teardown(() => second.kill('all'));
   const url = await second.url();
   const response = await fetch(`${url}/files/${id}/content`, { headers: authorization });
   t.match(await response.json(), { content: 'it survived', filename });

@@ -44,7 +44,7 @@ interface Load {
 
 const ONE_IN = 8;
 const START_KILL_MS_MAX = 600;
-const WRITE_MS_MAX = 20_000;
+const WRITE_MS_MAX = 60_000;
 
 export async function crashRun({
   kills,
@@ -67,7 +67,7 @@ export async function crashRun({
   };
   let orphanMsMax = 0;
   let service = new CrashService(dataDir, env);
-  const kill = async (victim: Victim = random(2) ? 'service' : 'group') => {
+  const kill = async (victim: Victim = random(2) ? 'service' : 'all') => {
     const outlivedMs = await service.kill(victim);
     orphanMsMax = Math.max(orphanMsMax, outlivedMs);
     service = new CrashService(dataDir, env);
@@ -77,7 +77,8 @@ export async function crashRun({
       const url = await service.url();
       const randomMoment = () => delay(random(load.killMsMax));
       const atWrite = load.writes && at % 2 === 0;
-      if (atWrite) await underLoad(clients, url, snapshotWrite(dataDir), () => kill('group'));
+      if (atWrite)
+        await underLoad(clients, url, snapshotWrite(dataDir, service), () => kill('all'));
       else await underLoad(clients, url, randomMoment(), kill);
       for (const { doubt } of clients) if (doubt !== null) count(doubt.type);
       for (const _ of halfWritten(dataDir)) count('snapshot write');
@@ -87,7 +88,7 @@ export async function crashRun({
       log(`kill ${at + 1} of ${kills}: ${clients.map(({ known }) => known.size)} caches`);
     }
   } finally {
-    await service.kill('group').catch((cause: unknown) => log(String(cause)));
+    await service.kill('all').catch((cause: unknown) => log(String(cause)));
     rmSync(dataDir, { recursive: true, force: true });
   }
   const acknowledged = clients.reduce((sum, client) => sum + client.acknowledged, 0);
@@ -109,17 +110,32 @@ async function underLoad(
 
 const snapshotsOf = (dataDir: string) => join(dataDir, 'engine', 'snapshots');
 
-/** Resolves when a snapshot begins to be written, or when none did for a long time. */
-async function snapshotWrite(dataDir: string): Promise<void> {
+/** Stops the service in the middle of the writing of a snapshot, or gives up when it wrote none for a long time. */
+async function snapshotWrite(dataDir: string, service: CrashService): Promise<void> {
+  const folder = snapshotsOf(dataDir);
+  const endMs = performance.now() + WRITE_MS_MAX;
+  while (performance.now() < endMs) {
+    const file = await nextWrite(folder, endMs - performance.now());
+    if (file === null) return;
+    await service.stop();
+    // It may be over before the service stands still: then the next one is waited for.
+    if (existsSync(join(folder, file))) return;
+    service.goOn();
+  }
+}
+
+/** The file that a snapshot is being written to; null when there was none in time. */
+async function nextWrite(folder: string, msMax: number): Promise<string | null> {
   const stop = new AbortController();
-  const begun = new Promise<void>((resolve) => {
-    watch(snapshotsOf(dataDir), { signal: stop.signal }, (event, file) => {
+  const begun = new Promise<string>((resolve) => {
+    watch(folder, { signal: stop.signal }, (event, file) => {
       // The file exists before its prefix is evaluated; a change means that the state is being written.
-      if (event === 'change' && file?.endsWith('.tmp')) resolve();
+      if (event === 'change' && file?.endsWith('.tmp')) resolve(file);
     });
   });
-  await Promise.race([begun, delay(WRITE_MS_MAX, undefined, { signal: stop.signal })]);
+  const found = await Promise.race([begun, delay(msMax, null, { signal: stop.signal })]);
   stop.abort();
+  return found;
 }
 
 function halfWritten(dataDir: string): string[] {

@@ -13,8 +13,8 @@ const START_MS_MAX = 60_000;
 const END_MS_MAX = 5_000;
 const LISTENING = /^preface listening on (http:\S+)$/m;
 
-/** The target of the signal: only the service, so that its engine must notice, or its whole process group. */
-export type Victim = 'service' | 'group';
+/** The target of the signal: only the service, so that its engine must notice, or all its processes. */
+export type Victim = 'service' | 'all';
 
 export class CrashService {
   readonly #child: ChildProcess;
@@ -38,6 +38,22 @@ export class CrashService {
     return this.#url;
   }
 
+  /** Nothing of it goes on, once this resolves, until `goOn`. */
+  async stop(): Promise<void> {
+    const { pid = 0 } = this.#child;
+    signal(pid, 'SIGSTOP');
+    // It starts no more of them.
+    await until(() => isStopped(pid), END_MS_MAX, 'the service stands still');
+    const children = childrenOf(pid);
+    for (const child of children) signal(child, 'SIGSTOP');
+    await until(() => children.every(isStopped), END_MS_MAX, 'its processes stand still');
+  }
+
+  goOn(): void {
+    const { pid = 0 } = this.#child;
+    for (const each of [pid, ...childrenOf(pid)]) signal(each, 'SIGCONT');
+  }
+
   /** @returns milliseconds that the engine outlived the service. @throws Error when the engine does not end. */
   async kill(victim: Victim): Promise<number> {
     const { pid, exitCode, signalCode } = this.#child;
@@ -46,7 +62,8 @@ export class CrashService {
     }
     const children = childrenOf(pid);
     const closed = once(this.#child, 'exit');
-    process.kill(victim === 'group' ? -pid : pid, 'SIGKILL');
+    // Engines have groups of their own.
+    for (const each of victim === 'all' ? [pid, ...children] : [pid]) signal(each, 'SIGKILL');
     await closed;
     const beganMs = performance.now();
     try {
@@ -79,12 +96,21 @@ export class CrashService {
   }
 }
 
+/** One that has ended meanwhile needs none. */
+function signal(pid: number, name: NodeJS.Signals): void {
+  if (isAlive(pid)) process.kill(pid, name);
+}
+
 function childrenOf(pid: number): number[] {
   const tasks = readdirSync(`/proc/${pid}/task`);
   return tasks.flatMap((task) => {
     const text = readFileSync(`/proc/${pid}/task/${task}/children`, 'utf8').trim();
     return text === '' ? [] : text.split(' ').map(Number);
   });
+}
+
+function isStopped(pid: number): boolean {
+  return !isAlive(pid) || /\) T /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
 }
 
 /** A zombie holds no resources: its new parent just has not reaped it yet. */

@@ -160,7 +160,7 @@ async function main(mutations: number): Promise<void> {
   const service = new CrashService(dataDir, {});
   // Its process group is separate, so that a signal to this group does not reach it.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-    process.once(signal, () => void service.kill('group').finally(() => process.exit(1)));
+    process.once(signal, () => void service.kill('all').finally(() => process.exit(1)));
   }
   try {
     const url = await service.url();
@@ -174,7 +174,7 @@ async function main(mutations: number): Promise<void> {
       process.exitCode = 1;
     }
   } finally {
-    await service.kill('group');
+    await service.kill('all');
     rmSync(dataDir, { recursive: true, force: true });
   }
 }
