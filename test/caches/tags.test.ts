@@ -1,4 +1,4 @@
-/** Owns what the tags of an owner promise of their bound, whoever makes and deletes them at the same time. */
+/** Owns what the tags of an owner promise of their bound when some are made and others deleted at the same time. */
 import t from 'tap';
 import { Tags } from '../../src/caches/tags.js';
 import { systemClock } from '../../src/clock.js';

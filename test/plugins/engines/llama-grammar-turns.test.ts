@@ -143,7 +143,7 @@ function standStill(): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
 }
 
-/** Whoever asks on a port that is made now asks `hold` first, which is called as soon as it waits. */
+/** Who asks on a port that is made from now on is answered by `hold`, which is called once the question is sent. */
 function answersHeld(t: Test, hold: (asked: MessagePort) => unknown): void {
   const { MessageChannel } = workerThreads;
   const set = (made: typeof MessageChannel) => {
