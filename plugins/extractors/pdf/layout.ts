@@ -29,6 +29,7 @@ export function textOfChars(chars: Iterable<PageChar>): BoxedText {
   let between = '';
   let isGuess = true;
   let spread = 0;
+  let joint: Joint | null = null;
   for (const char of withAccents(chars)) {
     if (char.code === WORD_GOES_ON) {
       between = 'join';
@@ -52,6 +53,8 @@ export function textOfChars(chars: Iterable<PageChar>): BoxedText {
         line = { text: '', opensParagraph: gap === '\n\n', left, right, top, bottom };
         lines.push(line);
       } else line.text += gap;
+      if (joint !== null && gap === '' && isLower(char.code)) joint.line.text = hyphened(joint);
+      joint = isJoined && gap === '' && isUpper(char.code) ? { line, at: line.text.length } : null;
       line.text += String.fromCodePoint(char.code);
       line.top = Math.max(line.top, char.top);
       line.bottom = Math.min(line.bottom, char.bottom);
@@ -62,6 +65,12 @@ export function textOfChars(chars: Iterable<PageChar>): BoxedText {
     }
   }
   return joined(withHeadFirst(withFootLast(lines)));
+}
+
+/** Where a capital follows a line end that a hyphen marks: the letter behind it tells whether it begins a word. */
+interface Joint {
+  readonly line: Line;
+  readonly at: number;
 }
 
 interface Line {
@@ -128,11 +137,23 @@ function apart(first: readonly Line[], second: readonly Line[]): readonly Line[]
   return [...first, { ...head, opensParagraph: true }, ...others];
 }
 
-/** A line end may part a word, or what a hyphen joins: `Jean-Paul`, `2010-2012`. */
+/** A line end may part a word, or what a hyphen joins: `Jean-Paul`, `2010-2012`; of two capitals see `Joint`. */
 function hyphenBetween(last: number, next: number): string {
-  const [before, after] = [String.fromCodePoint(last), String.fromCodePoint(next)];
-  const isOneWord = /\p{Ll}/u.test(after) || (/\p{Lu}/u.test(before) && /\p{Lu}/u.test(after));
-  return isOneWord || !/[\p{Lu}\p{Nd}]/u.test(after) ? '' : '-';
+  if (isUpper(last) && isUpper(next)) return '';
+  return /[\p{Lu}\p{Nd}]/u.test(String.fromCodePoint(next)) ? '-' : '';
+}
+
+/** `EU-` before `Kommission`: not a word in capitals, which was parted. */
+function hyphened({ line: { text }, at }: Joint): string {
+  return `${text.slice(0, at)}-${text.slice(at)}`;
+}
+
+function isUpper(code: number): boolean {
+  return /\p{Lu}/u.test(String.fromCodePoint(code));
+}
+
+function isLower(code: number): boolean {
+  return /\p{Ll}/u.test(String.fromCodePoint(code));
 }
 
 /** The least gap of a word so far: gaps that grow step by step end it. */

@@ -416,6 +416,13 @@ t.test('what a hyphen joins keeps it at a line end', async (t) => {
   t.equal(parted('2010', '2012'), '2010-2012');
   t.equal(parted('INFOR', 'MATION'), 'INFORMATION');
   t.equal(parted('infor', 'mation'), 'information');
+  t.equal(parted('EU', 'Kommission'), 'EU-Kommission');
+  t.equal(parted('US', 'Präsident und'), 'US-Präsident und');
+  t.equal(parted('PDF', 'Datei'), 'PDF-Datei');
+  t.equal(parted('INFOR', 'M'), 'INFORM');
+  t.equal(parted('INFOR', 'M a'), 'INFORM a');
+  t.equal(parted('INFOR', 'MA. in'), 'INFORMA. in');
+  t.equal(parted('EUR', 'ÖPAs'), 'EURÖPAs', 'only the letter behind the capital tells');
 });
 
 t.test('words after a part of a word in the next column stay apart', async (t) => {
@@ -432,6 +439,10 @@ t.test('letters that came as pairs of bytes are letters again, and Korean stays'
   t.equal(withLettersOfPairs(korean), korean);
   t.equal(withLettersOfPairs(asPairs.slice(0, 4)), asPairs.slice(0, 4), 'too few to tell');
   t.equal(withLettersOfPairs(`${asPairs}가`), `${asPairs}가`);
+  for (const frequent of ['용', '용요특통쪽', '회용요스특통쪽', '용요특통쪽슀']) {
+    const repeated = frequent.repeat(8);
+    t.equal(withLettersOfPairs(repeated), repeated);
+  }
   const map = [...russian.replace(' ', '')].map((char, at) => {
     const code = (0x41 + at).toString(16);
     return `<${code}> <${Buffer.from(char).toString('hex')}>`;
