@@ -15,7 +15,15 @@ import {
 } from '../rules/file-state.js';
 import type { Blobs } from '../store/blobs.js';
 import type { Store } from '../store/store.js';
-import { fileIdOf, fileKeys, notesBlob, readBlobs, sourceBlob, textBlob } from './records.js';
+import {
+  damagedNotes,
+  fileIdOf,
+  fileKeys,
+  notesBlob,
+  readBlobs,
+  sourceBlob,
+  textBlob,
+} from './records.js';
 import type { TextRoom } from './text-room.js';
 
 export interface ExtractionsParts {
@@ -212,24 +220,29 @@ export class Extractions {
 
   /** null: the text has gone with its file, or cannot be shared here; then it is read again. */
   async #taken(from: string, to: FileRecord, message: FileMessage): Promise<FileMessage | null> {
-    const { blobs, room } = this.#parts;
+    const { blobs } = this.#parts;
     if (message.type !== 'extracted') return message;
     try {
-      const refused = await room.take(to, documentBytes(message.document));
-      if (refused !== null) return refused;
-      const { document } = message;
-      const [text, notes] = [textBlob(from), notesBlob(from)];
       // One that is damaged is not handed on.
-      if (!(await blobs.isWhole(text, document))) return null;
-      if (document.notes !== undefined) {
-        if (!(await blobs.isWhole(notes, document.notes))) return null;
-        if (!(await blobs.share(notes, notesBlob(to.id)))) return null;
-      }
-      return (await blobs.share(text, textBlob(to.id))) ? message : null;
+      if (!(await blobs.isWhole(textBlob(from), message.document))) return null;
+      const taken = await this.#withRoom(to, await this.#withWholeNotes(from, message.document));
+      if (taken.type === 'refused') return taken;
+      const hasNotes = taken.document.notes !== undefined;
+      if (hasNotes && !(await blobs.share(notesBlob(from), notesBlob(to.id)))) return null;
+      return (await blobs.share(textBlob(from), textBlob(to.id))) ? taken : null;
     } catch (cause) {
       this.#parts.report(cause);
       return null;
     }
+  }
+
+  /** A text that is whole stays, whatever became of its notes. */
+  async #withWholeNotes(id: string, document: FileDocument): Promise<FileDocument> {
+    const { blobs, report } = this.#parts;
+    const { notes, ...bare } = document;
+    if (notes === undefined || (await blobs.isWhole(notesBlob(id), notes))) return document;
+    report(damagedNotes(id));
+    return bare;
   }
 
   async #wait(delayMs: number, signal: AbortSignal): Promise<void> {

@@ -2,6 +2,7 @@
  * Owns the files: one actor a file, what sets them off, and how they are found.
  * It must never show a file to anybody but its owner, nor acknowledge one that a crash could lose.
  */
+import type { FileHandle } from 'node:fs/promises';
 import type { Logic } from '../actors/actor.js';
 import { type Held, Quota } from '../actors/quota.js';
 import { Registry } from '../actors/registry.js';
@@ -33,6 +34,7 @@ import { firstOfAll, type ScanRange, scan, scanWithPauses } from '../store/scan.
 import type { Store, StoreKey } from '../store/store.js';
 import { Extractions } from './extractions.js';
 import {
+  damagedNotes,
   fileIdOf,
   fileIdOfBlob,
   fileIndexChanges,
@@ -252,13 +254,15 @@ export class Files {
     }
   }
 
-  /** What goes with the text of each page. @throws ApiError as `get`; DamagedBlob. */
-  async openNotes({ id, owner }: FileRecord, known: KnownBlob): ReturnType<Blobs['read']> {
+  /** What goes with the text of each page; null where it is damaged or missing: the text is whole. @throws ApiError as `get`. */
+  async openNotes({ id, owner }: FileRecord, known: KnownBlob): Promise<FileHandle | null> {
     try {
       return await this.#parts.blobs.readWhole(notesBlob(id), known);
     } catch (cause) {
       this.get(owner, id);
-      throw cause;
+      if (!(cause instanceof DamagedBlob) && !isMissing(cause)) throw cause;
+      this.#parts.report(damagedNotes(id));
+      return null;
     }
   }
 
@@ -385,4 +389,8 @@ function stillReading(): ApiError {
 
 function notFound(id: string): ApiError {
   return new ApiError('notFound', { kind: 'file', id: id.slice(0, 2 * limits.itemIdLength) });
+}
+
+function isMissing(cause: unknown): boolean {
+  return cause instanceof Error && 'code' in cause && cause.code === 'ENOENT';
 }

@@ -91,6 +91,11 @@ export function readBlobs(id: string): readonly string[] {
   return [textBlob(id), notesBlob(id)];
 }
 
+/** For the log: the text they go with is answered without them. */
+export function damagedNotes(id: string): Error {
+  return new Error(`what goes with the text of ${id} is damaged or missing`);
+}
+
 /** The blobs that a file's record speaks of, and what it knows of them. */
 export function blobsOfFile({ id, bytes, sample, crc32, progress }: FileRecord): readonly {
   readonly name: string;

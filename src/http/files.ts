@@ -188,7 +188,8 @@ async function notesOf(
   const known = progress.status === 'ok' ? progress.document.notes : undefined;
   if (known === undefined) return null;
   exchange.holdMore(2 * limits.extractionNotesLineLengthMax);
-  return new NotesLines(await files.openNotes(record, known));
+  const opened = await files.openNotes(record, known);
+  return opened && new NotesLines(opened);
 }
 
 /** Bytes as they were uploaded. */

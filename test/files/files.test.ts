@@ -264,7 +264,9 @@ t.test('what goes with a text counts, is shared and goes with it', async (t) => 
   t.equal(blobs().length, 6);
   t.same(await files.held('alice'), { count: 2, bytes: 2 * (5 + 6 + 3) });
   for (const each of [record, other]) {
-    const lines = new NotesLines(await files.openNotes(each, notes));
+    const opened = await files.openNotes(each, notes);
+    if (opened === null) throw new Error('no notes');
+    const lines = new NotesLines(opened);
     t.same([await lines.next(), await lines.next()], ['', '']);
     await lines.close();
   }
@@ -282,6 +284,43 @@ t.test('a text that finds no room for what goes with it is kept alone', async (t
   t.same(blobs().sort(), [`${id}.source`, `${id}.text`]);
   t.same(await files.held('alice'), { count: 1, bytes: 5 + 6 });
 });
+
+t.test('equal bytes share the text alone where what goes with it finds no room', async (t) => {
+  const [own, textAlone] = [5 + 6 + 3, 5 + 6];
+  const max = { count: 10, bytes: own + textAlone + 2 };
+  const { files, begun, blobs } = await world(t, [noted], max);
+  const one = await add(files);
+  await files.extracted('alice', one, never);
+  const two = await add(files);
+  const { progress } = await files.extracted('alice', two, never);
+  t.match(progress, { status: 'ok', document: { bytes: 6, notes: undefined } });
+  t.equal(begun.length, 1);
+  t.notOk(blobs().includes(`${two}.notes`));
+  t.same(await files.held('alice'), { count: 2, bytes: own + textAlone });
+});
+
+t.test(
+  'notes that are damaged or missing cost no text, neither its own nor an equal one',
+  async (t) => {
+    const { files, begun, blobs, faults, folder } = await world(t, [noted]);
+    const one = await add(files);
+    const record = await files.extracted('alice', one, never);
+    const path = join(folder, `${one}.notes`);
+    for (const spoil of [() => writeFileSync(path, 'xx\n'), () => rmSync(path)]) {
+      spoil();
+      faults.length = 0;
+      t.equal(await files.openNotes(record, notes), null);
+      const other = await add(files);
+      const { progress } = await files.extracted('alice', other, never);
+      t.match(progress, { status: 'ok', document: { bytes: 6, notes: undefined } });
+      t.notOk(blobs().includes(`${other}.notes`));
+      const said = { message: `what goes with the text of ${one} is damaged or missing` };
+      t.match(faults, [said, said]);
+      await files.delete('alice', other);
+    }
+    t.equal(begun.length, 1);
+  },
+);
 
 t.test('notes are read page by page, however long', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'preface-files-'));
