@@ -6,12 +6,14 @@ import { toUSVString } from 'node:util';
 import { limits } from '../limits/index.js';
 import type {
   DocumentClaim,
+  DocumentPage,
   ExtractionBounds,
   Extractor,
   SourceDocument,
 } from '../plugin/contract.js';
 import { formatNameOf } from './known-formats.js';
 import type { ReadResult } from './messages.js';
+import { NotesRoom } from './notes-room.js';
 import { notesOf } from './page-notes.js';
 import { ReadingNotes } from './reading-notes.js';
 import type { PageSink } from './text-pieces.js';
@@ -76,7 +78,11 @@ async function readPages(
   let [length, pages] = [0, 0];
   let isBlank = true;
   const notes = new ReadingNotes();
-  for await (const page of extractor.extract(document, claim)) {
+  // What would not be kept is not sent: it would cost the one who takes it.
+  const room = new NotesRoom(document.bytes.length);
+  const isPlain = claim.fileType.startsWith('text/');
+  for await (const read of extractor.extract(document, claim)) {
+    const page = isPlain ? read : withoutPageBreaks(read);
     title ||= page.title ?? '';
     length += page.text.length;
     if (pages === bounds.pagesMax) throw bound(`more than ${bounds.pagesMax} pages`);
@@ -86,11 +92,17 @@ async function readPages(
     pages += 1;
     notes.add(page);
     isBlank &&= !/\S/.test(page.text);
-    await sink.writePage(page.text, page.pages, notesOf(page));
+    const said = room.isFull ? null : notesOf(page);
+    await sink.writePage(page.text, page.pages, room.take(said) === null ? null : said);
   }
   if (isBlank) throw noText(claim, pages);
   const details = lineOf(notes.line());
   return { type: 'extracted', fileType: claim.fileType, title: lineOf(title), details };
+}
+
+/** A form feed parts pages: one within a page would give the notes of the next page to the rest of it. Plain text has no notes, and its own breaks. */
+function withoutPageBreaks(page: DocumentPage): DocumentPage {
+  return page.text.includes('\f') ? { ...page, text: page.text.replaceAll('\f', ' ') } : page;
 }
 
 // ------------------------------------------------------------------ reasons

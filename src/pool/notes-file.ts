@@ -4,40 +4,35 @@
  */
 import { type FileHandle, open } from 'node:fs/promises';
 import { crc32 } from '../crc32.js';
-import { limits } from '../limits/index.js';
 import type { PageNotes } from './messages.js';
+import { NotesRoom } from './notes-room.js';
 import type { TakeRoom } from './text-file.js';
-
-const NOTHING = '{}\n';
 
 export class NotesFile {
   #file: FileHandle | null = null;
-  /** Pages without notes since the last one that has some. */
-  #skipped = 0;
   #bytes = 0;
   #crc32 = 0;
-  #isFull = false;
+  readonly #room: NotesRoom;
 
-  /** @param path null: nothing is kept. */
+  /** @param path null: nothing is kept. @param fileBytes of the document. */
   constructor(
     readonly path: string | null,
+    fileBytes: number,
     readonly withRoom: TakeRoom,
-  ) {}
+  ) {
+    this.#room = new NotesRoom(fileBytes);
+  }
+
+  /** No page that follows has notes. */
+  get isFull(): boolean {
+    return this.#room.isFull;
+  }
 
   /** Once a page. @throws Error where the disk does not take it. */
   async write(notes: PageNotes | null): Promise<void> {
-    if (this.path === null || this.#isFull) return;
-    const line = notes === null ? NOTHING : `${JSON.stringify(shown(notes))}\n`;
-    if (line === NOTHING || line.length > limits.extractionNotesLineLengthMax) {
-      this.#skipped += 1;
-      return;
-    }
-    const bytes = Buffer.from(NOTHING.repeat(this.#skipped) + line);
-    this.#skipped = 0;
-    if (this.#bytes + bytes.length > limits.extractionNotesBytesMax) {
-      this.#isFull = true;
-      return;
-    }
+    if (this.path === null) return;
+    const bytes = this.#room.take(notes);
+    if (bytes === null) return;
     this.#file ??= await open(this.path, 'wx', 0o600);
     const file = this.#file;
     await this.withRoom(bytes.length, async () => {
@@ -55,17 +50,4 @@ export class NotesFile {
   async close(): Promise<void> {
     await this.#file?.close();
   }
-}
-
-/** By the names that clients read. */
-function shown({ recognized, skipped, layout }: PageNotes): object {
-  if (layout === undefined) return { ocr_score: recognized, skipped };
-  const { width, height, unit, lines } = layout;
-  return { width, height, unit, ocr_score: recognized, skipped, lines: lines.map(shownLine) };
-}
-
-type Shown = NonNullable<PageNotes['layout']>['lines'][number];
-
-function shownLine(line: Shown): object | null {
-  return line && { box: line.box, ocr_score: line.score };
 }

@@ -9,24 +9,32 @@ import { checkedNotes } from './page-notes.js';
 
 type Fields = Readonly<Record<string, unknown>>;
 
+export interface Taking {
+  /** False: what goes with a page is not looked at. */
+  readonly takesNotes: boolean;
+}
+
 /** @throws Error for anything that a reader does not say. */
-export function readerMessage(value: unknown): FromReader {
+export function readerMessage(value: unknown, taking: Taking): FromReader {
   const { type, piece, result, memoryBytes } = fieldsOf(value);
   if (type === 'ready' || type === 'memory') return { type };
-  if (type === 'text') return { type, piece: pieceOf(fieldsOf(piece)) };
+  if (type === 'text') return { type, piece: pieceOf(fieldsOf(piece), taking) };
   if (type === 'end')
     return { type, result: resultOf(fieldsOf(result)), memoryBytes: count(memoryBytes) };
   throw new Error('a message of an unknown type');
 }
 
-function pieceOf({ text, end }: Fields): TextPiece {
+function pieceOf({ text, end }: Fields, { takesNotes }: Taking): TextPiece {
   // A piece is longer by one unit where its last character has two.
   const said = words(text, limits.extractionPieceLength + 1);
   if (end === null) return { text: said, end };
   const { pages, notes } = fieldsOf(end);
   return {
     text: said,
-    end: { pages: pages === null ? null : count(pages), notes: checkedNotes(notes) },
+    end: {
+      pages: pages === null ? null : count(pages),
+      notes: takesNotes ? checkedNotes(notes) : null,
+    },
   };
 }
 

@@ -74,7 +74,10 @@ export class Reader {
     const onFault = () => this.end(NONSENSE);
     this.#transport = childPipe<ToReader, unknown>(this.#child, onFault);
     this.#transport?.receive((messages) => {
-      for (const message of messages) this.#receive(readerMessage(message));
+      for (const message of messages) {
+        const takesNotes = this.#waiting?.reading.notes.isFull === false;
+        this.#receive(readerMessage(message, { takesNotes }));
+      }
     });
     if (this.#transport === null) this.end('no pipe');
   }

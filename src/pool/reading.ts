@@ -73,7 +73,7 @@ export class Reading {
     try {
       const { size } = await file.stat();
       const written = await TextFile.create(target, text, withRoom);
-      const notes = new NotesFile(notesTarget ?? null, withRoom);
+      const notes = new NotesFile(notesTarget ?? null, size, withRoom);
       return new Reading(file, size, sum, written, notes, bounds, listener);
     } catch (cause) {
       await file.close();
