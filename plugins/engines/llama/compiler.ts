@@ -21,20 +21,24 @@ export type CompileAnswer =
   | { readonly refusal: string; readonly param: string | null };
 
 const turns = new Turns();
+/** Of a thread: on a busy machine it takes seconds, and longer than this it hangs. */
+const START_MS_MAX = 60_000;
+
 /** A thread takes longer to start than most schemas: one that answered is asked again. */
 let idle: Worker | null = null;
 
 /**
  * Loose schemas that take too long are not enforced.
- * @throws Error with `code: 'unsupported_schema'`, or `overloaded` when too many wait.
+ * @throws Error with `code: 'unsupported_schema'`, or `overloaded` when too many wait; without a code where no thread starts.
  */
 export async function compileConstraint(
   constraint: Constraint,
   owner: string,
   msMax: number = limits.grammarCompileMsMax,
+  startMsMax: number = START_MS_MAX,
 ): Promise<SchemaGrammar> {
   const request = { constraint, depth: Number.POSITIVE_INFINITY };
-  const whole = await turns.run(owner, () => compile(request, msMax));
+  const whole = await turns.run(owner, () => compile(request, msMax, startMsMax));
   if (whole !== null) return whole;
   if (!isStrict(constraint)) return await compileLoosely(constraint, owner, msMax);
   throw new SchemaError(`the schemas take longer than ${msMax} ms to become a grammar`);
@@ -58,10 +62,13 @@ export async function compileLoosely(
 }
 
 /** Null when it took too long. */
-async function compile(request: CompileRequest, msMax: number): Promise<SchemaGrammar | null> {
-  const thread = idle ?? (await start());
+async function compile(
+  request: CompileRequest,
+  msMax: number,
+  startMsMax: number = START_MS_MAX,
+): Promise<SchemaGrammar | null> {
+  const thread = idle ?? (await start(startMsMax));
   idle = null;
-  if (thread === null) return null;
   const answer = await answerOf(thread, request, msMax);
   if (answer === null) {
     await thread.terminate();
@@ -72,8 +79,8 @@ async function compile(request: CompileRequest, msMax: number): Promise<SchemaGr
   return answer;
 }
 
-/** What it takes to start is not the time of a schema. Null when it ended. */
-async function start(): Promise<Worker | null> {
+/** What it takes to start is not the time of a schema. @throws Error that is no fault of a schema. */
+async function start(msMax: number): Promise<Worker> {
   // The bundle of this engine has the bundle of the thread beside it.
   const entry = new URL('./schema-thread.js', import.meta.url);
   const thread = new Worker(entry, { resourceLimits: { maxOldGenerationSizeMb: 256 } });
@@ -81,11 +88,20 @@ async function start(): Promise<Worker | null> {
   thread.once('exit', () => {
     if (idle === thread) idle = null;
   });
-  const ready = new Promise<true>((resolve) => thread.once('message', () => resolve(true)));
-  const ended = new Promise<false>((resolve) => thread.once('exit', () => resolve(false)));
-  const isReady = await Promise.race([ready, ended]);
+  const fault = await new Promise<string | null>((resolve) => {
+    const cancel = later(msMax, () => resolve(`said nothing in ${msMax} ms`));
+    const end = (how: string | null) => {
+      cancel();
+      resolve(how);
+    };
+    thread.once('message', () => end(null));
+    thread.once('exit', () => end('ended'));
+  });
   thread.unref();
-  return isReady ? thread : null;
+  if (fault === null) return thread;
+  // One that hangs is not waited for again.
+  thread.terminate().catch(() => {});
+  throw new Error(`the thread that compiles schemas could not be started: it ${fault}`);
 }
 
 /** Null when it had none in its time. */

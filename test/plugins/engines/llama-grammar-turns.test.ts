@@ -2,6 +2,7 @@
  * Owns the tests of what grammars may take from others: turns by owner, memory by owner, a time for each schema.
  * It must never need a model: what grammars do on one is tested beside the engine.
  */
+import { EventEmitter } from 'node:events';
 import { syncBuiltinESMExports } from 'node:module';
 import workerThreads, { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import t, { type Test } from 'tap';
@@ -10,6 +11,7 @@ import { Grammars } from '../../../plugins/engines/llama/constraint.js';
 import { Turns } from '../../../plugins/engines/llama/turns.js';
 import { limits } from '../../../src/limits/index.js';
 import { valueConstraint } from '../../support/constraints.js';
+import { until } from '../../support/until.js';
 
 t.test('owners take turns, and one piece is at work at a time', async (t) => {
   const turns = new Turns();
@@ -113,6 +115,39 @@ t.test(
     t.equal(compiled.length, 101);
   },
 );
+
+/** A thread that is started from now on says nothing. */
+function silentThreads(t: Test): EventEmitter[] {
+  const { Worker } = workerThreads;
+  const set = (made: typeof Worker) => {
+    workerThreads.Worker = made;
+    syncBuiltinESMExports();
+  };
+  t.teardown(() => set(Worker));
+  const begun: EventEmitter[] = [];
+  class Silent extends EventEmitter {
+    constructor() {
+      super();
+      begun.push(this);
+    }
+    unref(): void {}
+    async terminate(): Promise<void> {}
+  }
+  set(Silent as unknown as typeof Worker);
+  return begun;
+}
+
+// Before any other: a thread that has started is asked again.
+t.test('a thread that does not start is no fault of a schema, and blocks no turn', async (t) => {
+  const constraint = valueConstraint('{"type":"string"}');
+  const begun = silentThreads(t);
+  const fault = (how: RegExp) => ({ message: how, code: undefined });
+  await t.rejects(compileConstraint(constraint, 'alice', 1, 1), fault(/said nothing in 1 ms/));
+  const ending = compileConstraint(constraint, 'alice');
+  t.ok(await until(() => begun.length === 2));
+  begun[1]?.emit('exit', 1);
+  await t.rejects(ending, fault(/could not be started: it ended/));
+});
 
 t.test(
   'a schema that takes too long is refused where it is strict, and left to the model where not',
