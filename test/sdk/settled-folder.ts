@@ -22,9 +22,15 @@ export async function settledFolder(
     mkdirSync(made, { recursive: true });
     await make(made);
     writeFileSync(join(made, '.ready'), '');
-    // What an interrupted run left in its place is not to be trusted.
-    if (!isReady(folder)) remove(folder);
-    renameSync(made, folder);
+    try {
+      renameSync(made, folder);
+    } catch (cause) {
+      const { code = '' } = cause as NodeJS.ErrnoException;
+      if (!['ENOTEMPTY', 'EEXIST'].includes(code) || isReady(folder)) throw cause;
+      // What an interrupted run left in its place is not to be trusted.
+      remove(folder);
+      renameSync(made, folder);
+    }
   } catch (cause) {
     if (!isReady(folder)) throw cause;
   } finally {

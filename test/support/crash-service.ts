@@ -69,7 +69,7 @@ export class CrashService {
     try {
       await until(() => !children.some(isAlive), END_MS_MAX, `the end of the engine (${children})`);
     } catch (cause) {
-      for (const child of children.filter(isAlive)) process.kill(child, 'SIGKILL');
+      for (const child of children) signal(child, 'SIGKILL');
       throw new Error(`the engine outlived its service: ${children}`, { cause });
     }
     return performance.now() - beganMs;
@@ -98,7 +98,18 @@ export class CrashService {
 
 /** One that has ended meanwhile needs none. */
 function signal(pid: number, name: NodeJS.Signals): void {
-  if (isAlive(pid)) process.kill(pid, name);
+  if (!isAlive(pid)) return;
+  try {
+    process.kill(pid, name);
+  } catch (cause) {
+    if (!hasEnded(cause)) throw cause;
+  }
+}
+
+/** Of what was asked of a process: its end may come between any two looks at it. */
+function hasEnded(cause: unknown): boolean {
+  const { code } = cause as NodeJS.ErrnoException;
+  return code === 'ESRCH' || code === 'ENOENT';
 }
 
 function childrenOf(pid: number): number[] {
@@ -110,14 +121,20 @@ function childrenOf(pid: number): number[] {
 }
 
 function isStopped(pid: number): boolean {
-  return !isAlive(pid) || /\) T /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+  return /\) [TZX] /.test(statOf(pid) ?? ') X ');
 }
 
 /** A zombie holds no resources: its new parent just has not reaped it yet. */
 function isAlive(pid: number): boolean {
+  return !/\) [ZX] /.test(statOf(pid) ?? ') X ');
+}
+
+/** null: it has ended. */
+function statOf(pid: number): string | null {
   try {
-    return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
-  } catch {
-    return false;
+    return readFileSync(`/proc/${pid}/stat`, 'utf8');
+  } catch (cause) {
+    if (hasEnded(cause)) return null;
+    throw cause;
   }
 }
