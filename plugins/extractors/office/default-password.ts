@@ -4,6 +4,7 @@
  */
 import { createDecipheriv, createHash } from 'node:crypto';
 import { attribute, readXml } from '../markup/walk.js';
+import { type BiffRecord, biffRecords } from './biff-records.js';
 import type { OleContainer } from './ole.js';
 
 /** What Excel encrypts with where a user protects the structure of a workbook, and gives no password to open it. */
@@ -13,6 +14,11 @@ const SPINS_MAX = 1_000_000;
 const STANDARD_SPINS = 50_000;
 const SEGMENT_BYTES = 4096;
 const NESTING_MAX = 16;
+/** What the fields may be: larger ones cost memory and hashing before they turn out wrong. */
+const INFO_BYTES_MAX = 65_536;
+const SALT_BYTES_MAX = 64;
+const KEY_BITS = new Set(['128', '192', '256']);
+const BLOCK_SIZE = '16';
 /** What a key or a vector that is too short ends with. */
 const FILL = 0x36;
 
@@ -21,6 +27,7 @@ export function openedPackage(container: OleContainer): Uint8Array | null {
   const info = container.stream('EncryptionInfo');
   const stored = container.stream('EncryptedPackage');
   if (info === null || stored === null || stored.length < 8) return null;
+  if (info.length > INFO_BYTES_MAX) return null;
   try {
     const decrypt = info.readUInt32LE(0) === AGILE ? agile(info) : standard(info);
     const bytes = Number(stored.readBigUInt64LE(0));
@@ -61,13 +68,22 @@ const PURPOSES = {
   key: Buffer.from('146e0be7abacd0d6', 'hex'),
 } as const;
 
+type Fields = Readonly<Record<string, string>>;
+
 function agile(info: Buffer): Decrypt | null {
-  const found = new Map<string, Readonly<Record<string, string>>>();
-  const open = (name: string, fields: Readonly<Record<string, string>>) => found.set(name, fields);
+  let data: Fields | undefined;
+  let key: Fields | undefined;
+  const open = (name: string, fields: Fields) => {
+    if (name === 'keyData') data ??= fields;
+    // A key for the holder of a certificate has no spins.
+    if (name === 'encryptedKey' && fields.spinCount !== undefined) key ??= fields;
+  };
   const ignore = () => {};
   readXml(info.subarray(8), { open, text: ignore, close: ignore }, NESTING_MAX);
-  const [data, key] = [found.get('keyData'), found.get('encryptedKey')];
-  if (data === undefined || key === undefined) return null;
+  return data === undefined || key === undefined ? null : opener(data, key);
+}
+
+function opener(data: Fields, key: Fields): Decrypt | null {
   const spins = Number(key.spinCount);
   if (!(spins >= 0 && spins <= SPINS_MAX) || !isAes(data) || !isAes(key)) return null;
   const hash = hashOf(key);
@@ -87,7 +103,7 @@ function agile(info: Buffer): Decrypt | null {
   return (bytes) => segments(bytes, secret, data);
 }
 
-function segments(bytes: Buffer, key: Buffer, data: Readonly<Record<string, string>>): Buffer {
+function segments(bytes: Buffer, key: Buffer, data: Fields): Buffer {
   const salt = bytesOf(data, 'saltValue');
   const out: Buffer[] = [];
   for (let at = 0; at < bytes.length; at += SEGMENT_BYTES) {
@@ -98,19 +114,26 @@ function segments(bytes: Buffer, key: Buffer, data: Readonly<Record<string, stri
   return Buffer.concat(out);
 }
 
-function isAes({ cipherAlgorithm, cipherChaining }: Readonly<Record<string, string>>): boolean {
-  return cipherAlgorithm === 'AES' && cipherChaining === 'ChainingModeCBC';
+/** With sizes of the format. */
+function isAes(fields: Fields): boolean {
+  return (
+    fields.cipherAlgorithm === 'AES' &&
+    fields.cipherChaining === 'ChainingModeCBC' &&
+    KEY_BITS.has(fields.keyBits ?? '') &&
+    fields.blockSize === BLOCK_SIZE &&
+    bytesOf(fields, 'saltValue').length <= SALT_BYTES_MAX
+  );
 }
 
 /** `SHA512`; others than these fail where they are used. */
-function hashOf({ hashAlgorithm = '' }: Readonly<Record<string, string>>): string {
+function hashOf({ hashAlgorithm = '' }: Fields): string {
   if (/^SHA-?(?:1|256|384|512)$/.test(hashAlgorithm)) {
     return hashAlgorithm.replace('-', '').toLowerCase();
   }
   throw new Error('a hash that is not known');
 }
 
-function bytesOf(fields: Readonly<Record<string, string>>, name: string): Buffer {
+function bytesOf(fields: Fields, name: string): Buffer {
   return Buffer.from(attribute(fields, name) ?? '', 'base64');
 }
 
@@ -153,19 +176,20 @@ const FILE_PASS = 0x2f;
 /** A record that says nothing: what follows must stay where it is. */
 const NO_RECORD = 0x0fff;
 const BOUND_SHEET = 0x85;
+const END = 0x0a;
 /** Records that are never encrypted. */
 const PLAIN = new Set([0x809, FILE_PASS, 0x194, 0x195, 0xe1, 0x196, 0x138]);
 const BLOCK_BYTES = 1024;
 
 /** The stream of a workbook, decrypted where it is encrypted with the password; null where it needs another one. */
 export function openedWorkbook(stream: Buffer, password = DEFAULT_PASSWORD): Buffer | null {
-  const pass = records(stream, ({ type }) => type === FILE_PASS).at(0);
+  const pass = passOf(stream);
   if (pass === undefined) return stream;
   const blockKey = rc4Key(stream.subarray(pass.from, pass.to), password);
   if (blockKey === null) return null;
   const out = Buffer.from(stream);
   const keys = new KeyStream(blockKey);
-  for (const { type, from, to } of records(stream, () => true)) {
+  for (const { type, from, to } of biffRecords(stream)) {
     if (PLAIN.has(type)) continue;
     // Where its sheet begins is not encrypted.
     const first = type === BOUND_SHEET ? from + 4 : from;
@@ -175,22 +199,13 @@ export function openedWorkbook(stream: Buffer, password = DEFAULT_PASSWORD): Buf
   return out;
 }
 
-interface BiffRecord {
-  readonly type: number;
-  readonly from: number;
-  readonly to: number;
-}
-
-function records(stream: Buffer, isWanted: (record: BiffRecord) => boolean): BiffRecord[] {
-  const found: BiffRecord[] = [];
-  for (let at = 0; at + 4 <= stream.length; ) {
-    const type = stream.readUInt16LE(at);
-    const from = at + 4;
-    const to = Math.min(stream.length, from + stream.readUInt16LE(at + 2));
-    if (isWanted({ type, from, to })) found.push({ type, from, to });
-    at = to;
+/** It stands before the sheets are listed: the same number in what follows the workbook says nothing. */
+function passOf(stream: Buffer): BiffRecord | undefined {
+  for (const record of biffRecords(stream)) {
+    if (record.type === FILE_PASS) return record;
+    if (record.type === END || record.type === BOUND_SHEET) return undefined;
   }
-  return found;
+  return undefined;
 }
 
 type BlockKey = (block: number) => Buffer;

@@ -1,7 +1,11 @@
 /** Owns the proof that what opens in Excel without a question is read, and that nothing else is. */
 import { createHash } from 'node:crypto';
 import t from 'tap';
-import { KeyStream, openedWorkbook } from '../../../plugins/extractors/office/default-password.js';
+import {
+  KeyStream,
+  openedPackage,
+  openedWorkbook,
+} from '../../../plugins/extractors/office/default-password.js';
 import docx from '../../../plugins/extractors/office/docx.js';
 import { openOle } from '../../../plugins/extractors/office/ole.js';
 import { writeOle } from '../../../plugins/extractors/office/sheetjs.js';
@@ -61,6 +65,84 @@ t.test(
     await t.rejects(read(docx, short, 'a.docx'), { code: 'encrypted' });
   },
 );
+
+/** The package in a document whose fields of encryption are changed. */
+function openedWith(change: (fields: string) => string): Uint8Array | null {
+  const container = openOle(office('poi-protected_agile.docx'));
+  const info = container.stream('EncryptionInfo')?.toString('latin1') ?? '';
+  const put = Buffer.from(change(info), 'latin1');
+  return openedPackage({
+    ...container,
+    stream: (name) => (name === 'EncryptionInfo' ? put : container.stream(name)),
+  });
+}
+
+t.test('fields that are larger than the format has them are not worked with', (t) => {
+  const salt = (bytes: number) => `saltValue="${Buffer.alloc(bytes, 5).toString('base64')}"`;
+  const fill = (bytes: number) => (fields: string) =>
+    fields.replace(/(<\/encryption>)/, `<!--${'-'.repeat(bytes - fields.length - 5)}>$1`);
+  t.ok(openedWith((fields) => fields));
+  t.ok(
+    openedWith((fields) => fields.replace(/saltValue="[^"]*"/, salt(64))),
+    'of the data',
+  );
+  t.equal(
+    openedWith((fields) => fields.replace(/saltValue="[^"]*"/, salt(65))),
+    null,
+  );
+  t.equal(
+    openedWith((fields) => fields.replace(/keyBits="\d+"/, 'keyBits="512"')),
+    null,
+  );
+  t.equal(
+    openedWith((fields) => fields.replace(/blockSize="16"/, 'blockSize="016"')),
+    null,
+  );
+  t.ok(openedWith((fields) => fill(65_000)(fields)));
+  t.equal(openedWith(fill(65_537 + 4)), null);
+  t.end();
+});
+
+t.test('of several keys the first that is made from a password counts', (t) => {
+  const found = /<p:encryptedKey\b[^>]*>/;
+  const wanted = openedWith((fields) => fields);
+  t.ok(wanted);
+  const others = [
+    '<c:encryptedKey encryptedKeyValue="AAAA" certVerifier="AAAA"/>',
+    '<p:encryptedKey spinCount="1" saltValue="AAAA"/>',
+  ];
+  for (const other of others) {
+    t.same(
+      openedWith((fields) => fields.replace(found, `$&${other}`)),
+      wanted,
+      other,
+    );
+  }
+  t.same(
+    openedWith((fields) => fields.replace(found, `${others[0]}$&`)),
+    wanted,
+    'before it',
+  );
+  t.end();
+});
+
+t.test('bytes behind a workbook do not lock it', (t) => {
+  const record = (type: number, ...body: number[]) =>
+    Buffer.of(type & 255, type >> 8, body.length, 0, ...body);
+  const pass = record(0x2f, 9, 9);
+  const begin = record(0x809, 0, 6);
+  const end = record(0x0a);
+  const sheet = record(0x85, 0, 0, 0, 0);
+  const readable = [
+    [begin, end, pass],
+    [begin, sheet, pass, end],
+    [begin, end, Buffer.alloc(7)],
+    [begin],
+  ].map((parts) => Buffer.concat(parts));
+  for (const stream of readable) t.equal(openedWorkbook(stream), stream);
+  t.equal(openedWorkbook(Buffer.concat([begin, pass, end])), null);
+  t.end();
+});
 
 t.test('workbooks of before 2007 are opened by both ways of RC4', async (t) => {
   const ways = { 'poi-password.xls': 'password', 'poi-35897-type4.xls': 'freedom' };
