@@ -3,6 +3,7 @@
  * It must never take bytes for a picture whose record and own head do not both say so.
  */
 import type { PagePart } from '../ocr/picture-texts.js';
+import { type PptRecord, recordsOf } from './ppt-records.js';
 
 /** Types of records, and how the picture within begins. */
 const KINDS = [
@@ -13,31 +14,62 @@ const KINDS = [
 const HEADER_BYTES = 8;
 /** One or two checksums, and a mark. */
 const PREFIXES = [17, 33];
-const PICTURES_MAX = 10_000;
+/** Of one document. */
+export const PICTURES_MAX = 10_000;
+/** The upper byte of each type, and where it stands. */
+const MARK = 0xf0;
+const MARK_AT = 3;
 
-/** In their order; of each record the picture alone. */
-export function blipsIn(bytes: Buffer): PagePart[] {
-  const found = KINDS.flatMap(({ type }) => {
-    const mark = Buffer.of(type & 0xff, type >> 8);
-    const places: number[] = [];
-    for (let at = bytes.indexOf(mark, 2); at >= 0; at = bytes.indexOf(mark, at + 1)) {
-      if (blipAt(bytes, at - 2) !== null) places.push(at - 2);
-      if (places.length >= PICTURES_MAX) break;
+/** In the order of the streams and of each one's bytes; of each record the picture alone. */
+export function blipsIn(...streams: readonly (Buffer | null)[]): PagePart[] {
+  const found: PagePart[] = [];
+  for (const bytes of streams) {
+    for (let at = bytes?.indexOf(MARK, MARK_AT) ?? -1; bytes !== null && at >= 0; ) {
+      if (found.length >= PICTURES_MAX) return found;
+      const start = at - MARK_AT;
+      const picture = blipAt(bytes, start);
+      if (picture !== null) found.push(partOf(picture, found.length + 1));
+      // Records do not overlap: bytes belong to one picture at most.
+      at = bytes.indexOf(MARK, picture === null ? at + 1 : endOf(bytes, start) + MARK_AT);
     }
-    return places;
-  });
-  return found
-    .sort((a, b) => a - b)
-    .flatMap((at, index) => partOf(blipAt(bytes, at), index + 1) ?? []);
+  }
+  return found;
+}
+
+const GROUP = 0xf000;
+const STORE = 0xf001;
+const STORED = 0xf007;
+/** Of an entry of the store: how many shapes show its picture, the length of its name, and its fields. */
+const SHAPES_AT = 24;
+const NAME_LENGTH_AT = 33;
+const ENTRY_BYTES = 36;
+
+/** Pictures that lie in the store of a drawing, of which a shape shows each. */
+export function storedBlips(drawing: Buffer): PagePart[] {
+  const found: PagePart[] = [];
+  const store = childrenOf(childrenOf(recordsOf(drawing), GROUP), STORE);
+  for (const { type, data } of store) {
+    if (type !== STORED) continue;
+    if (found.length >= PICTURES_MAX) break;
+    if (data.length < ENTRY_BYTES || data.readUInt32LE(SHAPES_AT) === 0) continue;
+    const picture = blipAt(data, ENTRY_BYTES + data.readUInt8(NAME_LENGTH_AT));
+    if (picture !== null) found.push(partOf(picture, found.length + 1));
+  }
+  return found;
+}
+
+export function* childrenOf(records: Iterable<PptRecord>, type: number): Generator<PptRecord> {
+  for (const record of records) if (record.type === type) yield* record.children();
 }
 
 /** The picture of a record; null for one of another kind. */
 export function blipAt(bytes: Buffer, at: number): Buffer | null {
   if (at < 0 || at + HEADER_BYTES > bytes.length) return null;
   const type = bytes.readUInt16LE(at + 2);
-  const end = at + HEADER_BYTES + bytes.readUInt32LE(at + 4);
   const kind = KINDS.find((each) => each.type === type);
-  if (kind === undefined || end > bytes.length) return null;
+  if (kind === undefined) return null;
+  const end = endOf(bytes, at);
+  if (end > bytes.length) return null;
   for (const prefix of PREFIXES) {
     const picture = bytes.subarray(at + HEADER_BYTES + prefix, end);
     if (kind.head.equals(picture.subarray(0, kind.head.length))) return picture;
@@ -45,6 +77,10 @@ export function blipAt(bytes: Buffer, at: number): Buffer | null {
   return null;
 }
 
-export function partOf(picture: Buffer | null, number: number): PagePart | null {
-  return picture && { name: `picture ${number}`, bytes: () => picture };
+function endOf(bytes: Buffer, at: number): number {
+  return at + HEADER_BYTES + bytes.readUInt32LE(at + 4);
+}
+
+export function partOf(picture: Buffer, number: number): PagePart {
+  return { name: `picture ${number}`, bytes: () => picture };
 }

@@ -1,15 +1,16 @@
 /**
  * Owns the text of documents and templates of Word before 2007.
- * It must never show what a document deleted but kept.
+ * It must never show text that a change marks as deleted. Pictures and documents within are shown wherever the
+ * container has them: whether the text still refers to one is not known here.
  */
 import type { DocumentClaim, ExtractionBounds, SourceDocument } from 'preface/plugin';
 import type { PicturedPage } from '../ocr/picture-texts.js';
 import { Flow } from '../shared/flow.js';
 import { picturedPlugin } from '../shared/pictured.js';
-import { locked, refusal } from '../shared/refusal.js';
+import { isBound, locked, refusal } from '../shared/refusal.js';
 import { blipsIn } from './blips.js';
 import { DocText } from './doc-text.js';
-import { claimOle, type OleContainer, openOle } from './ole.js';
+import { claimOle, type OleContainer, openOle, streamOrNull } from './ole.js';
 import { titleOf } from './ole-title.js';
 import { textOfWord95 } from './word95.js';
 
@@ -40,8 +41,7 @@ function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<Pictur
   for (const object of objectsOf(container)) writeObject(flow, object, bounds);
   const title = titleOf(container);
   const pages = flow.end();
-  const stored = [main, container.stream('Data')];
-  const shown = stored.flatMap((stream) => (stream === null ? [] : blipsIn(stream)));
+  const shown = blipsIn(main, streamOrNull(container, 'Data'));
   for (const [at, text] of pages.entries()) {
     const isLast = at === pages.length - 1;
     const page = { text, pages: pages.length, unit: 'page', title } as const;
@@ -62,22 +62,19 @@ function objectsOf(container: OleContainer): Streams[] {
     .folders()
     .filter((folder) => folder.startsWith('objectpool/'))
     .sort()
-    .map((folder) => ({ stream: (name: string) => container.stream(`${folder}/${name}`) }))
-    .filter(({ stream }) => stream(MAIN) !== null);
+    .filter((folder) => container.has(`${folder}/${MAIN}`))
+    .map((folder) => ({ stream: (name: string) => container.stream(`${folder}/${name}`) }));
 }
 
 /** A damaged one costs no more than its own text. */
 function writeObject(flow: Flow, object: Streams, bounds: ExtractionBounds): void {
-  let main: Buffer;
-  let text: DocText;
   try {
-    main = mainStream(object);
+    const main = mainStream(object);
     if (main.readUInt16LE(VERSION) < WORD_97) return;
-    text = new DocText(main, tableStream(object, main), bounds.textLengthMax);
-  } catch {
-    return;
+    new DocText(main, tableStream(object, main), bounds.textLengthMax).write(flow);
+  } catch (cause) {
+    if (isBound(cause)) throw cause;
   }
-  text.write(flow);
 }
 
 function tableStream(streams: Streams, main: Buffer): Buffer {

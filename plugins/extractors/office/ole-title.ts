@@ -3,7 +3,7 @@
  * It must never fail: a summary that cannot be read is a document without a title.
  */
 import { decodeCodePage } from '../shared/decoder.js';
-import type { OleContainer } from './ole.js';
+import { type OleContainer, streamOrNull } from './ole.js';
 
 const TITLE = 2;
 const CODE_PAGE = 1;
@@ -13,7 +13,7 @@ const WIDE_TEXT = 0x1f;
 const LATIN = 1252;
 
 export function titleOf(container: OleContainer): string {
-  const summary = container.stream('\u0005SummaryInformation');
+  const summary = streamOrNull(container, '\u0005SummaryInformation');
   if (summary === null) return '';
   try {
     return readTitle(summary);

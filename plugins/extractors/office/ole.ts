@@ -45,6 +45,15 @@ export function openOle(bytes: Uint8Array): OleContainer {
   return container;
 }
 
+/** A part that a document can do without: null also where it is damaged. */
+export function streamOrNull(container: Pick<OleContainer, 'stream'>, name: string): Buffer | null {
+  try {
+    return container.stream(name);
+  } catch {
+    return null;
+  }
+}
+
 /** Office wraps a document with a password like this; the inner format is not visible. */
 export function isEncryptedPackage(bytes: Uint8Array): boolean {
   return tryOle(bytes)?.has('EncryptedPackage') ?? false;

@@ -3,10 +3,11 @@
  * It must never look into a picture.
  */
 import type { PagePart } from '../ocr/picture-texts.js';
-import { blipAt, partOf } from './blips.js';
+import { blipAt, childrenOf, PICTURES_MAX, partOf } from './blips.js';
 import type { PptRecord } from './ppt-records.js';
 
 const DRAWING_GROUP = 0x040b;
+const GROUP = 0xf000;
 const STORE = 0xf001;
 const STORED = 0xf007;
 /** Of a stored picture: where it lies in the stream of pictures. */
@@ -18,19 +19,22 @@ const OPTION_BITS = 0x3fff;
 const OPTION_BYTES = 6;
 
 export class PptPictures {
-  readonly #stored: readonly PptRecord[];
+  readonly #stored: PptRecord[] = [];
+  /** Numbers of the pictures that a slide has shown: any number of shapes may name one. */
+  readonly #named = new Set<number>();
 
   constructor(
     document: PptRecord,
     readonly stream: Buffer | null,
   ) {
-    const group = [...document.children()].find(({ type }) => type === DRAWING_GROUP);
-    const drawing = [...(group?.children() ?? [])].flatMap((each) => [...each.children()]);
-    const store = drawing.find(({ type }) => type === STORE);
-    this.#stored = [...(store?.children() ?? [])].filter(({ type }) => type === STORED);
+    const drawings = childrenOf(document.children(), DRAWING_GROUP);
+    for (const record of childrenOf(childrenOf(drawings, GROUP), STORE)) {
+      if (this.#stored.length >= PICTURES_MAX) break;
+      if (record.type === STORED) this.#stored.push(record);
+    }
   }
 
-  /** In the order of the shapes, those of groups among them. */
+  /** In the order of the shapes, those of groups among them; each picture once in the document. */
   shownBy(slide: PptRecord, depthMax: number): PagePart[] {
     const shown: PagePart[] = [];
     const walk = (record: PptRecord, depth: number) => {
@@ -47,10 +51,11 @@ export class PptPictures {
   /** @param number from 1 on; 0 for none. */
   #part(number: number): PagePart | null {
     const stored = this.#stored[number - 1];
-    if (this.stream === null || stored === undefined || stored.data.length < PLACE_AT + 4) {
-      return null;
-    }
-    return partOf(blipAt(this.stream, stored.data.readUInt32LE(PLACE_AT)), number);
+    if (this.stream === null || stored === undefined || this.#named.has(number)) return null;
+    this.#named.add(number);
+    if (stored.data.length < PLACE_AT + 4) return null;
+    const picture = blipAt(this.stream, stored.data.readUInt32LE(PLACE_AT));
+    return picture && partOf(picture, number);
   }
 }
 

@@ -6,7 +6,7 @@ import type { ExtractionBounds } from 'preface/plugin';
 import type { PicturedPage } from '../ocr/picture-texts.js';
 import { picturedPlugin } from '../shared/pictured.js';
 import { refusal } from '../shared/refusal.js';
-import { claimOle, openOle } from './ole.js';
+import { claimOle, openOle, streamOrNull } from './ole.js';
 import { titleOf } from './ole-title.js';
 import { commentsOf, marginsOf, NOTES_MARGINS, SLIDE_MARGINS } from './ppt-beside.js';
 import { PptPictures } from './ppt-pictures.js';
@@ -57,7 +57,7 @@ function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<Pictur
     throw refusal('bound', `it has more than ${bounds.pagesMax} slides`);
   }
   const title = titleOf(container);
-  const pictures = new PptPictures(presentation.document, container.stream('Pictures'));
+  const pictures = new PptPictures(presentation.document, streamOrNull(container, 'Pictures'));
   for (const slide of slides) {
     const text = slideText(presentation, slide, notes, bounds);
     const record = presentation.persisted(slide.persist);

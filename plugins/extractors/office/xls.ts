@@ -6,7 +6,8 @@ import type { DocumentClaim, ExtractionBounds, SourceDocument } from 'preface/pl
 import type { PicturedPage } from '../ocr/picture-texts.js';
 import { picturedPlugin } from '../shared/pictured.js';
 import { locked, refusal } from '../shared/refusal.js';
-import { blipsIn } from './blips.js';
+import { type BiffRecord, biffRecords } from './biff-records.js';
+import { storedBlips } from './blips.js';
 import { commentLine } from './comments.js';
 import { openedWorkbook } from './default-password.js';
 import { sheetPage } from './grid.js';
@@ -38,7 +39,7 @@ function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<Pictur
     const text = blocks.filter((block) => block !== '').join('\n\n');
     read += 1;
     const page = { text, pages, unit: 'sheet', title } as const;
-    yield read === pages ? { ...page, shown: blipsIn(drawingsOf(stream)) } : page;
+    yield read === pages ? { ...page, shown: storedBlips(drawingsOf(stream)) } : page;
   }
 }
 
@@ -64,14 +65,18 @@ const CONTINUE = 0x3c;
 
 /** What all sheets draw, which may go on over many records. */
 function drawingsOf(stream: Buffer): Buffer {
-  const parts: Buffer[] = [];
+  let length = 0;
+  for (const { from, to } of drawingRecords(stream)) length += to - from;
+  const drawings = Buffer.alloc(length);
+  let at = 0;
+  for (const { from, to } of drawingRecords(stream)) at += stream.copy(drawings, at, from, to);
+  return drawings;
+}
+
+function* drawingRecords(stream: Buffer): Generator<BiffRecord> {
   let last = 0;
-  for (let at = 0; at + 4 <= stream.length; ) {
-    const type = stream.readUInt16LE(at);
-    const end = at + 4 + stream.readUInt16LE(at + 2);
-    if (type !== CONTINUE) last = type;
-    if (last === DRAWING_GROUP) parts.push(stream.subarray(at + 4, end));
-    at = end;
+  for (const record of biffRecords(stream)) {
+    if (record.type !== CONTINUE) last = record.type;
+    if (last === DRAWING_GROUP) yield record;
   }
-  return Buffer.concat(parts);
 }

@@ -14,6 +14,11 @@ export function isRefusal(cause: unknown): cause is Error {
   return cause instanceof Error && 'code' in cause && codes.has(String(cause.code));
 }
 
+/** A document beyond a bound is refused as a whole, whichever part of it goes beyond. */
+export function isBound(cause: unknown): boolean {
+  return isRefusal(cause) && 'code' in cause && cause.code === 'bound';
+}
+
 const codes = new Set<string>(['encrypted', 'damaged', 'no_text', 'unsupported', 'bound']);
 
 /** A parser's error on malformed bytes means that the document is damaged. */

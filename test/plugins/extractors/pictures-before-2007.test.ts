@@ -1,9 +1,11 @@
 /** Owns the proof that pictures and documents within documents of Office before 2007 are read. */
 import t from 'tap';
-import { blipAt, blipsIn } from '../../../plugins/extractors/office/blips.js';
+import { blipAt, blipsIn, storedBlips } from '../../../plugins/extractors/office/blips.js';
 import doc from '../../../plugins/extractors/office/doc.js';
 import { openOle } from '../../../plugins/extractors/office/ole.js';
 import ppt from '../../../plugins/extractors/office/ppt.js';
+import { PptPictures } from '../../../plugins/extractors/office/ppt-pictures.js';
+import type { PptRecord } from '../../../plugins/extractors/office/ppt-records.js';
 import { writeOle } from '../../../plugins/extractors/office/sheetjs.js';
 import xls from '../../../plugins/extractors/office/xls.js';
 import { documentBytes, openForTest, readAll } from '../../support/documents.js';
@@ -24,6 +26,27 @@ function blip(picture: Uint8Array, type = 0xf01e, checksums = 1): Buffer {
   head.writeUInt32LE(head.length - 8 + picture.length, 4);
   return Buffer.concat([head, picture]);
 }
+
+function escher(type: number, bytes: Buffer): Buffer {
+  const head = Buffer.alloc(8);
+  head.writeUInt16LE(0x0f, 0);
+  head.writeUInt16LE(type, 2);
+  head.writeUInt32LE(bytes.length, 4);
+  return Buffer.concat([head, bytes]);
+}
+
+/** An entry of a drawing's store. @param shapes that show its picture. */
+function entry(picture: Buffer, shapes: number, name = ''): Buffer {
+  const fields = Buffer.alloc(36);
+  fields.writeUInt32LE(shapes, 24);
+  fields.writeUInt8(name.length, 33);
+  const made = escher(0xf007, Buffer.concat([fields, Buffer.from(name), picture]));
+  made.writeUInt16LE(2, 0);
+  return made;
+}
+
+const store = (...entries: readonly Buffer[]) =>
+  escher(0xf000, escher(0xf001, Buffer.concat(entries)));
 
 /** Some streams of a container, and others in place of theirs. */
 function changed(name: string, kept: readonly string[], put: Readonly<Record<string, Buffer>>) {
@@ -57,6 +80,45 @@ t.test('records of pictures are told from bytes that look like them', (t) => {
   t.end();
 });
 
+t.test('pictures that lie one in another are one', (t) => {
+  const inner = Array.from({ length: 20 }, () => blip(png.subarray(0, 40)));
+  const outer = blip(Buffer.concat([png.subarray(0, 40), ...inner]));
+  const [first, second, ...others] = blipsIn(
+    Buffer.concat([outer, blip(png)]),
+    null,
+    blip(jpeg, JPEG),
+  );
+  t.equal(first?.bytes()?.length, outer.length - 25);
+  t.same(second?.bytes(), png);
+  t.same(
+    others.map(({ name }) => name),
+    ['picture 3'],
+    'numbers go on over the streams',
+  );
+  t.end();
+});
+
+t.test('a document has no more pictures than its bound, from all of its streams', (t) => {
+  const small = Buffer.concat(Array.from({ length: 6000 }, () => blip(png.subarray(0, 8))));
+  t.equal(blipsIn(small).length, 6000);
+  t.equal(blipsIn(small, small).length, 10_000);
+  t.end();
+});
+
+t.test('of the pictures in a store those are shown that a shape refers to', (t) => {
+  const drawing = Buffer.concat([
+    store(entry(blip(png), 0), entry(blip(jpeg, JPEG), 2, 'name')),
+    store(entry(blip(png), 1), entry(Buffer.alloc(0), 1), entry(blip(png).subarray(0, 90), 1)),
+  ]);
+  const found = storedBlips(drawing);
+  t.same(
+    found.map(({ bytes }) => bytes()),
+    [jpeg, png],
+  );
+  t.same(storedBlips(drawing.subarray(0, 60)), []);
+  t.end();
+});
+
 t.test('what a picture in a doc says follows its text', async (t) => {
   const parts = ['WordDocument', '0Table', '1Table'];
   const bytes = changed('testWORD.doc', parts, { Data: blip(jpeg, JPEG) });
@@ -78,7 +140,7 @@ t.test('what a picture in a xls says follows its sheets, in however many records
     head.writeUInt16LE(bytes.length, 2);
     return Buffer.concat([head, bytes]);
   };
-  const stored = blip(jpeg, JPEG);
+  const stored = store(entry(blip(jpeg, JPEG), 1));
   const drawn = [
     record(0xeb, stored.subarray(0, 1000)),
     record(0x3c, stored.subarray(1000, 1500)),
@@ -129,7 +191,101 @@ t.test('a document of Word that stands in another one follows its text', async (
   const alone = await textOf(changed('testWORD.doc', parts, {}));
   const both = await textOf(changed('testWORD.doc', parts, within(object)));
   t.ok(both.startsWith(alone) && both.length > alone.length);
-  t.match(both.slice(alone.length), await textOf(writeOle(object)));
+  const innerText = await textOf(writeOle(object));
+  t.match(both.slice(alone.length), innerText);
   const damaged = { ...object, WordDocument: Buffer.alloc(900, 1) };
   t.equal(await textOf(changed('testWORD.doc', parts, within(damaged))), alone);
+});
+
+t.test('a document within one that goes beyond a bound is told, not left out', async (t) => {
+  const name = 'testWORD_numbered_list.doc';
+  const parts = ['WordDocument', '0Table', '1Table'];
+  const longer = openOle(documentBytes('office/testWORD.doc'));
+  const object: Record<string, Buffer> = {};
+  for (const part of parts) {
+    const bytes = longer.stream(part);
+    if (bytes !== null) object[`/ObjectPool/_12/${part}`] = bytes;
+  }
+  // With its fields the one within has some 900 characters, the other one some 800.
+  const bounded = await openForTest(doc, { textLengthMax: 860 }, []);
+  t.teardown(() => bounded.close());
+  await t.resolves(readAll(bounded, changed(name, parts, {}), 'a.doc'));
+  await t.rejects(readAll(bounded, changed(name, parts, object), 'a.doc'), { code: 'bound' });
+});
+
+/** With a chain that comes back to its own first sector. @param length of the stream, which tells it from others of its name. */
+function looped(bytes: Buffer, name: string, length: number): Buffer {
+  const out = Buffer.from(bytes);
+  const sector = 2 ** out.readUInt16LE(30);
+  const key = Buffer.from(`${name}\0`, 'utf16le');
+  let at = out.indexOf(key);
+  while (at >= 0 && !(at % 128 === 0 && out.readUInt32LE(at + 120) === length)) {
+    at = out.indexOf(key, at + 1);
+  }
+  const start = out.readInt32LE(at + 116);
+  const perTable = sector / 4;
+  const table = out.readInt32LE(76 + 4 * Math.floor(start / perTable));
+  out.writeInt32LE(start, (table + 1) * sector + (start % perTable) * 4);
+  return out;
+}
+
+t.test('a damaged part that a document can do without costs only itself', async (t) => {
+  const summary = '\u0005SummaryInformation';
+  const word = ['WordDocument', '0Table', '1Table'];
+  const slides = ['PowerPoint Document', 'Current User'];
+  const inner = openOle(documentBytes('office/testWORD_numbered_list.doc')).stream('WordDocument');
+  const main = Buffer.concat([inner ?? Buffer.alloc(0), Buffer.alloc(50_000)]);
+  const cases = [
+    { plugin: doc, name: 'testWORD.doc', kept: word, part: 'Data', bytes: blip(jpeg, JPEG) },
+    { plugin: doc, name: 'testWORD.doc', kept: word, part: summary, bytes: Buffer.alloc(5000) },
+    {
+      plugin: doc,
+      name: 'testWORD.doc',
+      kept: word,
+      part: '/ObjectPool/_1/WordDocument',
+      bytes: main,
+    },
+    {
+      plugin: ppt,
+      name: 'poi-ppt_with_png.ppt',
+      kept: slides,
+      part: 'Pictures',
+      bytes: Buffer.alloc(5000),
+    },
+  ];
+  for (const { plugin, name, kept, part, bytes } of cases) {
+    const extractor = await openForTest(plugin, {}, []);
+    t.teardown(() => extractor.close());
+    const whole = changed(name, kept, { [part]: bytes });
+    const damaged = looped(whole, part.replace(/^.*\//, ''), bytes.length);
+    t.throws(() => openOle(damaged).stream(part.replace(/^\//, '')), { code: 'damaged' }, part);
+    const wanted = await readAll(extractor, changed(name, kept, {}), name);
+    t.ok(wanted.some(({ text }) => text !== ''));
+    t.same(await readAll(extractor, damaged, name), wanted, part);
+  }
+});
+
+/** Of the picture of a drawing that a shape shows. */
+function pictureOption(number: number): PptRecord {
+  const data = Buffer.alloc(6);
+  data.writeUInt16LE(0x4104, 0);
+  data.writeUInt32LE(number, 2);
+  return { type: 0xf00b, instance: 1, data, children: () => [] };
+}
+
+t.test('a picture that many shapes of a ppt name is one', (t) => {
+  const within = (type: number, ...children: readonly PptRecord[]): PptRecord => ({
+    type,
+    instance: 0,
+    data: Buffer.alloc(0),
+    children: () => children,
+  });
+  const stored = { ...within(0xf007), data: Buffer.alloc(36) };
+  const group = within(0x040b, within(0xf000, within(0xf001, stored, stored)));
+  const pictures = new PptPictures(within(0, group), blip(png));
+  const slide = within(0, ...[1, 1, 2, 1, 3, 0].map(pictureOption));
+  const shown = pictures.shownBy(slide, 9).map(({ name }) => name);
+  t.same(shown, ['picture 1', 'picture 2']);
+  t.same(pictures.shownBy(slide, 9), [], 'nor again on another slide');
+  t.end();
 });
