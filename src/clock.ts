@@ -42,6 +42,23 @@ export function steadyClock(clock: Clock): Clock {
   };
 }
 
+/** @throws the signal's reason, at once where it is aborted already. */
+export function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    // Nobody is told of an abort that has been: the timer would outlive it.
+    signal.throwIfAborted();
+    const stop = () => {
+      cancel();
+      reject(signal.reason);
+    };
+    const cancel = clock.after(ms, () => {
+      signal.removeEventListener('abort', stop);
+      resolve();
+    });
+    signal.addEventListener('abort', stop, { once: true });
+  });
+}
+
 /** Whole Unix seconds, the unit of every `created` and `expired_at` on the wire. */
 export function unixS(clock: Clock): number {
   return Math.floor(clock.nowMs() / 1000);

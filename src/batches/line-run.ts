@@ -8,7 +8,7 @@ import { ChatReply } from '../chat/chat-reply.js';
 import type { RunningChat } from '../chat/generation.js';
 import type { ReadyChat } from '../chat/ready-chat.js';
 import type { ChatService } from '../chat/service.js';
-import type { Clock } from '../clock.js';
+import { type Clock, pause } from '../clock.js';
 import { ApiError, fromErrorValue, toErrorValue } from '../errors.js';
 import { limits } from '../limits/index.js';
 import type { LineForm } from '../protocol/batches.js';
@@ -165,20 +165,4 @@ function usedBy(chat: ReadyChat, run: RunningChat): TokenUsage {
   const { cachedTokens } = run;
   const promptTokens = chat.usedPromptTokens(run);
   return { promptTokens, cachedTokens, completionTokens: run.tokens(null) };
-}
-
-export function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    // Nobody is told of an abort that has been: the timer would outlive it.
-    signal.throwIfAborted();
-    const stop = () => {
-      cancel();
-      reject(signal.reason);
-    };
-    const cancel = clock.after(ms, () => {
-      signal.removeEventListener('abort', stop);
-      resolve();
-    });
-    signal.addEventListener('abort', stop, { once: true });
-  });
 }

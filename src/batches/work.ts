@@ -3,7 +3,7 @@
  * It must never run a line again whose result is kept.
  */
 import type { Quota } from '../actors/quota.js';
-import type { NewBytes } from '../clock.js';
+import { type NewBytes, pause } from '../clock.js';
 import { ApiError } from '../errors.js';
 import { loopTurns } from '../fairness/loop-turns.js';
 import type { Files } from '../files/files.js';
@@ -28,7 +28,7 @@ import {
 import type { Store, StoreChange } from '../store/store.js';
 import { faultOf, type InputFile, type InputLine, readInput } from './input.js';
 import { type LineOutcome, lineReport } from './line-outcome.js';
-import { InputUnread, KeyRevoked, type LineParts, pause, runLine } from './line-run.js';
+import { InputUnread, KeyRevoked, type LineParts, runLine } from './line-run.js';
 import { batchKeys, type LineResult, lineChange, lineNumbers } from './records.js';
 import {
   errorBytesMax,

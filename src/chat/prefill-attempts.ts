@@ -2,7 +2,7 @@
  * Owns the retries of a prefill: when the engine's process ended under it, is not back yet, or is full.
  * It must never retry a prefill that the engine refused, nor one that was stopped.
  */
-import type { Clock } from '../clock.js';
+import { type Clock, pause } from '../clock.js';
 import { ApiError } from '../errors.js';
 import { limits } from '../limits/index.js';
 
@@ -22,21 +22,6 @@ export async function attempted<Result>(
       if (cause.row === 'server') ends += 1;
       if (ends >= limits.prefillAttemptsMax) throw cause;
     }
-    await delay(Math.min(delayMs, limits.prefillRetryMsMax), clock, signal);
+    await pause(clock, Math.min(delayMs, limits.prefillRetryMsMax), signal);
   }
-}
-
-function delay(ms: number, clock: Clock, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    if (signal.aborted) return reject(signal.reason);
-    const stop = () => {
-      cancel();
-      reject(signal.reason);
-    };
-    const cancel = clock.after(ms, () => {
-      signal.removeEventListener('abort', stop);
-      resolve();
-    });
-    signal.addEventListener('abort', stop, { once: true });
-  });
 }

@@ -2,7 +2,7 @@
  * Owns the way from a file's bytes to its text: equal bytes of an owner are read once, with retries until there is a result.
  * It must never write a record, nor report a text as extracted before it is safe from a power cut.
  */
-import type { Clock } from '../clock.js';
+import { type Clock, pause } from '../clock.js';
 import { ApiError } from '../errors.js';
 import { limits } from '../limits/index.js';
 import type { Extraction } from '../pool/extraction.js';
@@ -132,7 +132,7 @@ export class Extractions {
         }
         if (broken === limits.extractionAttemptsMax) return BROKEN;
       }
-      await this.#wait(delayMs, signal);
+      await pause(this.#parts.clock, delayMs, signal);
       delayMs = Math.min(2 * delayMs, limits.extractionRetryMsMax);
     }
   }
@@ -243,14 +243,6 @@ export class Extractions {
     if (notes === undefined || (await blobs.isWhole(notesBlob(id), notes))) return document;
     report(damagedNotes(id));
     return bare;
-  }
-
-  async #wait(delayMs: number, signal: AbortSignal): Promise<void> {
-    let cancel = nothing;
-    const over = new Promise<void>((resolve) => {
-      cancel = this.#parts.clock.after(delayMs, resolve);
-    });
-    await unlessAborted(over, signal).finally(() => cancel());
   }
 }
 
