@@ -70,10 +70,9 @@ export class Context {
   readonly #library: Library;
   readonly #memory: Pointer;
   readonly #batch: NativeBatch;
-  readonly #pools = new Threads();
+  readonly #threads = new Threads();
   /** By the address of the library's memory: each view counts as a whole new array to the garbage collector. */
   readonly #logits = new Map<Pointer, Float32Array>();
-  #threads = 0;
   #closed = false;
 
   private constructor(
@@ -104,21 +103,10 @@ export class Context {
   async evaluate(items: readonly BatchItem[], threads: number): Promise<number[]> {
     for (const item of items) this.#checkItem(item);
     const rows = this.#batch.fill(items);
-    this.#setThreads(threads);
+    this.#threads.set(this.address, threads);
     const status = await later(this.#library.decode, this.address, this.#batch.filled);
     if (status !== 0) throw new Error(`the library could not evaluate the batch (${status})`);
     return rows;
-  }
-
-  /** Threads that are made for each batch cost as much as the batch where the machine is slow to wake a processor. */
-  #setThreads(threads: number): void {
-    if (threads === this.#threads) return;
-    this.#threads = threads;
-    const { attachThreads, detachThreads, setThreads } = this.#library;
-    setThreads(this.address, threads, threads);
-    const pool = this.#pools.pool(threads);
-    if (pool === null) detachThreads(this.address);
-    else attachThreads(this.address, pool, pool);
   }
 
   #checkItem({ sequence, position, ids }: BatchItem): void {
@@ -293,7 +281,7 @@ export class Context {
     if (this.#closed) return;
     this.#closed = true;
     await later(this.#library.contextFree, this.address);
-    this.#pools.close();
+    this.#threads.close();
     this.#batch.free();
   }
 }

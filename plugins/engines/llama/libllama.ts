@@ -93,8 +93,21 @@ let pools: ThreadPools | null = null;
 export class Threads {
   readonly #pools = new Map<number, Pointer>();
 
+  #count = 0;
+
+  /** Threads that are made for each batch cost as much as the batch where the machine is slow to wake a processor. */
+  set(context: Pointer, count: number): void {
+    if (count === this.#count) return;
+    this.#count = count;
+    const { attachThreads, detachThreads, setThreads } = library();
+    setThreads(context, count, count);
+    const pool = this.#pool(count);
+    if (pool === null) detachThreads(context);
+    else attachThreads(context, pool, pool);
+  }
+
   /** Null for one thread, which needs none, and where the library has no pools. */
-  pool(threads: number): Pointer | null {
+  #pool(threads: number): Pointer | null {
     const known = this.#pools.get(threads);
     if (known !== undefined || threads < 2) return known ?? null;
     const pool = pools?.open(threads) ?? null;

@@ -17,9 +17,8 @@ export class VectorContext {
   /** null for a model that keeps nothing of earlier tokens. */
   readonly #memory: Pointer | null;
   readonly #batch: NativeBatch;
-  readonly #pools = new Threads();
+  readonly #threads = new Threads();
   readonly #length: number;
-  #threads = 0;
   #closed = false;
 
   private constructor(
@@ -64,7 +63,7 @@ export class VectorContext {
   async evaluate(items: readonly VectorItem[], threads: number): Promise<void> {
     for (const item of items) this.#check(item);
     this.#batch.fill(items.map((item) => ({ ...item, logits: 'all' })));
-    this.#setThreads(threads);
+    this.#threads.set(this.address, threads);
     const status = await later(this.#library.decode, this.address, this.#batch.filled);
     if (status !== 0) throw new Error(`the library could not evaluate the inputs (${status})`);
   }
@@ -88,16 +87,6 @@ export class VectorContext {
     return SHARES.has(this.facts.architecture) ? value : 1 / (1 + Math.exp(-value));
   }
 
-  #setThreads(threads: number): void {
-    if (threads === this.#threads) return;
-    this.#threads = threads;
-    const { attachThreads, detachThreads, setThreads } = this.#library;
-    setThreads(this.address, threads, threads);
-    const pool = this.#pools.pool(threads);
-    if (pool === null) detachThreads(this.address);
-    else attachThreads(this.address, pool, pool);
-  }
-
   #check({ sequence, position, ids }: VectorItem): void {
     const { sequences, window } = this.plan;
     if (!(sequence >= 0 && sequence < sequences)) throw new Error(`no sequence ${sequence}`);
@@ -113,7 +102,7 @@ export class VectorContext {
     if (this.#closed) return;
     this.#closed = true;
     await later(this.#library.contextFree, this.address);
-    this.#pools.close();
+    this.#threads.close();
     this.#batch.free();
   }
 }
