@@ -44,12 +44,17 @@ const SHAPES_AT = 24;
 const NAME_LENGTH_AT = 33;
 const ENTRY_BYTES = 36;
 
+/** Entries of the store of pictures, in the order of their numbers. */
+export function* storedIn(drawings: Iterable<PptRecord>): Generator<PptRecord> {
+  for (const record of childrenOf(childrenOf(drawings, GROUP), STORE)) {
+    if (record.type === STORED) yield record;
+  }
+}
+
 /** Pictures that lie in the store of a drawing, of which a shape shows each. */
 export function storedBlips(drawing: Buffer): PagePart[] {
   const found: PagePart[] = [];
-  const store = childrenOf(childrenOf(recordsOf(drawing), GROUP), STORE);
-  for (const { type, data } of store) {
-    if (type !== STORED) continue;
+  for (const { data } of storedIn(recordsOf(drawing))) {
     if (found.length >= PICTURES_MAX) break;
     if (data.length < ENTRY_BYTES || data.readUInt32LE(SHAPES_AT) === 0) continue;
     const picture = blipAt(data, ENTRY_BYTES + data.readUInt8(NAME_LENGTH_AT));

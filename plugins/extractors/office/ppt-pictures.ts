@@ -3,13 +3,10 @@
  * It must never look into a picture.
  */
 import type { PagePart } from '../ocr/picture-texts.js';
-import { blipAt, childrenOf, PICTURES_MAX, partOf } from './blips.js';
+import { blipAt, childrenOf, PICTURES_MAX, partOf, storedIn } from './blips.js';
 import type { PptRecord } from './ppt-records.js';
 
 const DRAWING_GROUP = 0x040b;
-const GROUP = 0xf000;
-const STORE = 0xf001;
-const STORED = 0xf007;
 /** Of a stored picture: where it lies in the stream of pictures. */
 const PLACE_AT = 28;
 const OPTIONS = 0xf00b;
@@ -27,10 +24,9 @@ export class PptPictures {
     document: PptRecord,
     readonly stream: Buffer | null,
   ) {
-    const drawings = childrenOf(document.children(), DRAWING_GROUP);
-    for (const record of childrenOf(childrenOf(drawings, GROUP), STORE)) {
+    for (const record of storedIn(childrenOf(document.children(), DRAWING_GROUP))) {
       if (this.#stored.length >= PICTURES_MAX) break;
-      if (record.type === STORED) this.#stored.push(record);
+      this.#stored.push(record);
     }
   }
 
