@@ -9,7 +9,7 @@ import type { Files } from '../files/files.js';
 import { limits } from '../limits/index.js';
 import type { ReadBatchLine } from '../protocol/batches.js';
 import type { BatchFault } from '../rules/batch-state.js';
-import { DamagedBlob } from '../store/blobs.js';
+import { DamagedBlob, isMissing } from '../store/blobs.js';
 
 /** Where a line is, and what its user calls it. */
 export interface InputLine {
@@ -90,8 +90,7 @@ async function openedInput(
 function lossOf(cause: unknown): string | null {
   if (cause instanceof ApiError && cause.row === 'notFound') return 'was deleted';
   if (cause instanceof DamagedBlob) return 'is damaged';
-  const isMissing = cause instanceof Error && 'code' in cause && cause.code === 'ENOENT';
-  return isMissing ? 'is missing' : null;
+  return isMissing(cause) ? 'is missing' : null;
 }
 
 async function checkedLines(

@@ -28,7 +28,7 @@ import {
   type NewFile,
 } from '../rules/file-state.js';
 import { pageRange } from '../rules/paging.js';
-import { type Blobs, DamagedBlob, type KnownBlob } from '../store/blobs.js';
+import { type Blobs, DamagedBlob, isMissing, type KnownBlob } from '../store/blobs.js';
 import { Damage } from '../store/damage.js';
 import { firstOfAll, type ScanRange, scan, scanWithPauses } from '../store/scan.js';
 import type { Store, StoreKey } from '../store/store.js';
@@ -389,8 +389,4 @@ function stillReading(): ApiError {
 
 function notFound(id: string): ApiError {
   return new ApiError('notFound', { kind: 'file', id: id.slice(0, 2 * limits.itemIdLength) });
-}
-
-function isMissing(cause: unknown): boolean {
-  return cause instanceof Error && 'code' in cause && cause.code === 'ENOENT';
 }

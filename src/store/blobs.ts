@@ -75,6 +75,11 @@ export interface BlobWriter {
   discard(): Promise<void>;
 }
 
+/** Whether a blob is not there, wherever the blobs are. */
+export function isMissing(cause: unknown): boolean {
+  return cause instanceof Error && 'code' in cause && cause.code === 'ENOENT';
+}
+
 /** Somebody changed the bytes of a blob, or its place did. The message names none: it may reach a client. */
 export class DamagedBlob extends Error {
   override readonly name = 'DamagedBlob';

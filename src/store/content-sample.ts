@@ -5,6 +5,7 @@
 import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
+import { isMissing } from './blobs.js';
 
 const KIB = 1024;
 /** Every byte up to here is hashed: most documents are shorter, and documents of one program begin alike. */
@@ -54,7 +55,7 @@ export async function sameContent(
     const [first, second] = handles as [FileHandle, FileHandle];
     return await sameBytes(first, second, signal);
   } catch (cause) {
-    if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') return false;
+    if (isMissing(cause)) return false;
     throw cause;
   } finally {
     for (const handle of handles) await handle.close();

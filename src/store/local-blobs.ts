@@ -14,6 +14,7 @@ import {
   type BlobWriter,
   blobName,
   DamagedBlob,
+  isMissing,
   type KeptBlob,
   type KnownBlob,
   type TakeRoom,
@@ -62,7 +63,7 @@ export class LocalBlobs implements Blobs {
       try {
         await link(this.path(from), this.partPath(to));
       } catch (cause) {
-        if (codeOf(cause) === 'ENOENT') return false;
+        if (isMissing(cause)) return false;
         throw cause;
       }
       // The bytes are already on the disk, under the other name.
@@ -104,7 +105,7 @@ export class LocalBlobs implements Blobs {
       await (await this.readWhole(name, known)).close();
       return true;
     } catch (cause) {
-      if (cause instanceof DamagedBlob || codeOf(cause) === 'ENOENT') return false;
+      if (cause instanceof DamagedBlob || isMissing(cause)) return false;
       throw cause;
     }
   }
