@@ -11,6 +11,11 @@ import { type Server, startService } from './support/servers.js';
 
 const ANSWER_TOKENS = 160;
 const WAYS = [
+  { name: 'exact', exact: 'true', speculation: 'auto', beside: 'exact' },
+  { name: 'exact, on', exact: 'true', speculation: 'on', beside: 'exact' },
+  { name: 'not exact', exact: 'false', speculation: 'auto', beside: 'not exact' },
+] as const;
+const PLAIN = [
   { name: 'exact', exact: 'true' },
   { name: 'not exact', exact: 'false' },
 ] as const;
@@ -50,14 +55,13 @@ export const question: Question = {
       await Promise.all(servers.map((server) => server.close()));
     };
     try {
-      for (const { name, exact } of WAYS) {
-        for (const guesses of [true, false]) {
-          const server = await startService({ core: 'any', env: envOf(exact, guesses, scale) });
-          servers.push(server);
-          for (const task of tasks) {
-            const measure = () => stream(server, task, scale);
-            sides.push({ name: sideName(task, name, guesses), measure });
-          }
+      const plain = PLAIN.map((way) => ({ ...way, speculation: 'off', guesses: false }));
+      for (const way of [...WAYS.map((way) => ({ ...way, guesses: true })), ...plain]) {
+        const server = await startService({ core: 'any', env: envOf(way, scale) });
+        servers.push(server);
+        for (const task of tasks) {
+          const measure = () => stream(server, task, scale);
+          sides.push({ name: sideName(task, way.name, way.guesses), measure });
         }
       }
     } catch (cause) {
@@ -66,7 +70,7 @@ export const question: Question = {
     }
     return {
       sides,
-      lines: WAYS.flatMap(({ name }) => tasks.map((task) => lineOf(task, name))),
+      lines: WAYS.flatMap((way) => tasks.map((task) => lineOf(task, way))),
       notes: [
         `Greedy answers of ${ANSWER_TOKENS} tokens each, from the first text to the end; the prompt is in memory.`,
         'The chances of a guess follow from the answer, so quoting gains most, and prose nothing.',
@@ -76,11 +80,14 @@ export const question: Question = {
   },
 };
 
-function envOf(exact: string, guesses: boolean, { tiny }: Scale): Record<string, string> {
+function envOf(
+  { exact, speculation }: { readonly exact: string; readonly speculation: string },
+  { tiny }: Scale,
+): Record<string, string> {
   return {
     PREFACE_ENGINE: 'llama',
     PREFACE_EXACT: exact,
-    PREFACE_SPECULATION: guesses ? 'auto' : 'off',
+    PREFACE_SPECULATION: speculation,
     ...(tiny ? { PREFACE_THREADS: '1,1' } : {}),
   };
 }
@@ -88,12 +95,12 @@ function envOf(exact: string, guesses: boolean, { tiny }: Scale): Record<string,
 const sideName = (task: Task, way: string, guesses: boolean): string =>
   `${task}, ${way}${guesses ? '' : ', without guesses'}`;
 
-function lineOf(task: Task, way: string): Line {
+function lineOf(task: Task, { name, beside }: (typeof WAYS)[number]): Line {
   return {
-    label: `${task}, ${way}`,
-    subject: sideName(task, way, true),
+    label: `${task}, ${name}`,
+    subject: sideName(task, name, true),
     unit: 'tokens/s',
-    floors: [sideName(task, way, false)],
+    floors: [sideName(task, beside, false)],
     judged: 'ratio',
     better: 'more',
     must: task === 'quoting' ? 1 : 0.95,

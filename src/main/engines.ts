@@ -67,8 +67,7 @@ function hostStart(config: Config, module: string): HostStart {
     weightsBytesMax,
     ...disk,
   };
-  const speculates = speculation === 'auto';
-  const options = { models, exact, speculates, kv, threads, ...bounds, stateDir };
+  const options = { models, exact, speculation, kv, threads, ...bounds, stateDir };
   return { engine: { module, options } };
 }
 

@@ -92,8 +92,11 @@ export interface EngineOptions {
   readonly models: readonly EngineModelSpec[];
   /** A reused prefix gives the very tokens of a cold run. False trades that promise for speed. */
   readonly exact: boolean;
-  /** Tokens that a stream repeats are guessed and evaluated ahead, where it pays. Absent: true. */
-  readonly speculates?: boolean;
+  /**
+   * Tokens that a stream repeats are guessed and evaluated ahead, where it pays. With `exact`, `auto` does so only where that
+   * is proved to change no bit of an answer, `on` wherever a reused prefix still gives the answer of a cold run. Absent: `auto`.
+   */
+  readonly speculation?: 'auto' | 'on' | 'off';
   /** Numbers that keys and values are kept as. Absent: `f16`. */
   readonly kv?: 'f16' | 'q8_0';
   /** Threads of a lone stream and of a batch, or null to measure at first start. */

@@ -109,9 +109,9 @@ export const settings = {
     help: 'whether a reused prefix gives exactly the answer of a run without reuse; false is faster',
   },
   speculation: {
-    kind: oneOf('auto', 'off'),
+    kind: oneOf('auto', 'on', 'off'),
     default: 'auto',
-    help: 'whether text that an answer repeats is guessed and evaluated several tokens at once; auto where it pays',
+    help: 'whether text that an answer repeats is guessed and evaluated several tokens at once where it pays; auto with `exact` only where it is proved to change no bit of an answer, on wherever a hit still gives the cold answer',
   },
   kv: {
     kind: oneOf('f16', 'q8_0'),

@@ -18,6 +18,8 @@ export interface Exactness {
   readonly grain: number;
   /** Streams that may be evaluated together. */
   readonly decodeRows: number;
+  /** Rows of one stream in a step that have the bits of steps with one row each. */
+  readonly aheadRows: number;
 }
 
 const FILE = 'engine-llama-exactness.json';
@@ -31,6 +33,9 @@ const GROUPS = [
 const DECODE_ROWS = [2, 3, 4, 5, SEQUENCES] as const;
 const DECODE_AT = 2;
 const DECODE_STEPS = 6;
+const AHEAD_ROWS = [2, 4, 8, 16] as const;
+/** Behind some tokens, so that attention looks back on more than the rows themselves. */
+const AHEAD_AT = TOKENS - 32;
 
 export interface Proving {
   readonly build: string;
@@ -40,7 +45,7 @@ export interface Proving {
 }
 
 /** Until the comparison has ended: the narrowest rules, so that what is made meanwhile is good under any. */
-const UNPROVED: Exactness = { held: false, grain: 4, decodeRows: 1 };
+const UNPROVED: Exactness = { held: false, grain: 4, decodeRows: 1, aheadRows: 1 };
 
 type Proved = Pick<Weights, 'facts' | 'context'>;
 
@@ -79,7 +84,7 @@ class LaterProof implements Proof {
   constructor(
     private readonly weights: Proved,
     private readonly proving: Proving,
-    private readonly exactness: { held: boolean; grain: number; decodeRows: number },
+    private readonly exactness: { -readonly [Rule in keyof Exactness]: Exactness[Rule] },
   ) {}
 
   run(pause: () => Promise<void>): Promise<void> {
@@ -131,8 +136,8 @@ async function remembered(file: string): Promise<Record<string, Exactness>> {
   try {
     const all = JSON.parse(await readFile(file, 'utf8')) as Record<string, Partial<Exactness>>;
     const sane = Object.entries(all).filter(
-      ([, { held, grain = 0, decodeRows = 0 }]) =>
-        typeof held === 'boolean' && [1, 4].includes(grain) && decodeRows >= 1,
+      ([, { held, grain = 0, decodeRows = 0, aheadRows = 0 }]) =>
+        typeof held === 'boolean' && [1, 4].includes(grain) && decodeRows >= 1 && aheadRows >= 1,
     );
     return Object.fromEntries(sane) as Record<string, Exactness>;
   } catch {
@@ -167,7 +172,8 @@ async function prove(
     );
     const group = await provenGroup(trial, ids, threads);
     const decodeRows = await provenRows(trial, ids);
-    return { held: group !== null, grain: group ?? 1, decodeRows };
+    const aheadRows = await provenAhead(trial, ids);
+    return { held: group !== null, grain: group ?? 1, decodeRows, aheadRows };
   } finally {
     await context.close();
   }
@@ -241,6 +247,36 @@ async function decodeBits(trial: Trial, ids: Uint32Array, rows: number): Promise
   for (let position = DECODE_AT; position < DECODE_AT + DECODE_STEPS; position++) {
     const found = await trial.evaluate(step(position), 1);
     bits.push(...found.map((row) => bitsOf(context, row)));
+  }
+  return bits;
+}
+
+/** The most rows of one stream in a step that leave each row's logits as those of a step of its own. */
+async function provenAhead(trial: Trial, ids: Uint32Array): Promise<number> {
+  const alone = await aheadBits(trial, ids, 1);
+  let most = 1;
+  for (const rows of AHEAD_ROWS) {
+    const together = await aheadBits(trial, ids, rows);
+    if (!together.every((bits, i) => alone[i]?.equals(bits))) return most;
+    most = rows;
+  }
+  return most;
+}
+
+/** Logits after each token from `AHEAD_AT` on, in steps of so many rows. */
+async function aheadBits(trial: Trial, ids: Uint32Array, rows: number): Promise<Buffer[]> {
+  const { context } = trial;
+  context.clear(0);
+  const prompt = { sequence: 0, position: 0, ids: ids.subarray(0, AHEAD_AT), logits: false };
+  await trial.evaluate([prompt], 1);
+  const bits: Buffer[] = [];
+  for (let position = AHEAD_AT; position < ids.length; position += rows) {
+    const step = ids.subarray(position, position + rows);
+    const [last = 0] = await trial.evaluate(
+      [{ sequence: 0, position, ids: step, logits: 'all' }],
+      1,
+    );
+    for (let i = 0; i < step.length; i++) bits.push(bitsOf(context, last - step.length + 1 + i));
   }
   return bits;
 }

@@ -5,7 +5,7 @@
 import { type EngineModelSpec, type EngineOptions, limits, type ModelMemory } from 'preface/plugin';
 import type { Exactness } from './certificate.js';
 import { ContextRunner } from './context-runner.js';
-import { EXACT_COSTS, StepCosts } from './drafts.js';
+import { EXACT_COSTS, type Guessing, StepCosts } from './drafts.js';
 import { LastOpened } from './last-opened.js';
 import { type ContextPlan, contextPlan, type VectorPlan } from './memory.js';
 import type { Weights } from './native.js';
@@ -32,9 +32,9 @@ interface PooledContext {
   readonly vectors: VectorPlan | null;
   /**
    * Null: no token is guessed. Where answers are exact that stays as it was at the start, although a comparison may end
-   * later: one row and several have other bits, so that an answer must be made the same way each time.
+   * later: one row and several may have other bits, so that an answer must be made the same way each time.
    */
-  readonly guesses: StepCosts | null;
+  readonly guesses: Guessing | null;
   readonly queue: Waiting[];
   runner: Runner | null;
   opening: boolean;
@@ -84,7 +84,7 @@ export class ContextPool {
     const { slots, memoryBytesMax } = this.options;
     const plan = contextPlan(weights.facts, spec.window, slots, memoryBytesMax);
     if (!plan) return false;
-    const guesses = guessing(exactness);
+    const guesses = guessing(exactness, this.options.speculation);
     const of = { weights, exactness, plan, vectors: null, guesses };
     this.#enter(spec.id, `${spec.window} ${path}`, of);
     return true;
@@ -308,7 +308,7 @@ export class ContextPool {
     const { window, sequences } = plan;
     const context = await weights.context({ window, sequences, flashAttention, rows });
     const { threads } = this;
-    const guesses = this.options.speculates === false ? null : entry.guesses;
+    const { guesses } = entry;
     const of = { weights, context, sequences, window, exactness, threads, guesses };
     const runner = new ContextRunner(of);
     await this.#filled(runner, fill);
@@ -360,9 +360,16 @@ function busy(text: string): Error {
   return Object.assign(new Error(text), { code: 'busy' });
 }
 
-function guessing(exactness: Exactness | null): StepCosts | null {
-  if (exactness === null) return new StepCosts();
-  return exactness.held ? new StepCosts(EXACT_COSTS) : null;
+function guessing(
+  exactness: Exactness | null,
+  speculation: EngineOptions['speculation'] = 'auto',
+): Guessing | null {
+  if (speculation === 'off') return null;
+  const rowsMax = limits.draftRowsMax;
+  if (exactness === null) return { costs: new StepCosts(), rowsMax };
+  if (!exactness.held) return null;
+  const rows = speculation === 'on' ? rowsMax : Math.min(rowsMax, exactness.aheadRows);
+  return rows > 1 ? { costs: new StepCosts(EXACT_COSTS), rowsMax: rows } : null;
 }
 
 /** Contexts by their bound, and the weights under them by theirs; one file alone may be larger. */

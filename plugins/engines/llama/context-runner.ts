@@ -6,7 +6,7 @@ import { limits } from 'preface/plugin';
 import type { Exactness } from './certificate.js';
 import type { ConstraintState } from './constraint.js';
 import type { BatchItem, Context } from './context.js';
-import { Drafts, type StepCosts } from './drafts.js';
+import { Drafts, type Guessing } from './drafts.js';
 import { type Choice, Generation } from './generation.js';
 import { logprobOf } from './logprobs.js';
 import type { Weights } from './native.js';
@@ -28,8 +28,8 @@ export interface ContextRunnerParts {
   readonly window: number;
   readonly exactness: Exactness | null;
   readonly threads: ThreadChoice;
-  /** What it costs to evaluate guessed tokens ahead; null: none are guessed. */
-  readonly guesses: StepCosts | null;
+  /** null: no token is guessed. */
+  readonly guesses: Guessing | null;
 }
 
 export class ContextRunner implements Runner {
@@ -240,7 +240,7 @@ export class ContextRunner implements Runner {
     const isAhead = draft.length > 0;
     const work = isAhead ? 'batch' : 'single';
     const [row = 0] = await this.#evaluate(work, [item], isAhead ? ids.length : 1);
-    this.parts.guesses?.took(ids.length, performance.now() - startedAt);
+    this.parts.guesses?.costs.took(ids.length, performance.now() - startedAt);
     tokens.push(...choice.pending);
     choice.pending = [];
     choice.draft = [...draft];
@@ -253,8 +253,9 @@ export class ContextRunner implements Runner {
     const { guesses } = this.parts;
     const [last] = choice.pending;
     if (guesses === null || !cuttable || last === undefined || choice.pending.length > 1) return [];
-    const rows = choice.constraint ? limits.draftRowsGrammarMax : limits.draftRowsMax;
-    choice.drafts ??= new Drafts(guesses);
+    const { costs, rowsMax } = guesses;
+    const rows = choice.constraint ? Math.min(limits.draftRowsGrammarMax, rowsMax) : rowsMax;
+    choice.drafts ??= new Drafts(costs);
     const left = generation.maxTokens - choice.produced;
     return choice.drafts.after(tokens, last, Math.min(rows, left) - 1);
   }

@@ -94,7 +94,7 @@ t.test('the comparison is kept, and belongs to weights, processor and build', as
   t.equal(await exactOf(one), 'proved');
   t.equal(await exactOf(one, { exact: false }), 'off');
   const [key = ''] = Object.keys(kept());
-  const failed = { held: false, grain: 1, decodeRows: 1 };
+  const failed = { held: false, grain: 1, decodeRows: 1, aheadRows: 1 };
   writeFileSync(join(folder, 'kept', FILE), JSON.stringify({ [key]: failed }));
   t.equal(await exactOf(one), 'not held', 'what was found is remembered');
   t.equal(await exactOf(other), 'proved', 'other numbers are compared anew');
@@ -119,7 +119,7 @@ t.test(
     const context: typeof weights.context = (settings) => weights.context(settings);
     const likeLarge = { facts: large, context };
     const { exactness, proof } = await certificateOf(likeLarge, proving);
-    t.same({ ...exactness }, { held: false, grain: 4, decodeRows: 1 });
+    t.same({ ...exactness }, { held: false, grain: 4, decodeRows: 1, aheadRows: 1 });
     const stopped = proof?.run(async () => {});
     await proof?.stop();
     await stopped;

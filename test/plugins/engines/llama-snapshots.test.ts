@@ -367,7 +367,7 @@ t.test('a prefix that is forgotten while it is made is not kept', async (t) => {
 
 t.test('streams go on between the chunks of a prefix that is evaluated', async (t) => {
   // How long they go on follows from the clock: the tests of the scheduler have one of their own.
-  const engine = await opened(t, await newFolder(t), { speculates: false });
+  const engine = await opened(t, await newFolder(t), { speculation: 'off' });
   const beside = task({ owner: 'beside', snapshot: null, prompt: QUESTION, maxTokens: 2_000 });
   const sampling = { ...GREEDY, ignoresEnd: true };
   const abort = new AbortController();

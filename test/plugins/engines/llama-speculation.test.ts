@@ -2,14 +2,14 @@
  * Guessed tokens are evaluated ahead without a change in the answer, bit for bit, on every kind of memory.
  * TEST_SCHEDULES=2000 runs so many seeds in place of a few; a failure names its seed.
  */
-import { mkdtemp, rm } from 'node:fs/promises';
+import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { Drafts, lookUp, StepCosts } from '../../../plugins/engines/llama/drafts.js';
 import plugin from '../../../plugins/engines/llama/index.js';
 import { Runtime } from '../../../plugins/engines/llama/native.js';
-import type { Engine, GenerateTask } from '../../../src/plugin/contract.js';
+import type { Engine, EngineOptions, GenerateTask } from '../../../src/plugin/contract.js';
 import { control } from '../../../src/plugin/test/engine.js';
 import { type Random, seededRandom, testSeed } from '../../../src/plugin/test/random-text.js';
 import { valueConstraint } from '../../support/constraints.js';
@@ -25,6 +25,7 @@ import { skipWithoutWeights, smallModelPath } from '../../support/weights.js';
 const SEEDS = Number(process.env.TEST_SCHEDULES ?? 25);
 /** So many further ones may be drawn until what is looked for has come. */
 const MORE = 200;
+const PROVED = 'engine-llama-exactness.json';
 const folder = await mkdtemp(join(tmpdir(), 'preface-speculation-'));
 t.teardown(() => rm(folder, { recursive: true }));
 t.setTimeout(Math.max(600, SEEDS * 10) * 1_000);
@@ -154,14 +155,21 @@ async function modelFile(arch: TinyModel): Promise<string> {
   return weights;
 }
 
-function opened(weights: string, exact: boolean, speculates: boolean, name = ''): Promise<Engine> {
+type Speculation = NonNullable<EngineOptions['speculation']>;
+
+function opened(
+  weights: string,
+  exact: boolean,
+  speculation: Speculation,
+  name = '',
+): Promise<Engine> {
   return plugin.open({
     models: [{ id: 'm', weights, window: 1_024 }],
     exact,
-    speculates,
+    speculation,
     threads: { single: 1, batch: 1 },
     slots: 2,
-    stateDir: join(folder, `${exact}-${speculates}${name}`),
+    stateDir: join(folder, `${exact}-${speculation}${name}`),
     memoryBytesMax: 1_000_000_000,
     snapshotBytesMax: 50_000_000,
   });
@@ -178,7 +186,7 @@ function freeRows(t: Test): void {
 
 async function pair(t: Test, weights: string, exact = false) {
   freeRows(t);
-  const [plain, ahead] = [await opened(weights, exact, false), await opened(weights, exact, true)];
+  const [plain, ahead] = [await opened(weights, exact, 'off'), await opened(weights, exact, 'on')];
   t.teardown(() => Promise.all([plain.close(), ahead.close()]));
   return { plain, ahead };
 }
@@ -209,8 +217,8 @@ for (const arch of ['llama', 'gemma3'] as const) {
     freeRows(t);
     const weights = await modelFile(arch);
     const [cold, warm] = [
-      await opened(weights, true, true),
-      await opened(weights, true, true, 'b'),
+      await opened(weights, true, 'on'),
+      await opened(weights, true, 'on', 'b'),
     ];
     t.teardown(() => Promise.all([cold.close(), warm.close()]));
     let taken = 0;
@@ -237,8 +245,8 @@ t.test(
     freeRows(t);
     const weights = await modelFile('llama');
     const [cold, ahead] = [
-      await opened(weights, true, true),
-      await opened(weights, true, true, 'b'),
+      await opened(weights, true, 'on'),
+      await opened(weights, true, 'on', 'b'),
     ];
     t.teardown(() => Promise.all([cold.close(), ahead.close()]));
     let within = 0;
@@ -294,3 +302,50 @@ t.test('an answer that quotes its prompt', { skip: skipWithoutWeights }, async (
   const short = { ...free, maxTokens: 7 };
   t.same((await ask(ahead, short)).choices, (await ask(plain, short)).choices);
 });
+
+t.test('exact: a guess changes no bit of an answer', { skip: skipWithoutWeights }, async (t) => {
+  freeRows(t);
+  const weights = await (await Runtime.open()).load(smallModelPath, true);
+  t.teardown(() => weights.close());
+  const prompt = Uint32Array.from(weights.tokenize(`${PASSAGE}\n\n${PASSAGE}\n\nThe ferry leaves`));
+  const answered = async (speculation: Speculation) => {
+    const engine = await opened(smallModelPath, true, speculation, '-model');
+    const answer = await ask(engine, { prompt, maxTokens: 60 });
+    await engine.close();
+    return answer;
+  };
+  const right = await answered('off');
+  // The comparison with the real model takes its time: once is enough.
+  await cp(join(folder, 'true-off-model', PROVED), join(folder, 'true-auto-model', PROVED));
+  const found = await answered('auto');
+  t.equal(differenceOf(found, right), null, `${found.tried} tokens were guessed`);
+});
+
+t.test('exact: no step has more rows than are proved to be as single ones', async (t) => {
+  freeRows(t);
+  const weights = await modelFile('llama');
+  const stateDir = join(folder, 'true-auto-rows');
+  await (await opened(weights, true, 'auto', '-rows')).close();
+  const file = join(stateDir, PROVED);
+  const proved = JSON.parse(await readFile(file, 'utf8')) as Record<string, object>;
+  const [key = ''] = Object.keys(proved);
+  for (const aheadRows of [1, 4]) {
+    await writeFile(file, JSON.stringify({ [key]: { ...proved[key], aheadRows } }));
+    const engine = await opened(weights, true, 'auto', '-rows');
+    const most = await mostGuessed(engine);
+    await engine.close();
+    t.equal(most, aheadRows - 1);
+  }
+});
+
+/** The most tokens guessed in one step of an answer that repeats itself. */
+async function mostGuessed(engine: Engine): Promise<number> {
+  const sampling = { temperature: 0, topP: 1, presencePenalty: 0, frequencyPenalty: 0, seed: 1 };
+  const prompt = Uint32Array.from({ length: 60 }, (_, i) => 1 + (i % 6));
+  const repeating = { ...sampling, logitBias: [[1, 100]] as const };
+  let most = 0;
+  const task = taskOf({ prompt, maxTokens: 30, sampling: repeating });
+  for await (const event of engine.generate(task, control()))
+    if (event.type === 'piece') most = Math.max(most, event.drafts?.tried ?? 0);
+  return most;
+}
