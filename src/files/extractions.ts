@@ -224,7 +224,7 @@ export class Extractions {
     if (message.type !== 'extracted') return message;
     try {
       // One that is damaged is not handed on.
-      if (!(await blobs.isWhole(textBlob(from), message.document))) return null;
+      if ((await blobs.state(textBlob(from), message.document)) !== 'whole') return null;
       const taken = await this.#withRoom(to, await this.#withWholeNotes(from, message.document));
       if (taken.type === 'refused') return taken;
       const hasNotes = taken.document.notes !== undefined;
@@ -240,7 +240,8 @@ export class Extractions {
   async #withWholeNotes(id: string, document: FileDocument): Promise<FileDocument> {
     const { blobs, report } = this.#parts;
     const { notes, ...bare } = document;
-    if (notes === undefined || (await blobs.isWhole(notesBlob(id), notes))) return document;
+    if (notes === undefined || (await blobs.state(notesBlob(id), notes)) === 'whole')
+      return document;
     report(damagedNotes(id));
     return bare;
   }

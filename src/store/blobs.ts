@@ -18,8 +18,13 @@ export interface KeptBlob {
 /** What is known of a blob's bytes; without `crc32` in records from before there were checksums. */
 export interface KnownBlob {
   readonly bytes: number;
-  readonly crc32?: number;
+  readonly crc32?: number | undefined;
+  /** Looked at where there is no checksum. */
+  readonly sample?: string | undefined;
 }
+
+/** `damaged`: it has other bytes than it was written with. */
+export type BlobState = 'whole' | 'missing' | 'damaged';
 
 /** Begins a write of so many bytes where the disk has room for it. */
 export type TakeRoom = (bytes: number, write: () => Promise<void>) => Promise<void>;
@@ -51,8 +56,8 @@ export interface Blobs {
   /** As `read`. @throws DamagedBlob where it has other bytes than it was written with. */
   readWhole(name: string, known: KnownBlob): Promise<FileHandle>;
 
-  /** False also where it is missing. */
-  isWhole(name: string, known: KnownBlob): Promise<boolean>;
+  /** Reads all of it. */
+  state(name: string, known: KnownBlob): Promise<BlobState>;
 
   /** Removes the blob and its part file, where they exist. */
   remove(name: string): Promise<void>;

@@ -8,8 +8,10 @@ import { join } from 'node:path';
 import { crc32 } from '../crc32.js';
 import { ApiError } from '../errors.js';
 import { limits } from '../limits/index.js';
+import { BlobSum } from './blob-sum.js';
 import {
   anyRoom,
+  type BlobState,
   type Blobs,
   type BlobWriter,
   blobName,
@@ -44,6 +46,11 @@ export class LocalBlobs implements Blobs {
       if (name.endsWith(PART)) await rm(join(folder, name), { force: true });
     }
     return blobs;
+  }
+
+  /** For reading alone: nothing is made or removed, and another process may have the folder open. */
+  static reading(folder: string): LocalBlobs {
+    return new LocalBlobs(folder, anyRoom);
   }
 
   async create(name: string): Promise<BlobWriter> {
@@ -100,12 +107,13 @@ export class LocalBlobs implements Blobs {
     }
   }
 
-  async isWhole(name: string, known: KnownBlob): Promise<boolean> {
+  async state(name: string, known: KnownBlob): Promise<BlobState> {
     try {
       await (await this.readWhole(name, known)).close();
-      return true;
+      return 'whole';
     } catch (cause) {
-      if (cause instanceof DamagedBlob || isMissing(cause)) return false;
+      if (cause instanceof DamagedBlob) return 'damaged';
+      if (isMissing(cause)) return 'missing';
       throw cause;
     }
   }
@@ -120,19 +128,17 @@ export class LocalBlobs implements Blobs {
   }
 }
 
-async function assertSame(file: FileHandle, { bytes, crc32: known }: KnownBlob): Promise<void> {
+async function assertSame(file: FileHandle, known: KnownBlob): Promise<void> {
   const { size } = await file.stat();
-  if (size !== bytes) throw new DamagedBlob();
-  if (known === undefined) return;
-  const buffer = Buffer.allocUnsafe(Math.min(bytes, limits.contentReadBytes));
-  let sum = 0;
-  for (let at = 0; at < bytes; ) {
-    const { bytesRead } = await file.read(buffer, 0, buffer.length, at);
+  if (size !== known.bytes) throw new DamagedBlob();
+  const buffer = Buffer.allocUnsafe(Math.min(size, limits.contentReadBytes));
+  const sum = new BlobSum(known);
+  while (sum.bytes < size) {
+    const { bytesRead } = await file.read(buffer, 0, buffer.length, sum.bytes);
     if (bytesRead === 0) break;
-    sum = crc32(buffer.subarray(0, bytesRead), sum);
-    at += bytesRead;
+    sum.update(buffer.subarray(0, bytesRead));
   }
-  if (sum !== known) throw new DamagedBlob();
+  if (!sum.agrees()) throw new DamagedBlob();
 }
 
 /** One blob on its way to the disk. Either `keep` or `discard` ends it. */

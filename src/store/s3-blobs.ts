@@ -5,10 +5,12 @@
 import { constants } from 'node:fs';
 import { chmod, type FileHandle, mkdir, open, opendir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { crc32 } from '../crc32.js';
 import { ApiError } from '../errors.js';
 import { limits } from '../limits/index.js';
+import { poured } from './blob-copy.js';
+import { BlobSum } from './blob-sum.js';
 import {
+  type BlobState,
   type Blobs,
   type BlobWriter,
   blobName,
@@ -20,7 +22,7 @@ import {
 import { sameBytes } from './content-sample.js';
 import { PART } from './durable.js';
 import { HeldBytes } from './held-bytes.js';
-import { MissingObject, type S3 } from './s3.js';
+import { MissingObject, type ObjectBody, type S3 } from './s3.js';
 import { S3Writer } from './s3-writer.js';
 
 const PRIVATE = { folder: 0o700, file: 0o600 };
@@ -61,6 +63,13 @@ export class S3Blobs implements Blobs {
     return new S3Blobs(parts, withRoom);
   }
 
+  /** For reading alone: nothing is made or removed there, and a service may use it. @throws Error for a prefix that is another store's. */
+  static async reading({ storeId, s3, folder, withRoom }: S3BlobsParts): Promise<S3Blobs> {
+    const owner = await s3.text(OWNER);
+    if (owner !== null && owner !== storeId) throw new Error(OF_OTHERS);
+    return new S3Blobs({ s3, folder, withRoom, storeId }, withRoom);
+  }
+
   async create(name: string): Promise<BlobWriter> {
     return new S3Writer({ s3: this.#s3, name: blobName(name), held: this.#uploaded });
   }
@@ -74,16 +83,7 @@ export class S3Blobs implements Blobs {
     const writer = new S3Writer({ s3: this.#s3, name, held: this.#uploaded });
     const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW);
     try {
-      for (;;) {
-        const piece = Buffer.allocUnsafe(limits.uploadWriteBytes);
-        const { bytesRead } = await file.read(piece, 0, piece.length);
-        if (bytesRead === 0) break;
-        await writer.write(piece.subarray(0, bytesRead));
-      }
-      await writer.keep(name);
-    } catch (cause) {
-      await writer.discard();
-      throw cause;
+      await poured(file, writer, name);
     } finally {
       await file.close();
     }
@@ -119,13 +119,25 @@ export class S3Blobs implements Blobs {
     return await this.#copy(name, known);
   }
 
-  async isWhole(name: string, known: KnownBlob): Promise<boolean> {
+  /** Without a copy on the disk. */
+  async state(name: string, known: KnownBlob): Promise<BlobState> {
     try {
-      await (await this.#copy(name, known)).close();
-      return true;
+      await again(() => this.#assertWhole(blobName(name), known));
+      return 'whole';
     } catch (cause) {
-      if (cause instanceof DamagedBlob || cause instanceof MissingObject) return false;
+      if (cause instanceof DamagedBlob) return 'damaged';
+      if (cause instanceof MissingObject) return 'missing';
       throw cause;
+    }
+  }
+
+  async #assertWhole(name: string, known: KnownBlob): Promise<void> {
+    const body = await this.#s3.get(name);
+    try {
+      if (body.bytes !== known.bytes) throw new DamagedBlob();
+      await checked(body, known, async () => {});
+    } finally {
+      body.end();
     }
   }
 
@@ -143,15 +155,7 @@ export class S3Blobs implements Blobs {
    * @param known null: any bytes. @throws DamagedBlob, MissingObject.
    */
   async #copy(name: string, known: KnownBlob | null): Promise<FileHandle> {
-    for (let attempt = 1; ; attempt += 1) {
-      try {
-        return await this.#copyOnce(blobName(name), known);
-      } catch (cause) {
-        // A connection that broke on the way.
-        const passes = cause instanceof ApiError && cause.row === 'unavailable';
-        if (!passes || attempt === limits.objectStoreAttemptsMax) throw cause;
-      }
-    }
+    return await again(() => this.#copyOnce(blobName(name), known));
   }
 
   async #copyOnce(name: string, known: KnownBlob | null): Promise<FileHandle> {
@@ -159,18 +163,10 @@ export class S3Blobs implements Blobs {
     const giveBack = this.#held(body.bytes, known, body.end);
     let file: FileHandle | null = null;
     try {
-      file = givenBack(await this.#nameless(), giveBack);
-      let [sum, at] = [0, 0];
-      for await (const piece of body.pieces) {
-        const bytes = Buffer.from(piece.buffer, piece.byteOffset, piece.length);
-        if (at + bytes.length > body.bytes) throw new DamagedBlob();
-        sum = crc32(bytes, sum);
-        await this.#write(file, bytes, at);
-        at += bytes.length;
-      }
-      const asWritten = known?.crc32 === undefined || known.crc32 === sum;
-      if (at !== body.bytes || !asWritten) throw new DamagedBlob();
-      return file;
+      const copy = givenBack(await this.#nameless(), giveBack);
+      file = copy;
+      await checked(body, known, (bytes, at) => this.#write(copy, bytes, at));
+      return copy;
     } catch (cause) {
       body.end();
       if (file === null) giveBack();
@@ -210,6 +206,34 @@ export class S3Blobs implements Blobs {
   }
 }
 
+/** Repeats what a connection broke that was lost on the way. */
+async function again<Result>(act: () => Promise<Result>): Promise<Result> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await act();
+    } catch (cause) {
+      const passes = cause instanceof ApiError && cause.row === 'unavailable';
+      if (!passes || attempt === limits.objectStoreAttemptsMax) throw cause;
+    }
+  }
+}
+
+/** Reads all of it. @throws DamagedBlob for other bytes than are known. */
+async function checked(
+  body: ObjectBody,
+  known: KnownBlob | null,
+  take: (bytes: Buffer, at: number) => Promise<void>,
+): Promise<void> {
+  const sum = new BlobSum(known);
+  for await (const piece of body.pieces) {
+    const bytes = Buffer.from(piece.buffer, piece.byteOffset, piece.length);
+    if (sum.bytes + bytes.length > body.bytes) throw new DamagedBlob();
+    await take(bytes, sum.bytes);
+    sum.update(bytes);
+  }
+  if (sum.bytes !== body.bytes || !sum.agrees()) throw new DamagedBlob();
+}
+
 /** What holds the bytes of a copy is who closes it. */
 function givenBack(file: FileHandle, giveBack: () => void): FileHandle {
   const close = file.close.bind(file);
@@ -232,8 +256,8 @@ async function clean(folder: string): Promise<void> {
 
 function elsewhere(folder: string): string {
   return (
-    `files are kept in ${folder}, and the setting PREFACE_BLOBS names a bucket: with the service stopped, copy what is in ` +
-    'the folder into the bucket under the same names (`aws s3 cp --recursive`), then move the folder away; or unset PREFACE_BLOBS'
+    `files are kept in ${folder}, and the setting PREFACE_BLOBS names a bucket: with the service stopped, bring them ` +
+    'there with `preface migrate bucket`; or unset PREFACE_BLOBS'
   );
 }
 
@@ -244,8 +268,9 @@ async function claim(s3: S3, storeId: string): Promise<void> {
   // Of two that claim it at once, the first has it.
   const owner = present ?? (await s3.text(OWNER));
   if (owner === storeId) return;
-  throw new Error(
-    'the bucket and prefix of PREFACE_BLOBS hold the files of other records: give each store a prefix of its own; if its ' +
-      `records are lost for good, remove the object ${OWNER}, and the files that no record knows are removed at the next start`,
-  );
+  throw new Error(OF_OTHERS);
 }
+
+const OF_OTHERS =
+  'the bucket and prefix of PREFACE_BLOBS hold the files of other records: give each store a prefix of its own; if its ' +
+  `records are lost for good, remove the object ${OWNER}, and the files that no record knows are removed at the next start`;

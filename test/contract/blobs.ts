@@ -88,18 +88,20 @@ export function blobsContract(t: Test, open: (t: Test) => Promise<Blobs>): void 
 
   t.test('other bytes than were written are never given', async (t) => {
     const blobs = await open(t);
-    const { bytes, crc32: sum } = await put(blobs, 'a', randomBytes(300_000));
+    const { bytes, crc32: sum, sample } = await put(blobs, 'a', randomBytes(300_000));
     const known = { bytes, crc32: sum };
     await (await blobs.readWhole('a', known)).close();
     await (await blobs.readWhole('a', { bytes })).close();
-    t.equal(await blobs.isWhole('a', known), true);
+    t.equal(await blobs.state('a', known), 'whole');
     for (const wrong of [{ bytes, crc32: sum ^ 1 }, { bytes: bytes - 1 }, { bytes: bytes + 1 }]) {
       await t.rejects(blobs.readWhole('a', wrong), DamagedBlob);
-      t.equal(await blobs.isWhole('a', wrong), false);
+      t.equal(await blobs.state('a', wrong), 'damaged');
     }
+    t.equal(await blobs.state('a', { bytes, sample }), 'whole', 'from before there were checksums');
+    t.equal(await blobs.state('a', { bytes, sample: 'other' }), 'damaged');
     await t.rejects(blobs.readWhole('gone', known), { code: 'ENOENT' });
     await t.rejects(blobs.read('gone'), { code: 'ENOENT' });
-    t.equal(await blobs.isWhole('gone', known), false);
+    t.equal(await blobs.state('gone', known), 'missing');
   });
 
   t.test('a name that is none is refused', async (t) => {

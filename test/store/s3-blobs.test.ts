@@ -89,7 +89,7 @@ t.test('on a real server', { skip: s3Missing }, async (t) => {
     const folder = temporaryFolder(t);
     writeFileSync(join(folder, 'a.source'), 'of a run without a bucket');
     const parts = { s3: server.client(), folder, withRoom: anyRoom, storeId: 'store-a' };
-    await t.rejects(S3Blobs.open(parts), /aws s3 cp --recursive/);
+    await t.rejects(S3Blobs.open(parts), /preface migrate bucket/);
   });
 
   t.test('what a process that died left is removed', async (t) => {
@@ -126,7 +126,7 @@ t.test('on a real server', { skip: s3Missing }, async (t) => {
       server.loseAnswers = 1;
       const known = await put(blobs, name, randomBytes(size));
       t.equal(server.loseAnswers, 0);
-      t.equal(await blobs.isWhole(name, known), true);
+      t.equal(await blobs.state(name, known), 'whole');
       await blobs.remove(name);
     }
   });
@@ -145,7 +145,7 @@ t.test('on a real server', { skip: s3Missing }, async (t) => {
       await server.run();
       t.same(server.objects(), []);
       const known = await put(blobs, 'a.source', randomBytes(PART));
-      t.equal(await blobs.isWhole('a.source', known), true, 'and then it goes on');
+      t.equal(await blobs.state('a.source', known), 'whole', 'and then it goes on');
     },
   );
 
