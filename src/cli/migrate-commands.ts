@@ -1,22 +1,55 @@
 /**
- * Owns the command that moves the records between a data folder and PostgreSQL.
+ * Owns the commands that move what a service keeps: records between data folder and PostgreSQL, files between data folder and bucket.
  * It must load what opens the stores only when it runs: `--help` works on any machine.
  */
 import type { Command } from 'commander';
-import { print } from './print.js';
+import type { FilesNote } from '../admin/migrate-files.js';
+import type { Config } from '../settings/config.js';
+import { sizeText } from '../weights/progress.js';
+import { note, print } from './print.js';
 import { command, configOf, type Flags } from './settings.js';
+
+const places = ['postgres', 'folder', 'bucket', 'disk'] as const;
 
 export function addMigrate(root: Command): void {
   const text =
-    'copy records and keys between data folder and PostgreSQL, with all services stopped';
-  const migration = command(root, 'migrate', text, ['dataDir', 'store']);
+    'copy records and keys between data folder and PostgreSQL (postgres, folder), or files between data folder and bucket (bucket, disk), with all services stopped';
+  const migration = command(root, 'migrate', text, ['dataDir', 'store', 'blobs']);
   const to = migration.createArgument('<to>', 'where they are from then on');
-  migration.addArgument(to.choices(['postgres', 'folder'])).action(migrate);
+  migration.addArgument(to.choices(places)).action(migrate);
 }
 
-async function migrate(to: 'postgres' | 'folder', flags: Flags): Promise<void> {
+async function migrate(to: (typeof places)[number], flags: Flags): Promise<void> {
+  const config = configOf(flags);
+  if (to === 'bucket' || to === 'disk') await migrateFiles(to, config);
+  else await migrateRecords(to, config);
+}
+
+async function migrateRecords(to: 'postgres' | 'folder', config: Config): Promise<void> {
   const { migrateToFolder, migrateToPostgres } = await import('../admin/migrate.js');
   const act = to === 'postgres' ? migrateToPostgres : migrateToFolder;
-  const { records, keys } = await act(configOf(flags));
+  const { records, keys } = await act(config);
   print(`copied and compared: ${records} records, ${keys} records of keys and grants`);
+}
+
+async function migrateFiles(to: 'bucket' | 'disk', config: Config): Promise<void> {
+  const { migrateToBucket, migrateToDisk } = await import('../admin/migrate-files.js');
+  const done = await (to === 'bucket' ? migrateToBucket : migrateToDisk)(config);
+  for (const fault of shown(done)) note(fault);
+  const { copied, present, bytes, faults, left } = done;
+  print(
+    `copied and compared: ${copied} blobs, ${sizeText(bytes)}; there before, and whole: ${present}`,
+  );
+  if (left !== null) print(`the bytes on the disk are kept in ${left}: remove it when you want to`);
+  if (faults.length === 0) return;
+  const stays = to === 'bucket' ? `; the folder files of ${config.dataDir} stays as it was` : '';
+  throw new Error(`${faults.length} could not be copied${stays}`);
+}
+
+/** Lines that a person still reads. */
+const SHOWN_MAX = 100;
+
+function shown({ faults }: FilesNote): readonly string[] {
+  const rest = faults.length - SHOWN_MAX;
+  return rest <= 0 ? faults : [...faults.slice(0, SHOWN_MAX), `and ${rest} more`];
 }

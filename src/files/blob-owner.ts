@@ -25,3 +25,20 @@ export async function storeIdOf(
   await store.flushed();
   return id;
 }
+
+const DISK: StoreKey = ['blobs-on-disk'];
+
+/** Whether the blobs of records that have a mark came back from the bucket. */
+export const onDisk = {
+  is(store: Store): boolean {
+    return store.get(DISK) !== null;
+  },
+
+  async set(store: Store, value: boolean): Promise<void> {
+    if (onDisk.is(store) === value) return;
+    await store.commit([
+      value ? { type: 'put', key: DISK, value: encodeRecord(true) } : { type: 'remove', key: DISK },
+    ]);
+    await store.flushed();
+  },
+};

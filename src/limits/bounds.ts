@@ -311,6 +311,8 @@ export const limits = {
   blobUploadBytesMax: 640 * MIB,
   /** Bytes on the disk of all blobs that are being read; one that finds no room is `overloaded`. */
   blobCopiedBytesMax: 2 * 1024 * MIB,
+  /** Blobs that a command copies or checks at a time: most of it is waiting for the store. */
+  blobsMovedAtOnce: 4,
   /** Attempts of a request to it, and the pause before the second one. */
   objectStoreAttemptsMax: 3,
   objectStoreRetryMs: 100,

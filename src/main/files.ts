@@ -5,7 +5,7 @@
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { wakefulClock } from '../clock.js';
-import { storeIdOf } from '../files/blob-owner.js';
+import { onDisk, storeIdOf } from '../files/blob-owner.js';
 import { Files } from '../files/files.js';
 import type { Gate } from '../http/gate.js';
 import { limits } from '../limits/index.js';
@@ -73,18 +73,20 @@ async function openBlobs(context: Context, records: Store): Promise<Blobs> {
   const folder = join(dataDir, 'files');
   const known = await storeIdOf(records, { make: address === null ? null : newBytes });
   if (address === null) {
-    if (known !== null) log(ELSEWHERE);
+    if (known !== null && !onDisk.is(records)) log(ELSEWHERE);
     return await LocalBlobs.open(folder, withRoom);
   }
   if (key === null) throw new Error(NO_KEY);
   if (known === null) throw new Error('the records could not be marked as those of the bucket');
   const s3 = new S3({ address, key, clock: wakefulClock });
   const blobs = await S3Blobs.open({ s3, folder, withRoom, storeId: known });
+  await onDisk.set(records, false);
   log(`files: their bytes are kept in ${s3Text(address)}`);
   return blobs;
 }
 
 const ELSEWHERE =
-  'files: earlier runs kept their bytes in a bucket, and PREFACE_BLOBS is not set: those files cannot be read';
+  'files: earlier runs kept their bytes in a bucket, and PREFACE_BLOBS is not set: those files cannot be read until ' +
+  '`preface migrate disk` brings them';
 const NO_KEY =
   'setting PREFACE_BLOBS_KEY: got nothing, and PREFACE_BLOBS names a bucket: set it, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY';

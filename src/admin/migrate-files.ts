@@ -1,0 +1,137 @@
+/**
+ * Owns the move of the bytes of files between a data folder and a bucket, while no service has their records.
+ * It must never remove a byte where it copies from, nor let one damaged blob stop the others.
+ */
+import { existsSync, statSync } from 'node:fs';
+import { mkdir, rename } from 'node:fs/promises';
+import { join } from 'node:path';
+import { systemClock, systemRandom } from '../clock.js';
+import { decodeWhole } from '../codec.js';
+import { onDisk, storeIdOf } from '../files/blob-owner.js';
+import { blobsOfFile } from '../files/records.js';
+import { limits } from '../limits/index.js';
+import type { FileRecord } from '../rules/file-state.js';
+import type { Config } from '../settings/config.js';
+import { bring, type NamedBlob } from '../store/blob-copy.js';
+import { anyRoom, type Blobs, type TakeRoom } from '../store/blobs.js';
+import { DiskRoom } from '../store/disk-room.js';
+import { synced } from '../store/durable.js';
+import { LmdbStore } from '../store/lmdb-store.js';
+import { LocalBlobs } from '../store/local-blobs.js';
+import { PostgresStore } from '../store/postgres-store.js';
+import { Reserve } from '../store/reserve.js';
+import { S3Blobs } from '../store/s3-blobs.js';
+import { scan } from '../store/scan.js';
+import type { Store } from '../store/store.js';
+import { bucketOf, markOf, readBucket } from './bucket.js';
+import { inParallel } from './in-parallel.js';
+import { withTemporaryFolder } from './open-accounts.js';
+
+export interface FilesNote {
+  readonly copied: number;
+  /** There already, and whole. */
+  readonly present: number;
+  readonly bytes: number;
+  /** One line each: what could not be copied. */
+  readonly faults: readonly string[];
+  /** Where the data folder keeps the bytes from then on; null: as before. */
+  readonly left: string | null;
+}
+
+const LEFT = '.migrated';
+
+/** From the data folder, which keeps the bytes under another name once all are in the bucket. */
+export async function migrateToBucket(config: Config): Promise<FilesNote> {
+  const folder = join(config.dataDir, 'files');
+  const left = folder + LEFT;
+  // A second one would have to write over it.
+  if (existsSync(left)) throw new Error(`${left} is of an earlier migration: move it away first`);
+  const note = await withRecords(config, async (records, own) => {
+    const s3 = bucketOf(config);
+    const isFirst = (await markOf(records)) === null;
+    const storeId = await storeIdOf(records, { make: systemRandom });
+    // Until a service uses the bucket.
+    if (isFirst) await onDisk.set(records, true);
+    if (storeId === null) throw new Error('the records could not be marked as those of the bucket');
+    const to = await S3Blobs.open({ s3, folder: own, withRoom: anyRoom, storeId });
+    return await bringAll(records, LocalBlobs.reading(folder), to);
+  });
+  if (note.faults.length > 0 || !existsSync(folder)) return { ...note, left: null };
+  await rename(folder, left);
+  await synced(config.dataDir);
+  return { ...note, left };
+}
+
+/** Into the data folder. What is in the bucket stays there. */
+export async function migrateToDisk(config: Config): Promise<FilesNote> {
+  const { dataDir } = config;
+  return await withRecords(config, async (records, own) => {
+    const from = await readBucket(config, await markOf(records), own);
+    const room = new DiskRoom(dataDir, Reserve.of(dataDir));
+    const withRoom: TakeRoom = (bytes, write) => room.write(bytes, write);
+    const to = await LocalBlobs.open(join(dataDir, 'files'), withRoom);
+    const note = await bringAll(records, from, to);
+    if (note.faults.length === 0) await onDisk.set(records, true);
+    return { ...note, left: null };
+  });
+}
+
+/** Of no other process meanwhile. @param act is given an empty folder for copies, too. */
+async function withRecords<Result>(
+  { dataDir, store: url }: Config,
+  act: (records: Store, own: string) => Promise<Result>,
+): Promise<Result> {
+  return await withTemporaryFolder(async (own) => {
+    const records = url === null ? openFolder(dataDir) : await openPostgres(url, own);
+    try {
+      const copies = join(own, 'copies');
+      await mkdir(copies);
+      return await act(records, copies);
+    } finally {
+      await records.close();
+    }
+  });
+}
+
+function openFolder(folder: string): LmdbStore {
+  const path = join(folder, 'records.mdb');
+  const bytes = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+  if (bytes === 0) throw new Error(`the data folder ${folder} has no records`);
+  return LmdbStore.open({ folder });
+}
+
+async function openPostgres(url: string, folder: string): Promise<PostgresStore> {
+  const store = await PostgresStore.open({ url, folder, clock: systemClock });
+  const holder = await store.lead().catch(async (cause: unknown) => {
+    await store.close();
+    throw cause;
+  });
+  if (holder === null) return store;
+  await store.close();
+  throw new Error(`${holder.words}: stop the services first`);
+}
+
+async function bringAll(records: Store, from: Blobs, to: Blobs): Promise<Omit<FilesNote, 'left'>> {
+  const faults: string[] = [];
+  let [copied, present, bytes] = [0, 0, 0];
+  await inParallel(blobsOf(records, faults), limits.blobsMovedAtOnce, async (blob) => {
+    const became = await bring(from, to, blob);
+    if (became === 'damaged') faults.push(`${blob.name} has other bytes than it was written with`);
+    else if (became === 'missing') faults.push(`${blob.name} is not there`);
+    else if (became === 'present') present += 1;
+    else {
+      copied += 1;
+      bytes += blob.bytes;
+    }
+  });
+  return { copied, present, bytes, faults: faults.sort() };
+}
+
+/** Blobs that no record explains are left: a service removes them at its start. */
+function* blobsOf(records: Store, faults: string[]): Generator<NamedBlob> {
+  for (const { key, record } of scan(records, { prefix: ['file'] })) {
+    const file = decodeWhole<FileRecord>(record.value);
+    if (file !== null) yield* blobsOfFile(file);
+    else faults.push(`the record ${JSON.stringify(key)} is damaged, so that its blobs are unknown`);
+  }
+}
