@@ -14,6 +14,8 @@ import { assertReadable, DATA_FORMAT } from '../store/data-format.js';
 import { copyDurably, synced, writeDurably } from '../store/durable.js';
 import { copyDatabase, RESTORING } from '../store/lmdb-open.js';
 import { LmdbStore } from '../store/lmdb-store.js';
+import type { Store } from '../store/store.js';
+import { type BucketLook, lookAtBucket } from './bucket.js';
 
 /** Written last: a folder without it is no complete backup. */
 const MANIFEST = 'backup.json';
@@ -33,8 +35,24 @@ export interface BackupNote {
   readonly bucket?: string;
 }
 
+/** What was done, and how the bucket looks to the records of it. */
+export interface BackupDone {
+  readonly note: BackupNote;
+  /** null: the bytes of files are in the backup. A text says why nobody could look. */
+  readonly look: BucketLook | string | null;
+}
+
+interface BackupOptions {
+  /** Whether blobs in a bucket are read: it is enough otherwise that they are there. */
+  readonly checkBlobs?: boolean;
+}
+
 /** @throws Error that says why no backup was made; then it leaves nothing behind. */
-export async function backUp(config: Config, target: string): Promise<BackupNote> {
+export async function backUp(
+  config: Config,
+  target: string,
+  { checkBlobs = false }: BackupOptions = {},
+): Promise<BackupDone> {
   assertOwnRecords(config);
   const { dataDir, blobs } = config;
   const folder = resolve(target);
@@ -48,12 +66,15 @@ export async function backUp(config: Config, target: string): Promise<BackupNote
   await claimEmpty(folder, UNFINISHED);
   try {
     await chmod(folder, PRIVATE.folder);
-    const note =
-      blobs === null ? await copyAll(dataDir, folder) : await copyRecords(dataDir, folder, blobs);
+    const done =
+      blobs === null
+        ? { note: await copyAll(dataDir, folder), look: null }
+        : await copyRecords(config, folder, { address: blobs, byChecksum: checkBlobs });
+    const { note } = done;
     await writeDurably(join(folder, MANIFEST), JSON.stringify({ format: DATA_FORMAT, ...note }));
     await rmdir(join(folder, UNFINISHED));
     await synced(folder);
-    return note;
+    return done;
   } catch (cause) {
     await clear(folder, [...databases, FILES, MANIFEST, UNFINISHED]);
     throw new Error(`no backup was made: ${(cause as Error).message}`, { cause });
@@ -61,7 +82,11 @@ export async function backUp(config: Config, target: string): Promise<BackupNote
 }
 
 /** @throws Error that says why nothing was restored; then the data folder is as empty as it was. */
-export async function restore(config: Config, source: string): Promise<BackupNote> {
+export async function restore(
+  config: Config,
+  source: string,
+  { checkBlobs = false }: BackupOptions = {},
+): Promise<BackupDone> {
   assertOwnRecords(config);
   const { dataDir } = config;
   const folder = resolve(source);
@@ -80,11 +105,14 @@ export async function restore(config: Config, source: string): Promise<BackupNot
     await synced(dataDir);
     await rm(part, { recursive: true });
     await synced(dataDir);
-    return note;
   } catch (cause) {
     await clear(dataDir, [...databases, FILES, RESTORING]);
     throw new Error(`nothing was restored: ${(cause as Error).message}`, { cause });
   }
+  if (note.bucket === undefined) return { note, look: null };
+  if (config.blobs === null)
+    return { note, look: `PREFACE_BLOBS is not set: the records want ${note.bucket}` };
+  return { note, look: await lookFrom(dataDir, config, checkBlobs) };
 }
 
 /** @throws Error where the records are not in the data folder. */
@@ -124,13 +152,38 @@ async function copyAll(dataDir: string, folder: string): Promise<BackupNote> {
 
 /** A bucket has its own means against loss; the records name what is in it. */
 async function copyRecords(
-  dataDir: string,
+  config: Config,
   folder: string,
-  address: S3Address,
-): Promise<BackupNote> {
+  { address, byChecksum }: { readonly address: S3Address; readonly byChecksum: boolean },
+): Promise<BackupDone> {
   await mkdir(join(folder, FILES), { mode: PRIVATE.folder });
-  for (const name of databases) await takeDatabase(dataDir, folder, name);
-  return { files: 0, bytes: await bytesOf(folder, []), bucket: s3Text(address) };
+  let look: BucketLook | string = '';
+  let missing = '';
+  for (let tries = 1; tries <= limits.backupAttemptsMax; tries += 1) {
+    for (const name of databases) await rm(join(folder, name), { force: true });
+    for (const name of databases) await takeDatabase(config.dataDir, folder, name);
+    look = await lookFrom(folder, config, false);
+    const before = missing;
+    missing = typeof look === 'string' ? '' : look.missing.join();
+    // What was deleted while the records were copied is not named by a new copy of them.
+    if (missing === '' || missing === before) break;
+  }
+  if (byChecksum) look = await lookFrom(folder, config, true);
+  const note = { files: 0, bytes: await bytesOf(folder, []), bucket: s3Text(address) };
+  return { note, look };
+}
+
+/** Of records that no service uses. @returns why nobody could look, otherwise. */
+async function lookFrom(
+  folder: string,
+  config: Config,
+  byChecksum: boolean,
+): Promise<BucketLook | string> {
+  try {
+    return await withCopy(folder, (records) => lookAtBucket(config, records, { byChecksum }));
+  } catch (cause) {
+    return (cause as Error).message;
+  }
 }
 
 async function takeDatabase(dataDir: string, folder: string, name: string): Promise<void> {
@@ -165,18 +218,24 @@ const NO_LINKS: readonly unknown[] = ['EXDEV', 'EPERM', 'EMLINK', 'ENOTSUP', 'EO
 
 /** Files that the copied records name and the copy lacks. */
 async function missingBlobs(folder: string): Promise<string[]> {
+  return await withCopy(folder, (records) =>
+    [...allFiles(records)]
+      .flatMap((file) => blobsOfFile(file).map(({ name }) => name))
+      .filter((name) => !existsSync(join(folder, FILES, name))),
+  );
+}
+
+async function withCopy<Result>(
+  folder: string,
+  act: (records: Store) => Promise<Result> | Result,
+): Promise<Result> {
   const store = LmdbStore.open({ folder, exclusive: false });
-  const missing: string[] = [];
   try {
-    for (const file of allFiles(store)) {
-      const names = blobsOfFile(file).map(({ name }) => name);
-      missing.push(...names.filter((name) => !existsSync(join(folder, FILES, name))));
-    }
+    return await act(store);
   } finally {
     await store.close();
     await rm(join(folder, 'records.mdb-lock'), { force: true });
   }
-  return missing;
 }
 
 // ------------------------------------------------------------------ folders

@@ -5,6 +5,7 @@
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { markOf } from '../admin/bucket.js';
 import { decodeWhole } from '../codec.js';
 import { crc32 } from '../crc32.js';
 import { blobsOfFile } from '../files/records.js';
@@ -18,23 +19,30 @@ import type { CheckLine, CheckStep } from './check-data.js';
 /** Often enough to say where a page ended the process. */
 const TELL_EACH = 20;
 
-async function check({ folder, name, prefix, hasBlobs }: CheckStep): Promise<void> {
+async function check({ folder, name, prefix, blobs }: CheckStep): Promise<void> {
   const store = LmdbStore.openReadOnly(folder, name);
+  const storeId = blobs === 'elsewhere' ? await markOf(store) : null;
   let count = 0;
   for (const entry of scan(store, { prefix: prefix === null ? [] : [prefix] })) {
     if (count % TELL_EACH === 0) tell({ type: 'at', key: nameOf(entry.key) });
     count += 1;
-    if (prefix !== null) await checkRecord(hasBlobs ? folder : null, entry);
+    if (prefix !== null) await checkRecord(entry, blobs === 'here' ? folder : null, storeId);
   }
   await store.close();
   tell({ type: 'done', count });
 }
 
 /** @param folder that has the bytes of files; null: none has. */
-async function checkRecord(folder: string | null, { key, record }: StoreEntry): Promise<void> {
+async function checkRecord(
+  { key, record }: StoreEntry,
+  folder: string | null,
+  storeId: string | null,
+): Promise<void> {
   const value = decodeWhole<unknown>(record.value);
   if (value === null) tell({ type: 'damaged', what: `the record ${nameOf(key)} is damaged` });
-  else if (key[0] === 'file' && folder !== null) await checkFile(folder, value as FileRecord);
+  else if (key[0] !== 'file') return;
+  else if (folder !== null) await checkFile(folder, value as FileRecord);
+  else for (const blob of blobsOfFile(value as FileRecord)) tell({ type: 'blob', blob, storeId });
 }
 
 async function checkFile(folder: string, file: FileRecord): Promise<void> {

@@ -8,6 +8,9 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { inParallel } from '../admin/in-parallel.js';
+import { limits } from '../limits/index.js';
+import type { NamedBlob } from '../store/blob-copy.js';
 
 /** What one process of its own reads. */
 export interface CheckStep {
@@ -16,14 +19,15 @@ export interface CheckStep {
   readonly name: string;
   /** Of the keys; null: all, records or not. */
   readonly prefix: string | null;
-  /** Whether the folder has the bytes of files. */
-  readonly hasBlobs: boolean;
+  /** `here`: the folder has the bytes of files. `elsewhere`: each blob is told instead. */
+  readonly blobs: 'here' | 'elsewhere';
 }
 
 /** A line that the process writes. */
 export type CheckLine =
   | { readonly type: 'damaged'; readonly what: string }
   | { readonly type: 'at'; readonly key: string }
+  | { readonly type: 'blob'; readonly blob: NamedBlob; readonly storeId: string | null }
   | { readonly type: 'done'; readonly count: number };
 
 export interface DataReport {
@@ -32,20 +36,29 @@ export interface DataReport {
   readonly records: number;
 }
 
+/** Reads one that is not in the folder. @returns what is wrong with it; null for nothing. */
+export type CheckBlob = (blob: NamedBlob, storeId: string | null) => Promise<string | null>;
+
+/** All others are indexes. */
+export const recordPrefixes = [
+  ...['account', 'cache', 'cache-body', 'tag', 'tags', 'file'],
+  ...['response', 'response-body', 'response-events', 'conversation', 'conversation-items'],
+  ...['batch', 'batch-line'],
+];
+
 const steps: readonly (readonly [name: string, prefix: string | null])[] = [
-  ...[
-    ...['account', 'cache', 'cache-body', 'tag', 'tags', 'file'],
-    ...['response', 'response-body', 'response-events', 'conversation', 'conversation-items'],
-    ...['batch', 'batch-line'],
-  ].map((prefix) => ['records', prefix] as const),
+  ...recordPrefixes.map((prefix) => ['records', prefix] as const),
   ['records', null],
   ['keys', 'key'],
   ['keys', 'account'],
   ['keys', null],
 ];
 
-/** @param hasBlobs false: the bytes of files are in a bucket, and are checked when they are read. */
-export async function checkData(folder: string, hasBlobs = true): Promise<DataReport> {
+/** @param checkBlob of bytes that are elsewhere; null: they are in the folder. */
+export async function checkData(
+  folder: string,
+  checkBlob: CheckBlob | null = null,
+): Promise<DataReport> {
   const damaged: string[] = [];
   let records = 0;
   for (const [name, prefix] of steps) {
@@ -53,7 +66,8 @@ export async function checkData(folder: string, hasBlobs = true): Promise<DataRe
       if (prefix === null) damaged.push(`${name}.mdb is not there`);
       continue;
     }
-    const { count, found } = await run({ folder, name, prefix, hasBlobs });
+    const blobs = checkBlob === null ? 'here' : 'elsewhere';
+    const { count, found } = await run({ folder, name, prefix, blobs }, checkBlob);
     if (prefix !== null) records += count;
     damaged.push(...found);
   }
@@ -64,6 +78,7 @@ const CHILD = fileURLToPath(new URL('./check-data-child.js', import.meta.url));
 
 async function run(
   step: CheckStep,
+  checkBlob: CheckBlob | null,
 ): Promise<{ readonly count: number; readonly found: readonly string[] }> {
   const child = spawn(process.execPath, [CHILD, JSON.stringify(step)], {
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -78,12 +93,17 @@ async function run(
   const found: string[] = [];
   let count = 0;
   let last = 'its first record';
-  for await (const text of createInterface(child.stdout)) {
+  // What is told while blobs are read waits in the pipe.
+  await inParallel(createInterface(child.stdout), limits.blobsMovedAtOnce, async (text) => {
     const line = JSON.parse(text) as CheckLine;
     if (line.type === 'damaged') found.push(line.what);
     else if (line.type === 'at') last = line.key;
-    else count = line.count;
-  }
+    else if (line.type === 'done') count = line.count;
+    else {
+      const fault = (await checkBlob?.(line.blob, line.storeId)) ?? null;
+      if (fault !== null) found.push(fault);
+    }
+  });
   const how = await ended;
   if (how === null) return { count, found };
   const part = step.prefix === null ? 'all pages' : `the ${step.prefix} records`;

@@ -23,6 +23,7 @@ import { readChoice } from '../weights/converted.js';
 import { partsOf, weightsPath } from '../weights/index.js';
 import { silentProgress, sizeText } from '../weights/progress.js';
 import { addonChecksums } from './addon-checksums.js';
+import type { DataReport } from './check-data.js';
 import { gpuDevices } from './gpu-commands.js';
 import { speedText } from './type-speeds.js';
 import { lookAtWeights } from './weights-look.js';
@@ -326,7 +327,12 @@ function nearest(folder: string): string {
 }
 
 async function recordFindings(config: Config, checkData: boolean): Promise<Finding[]> {
-  if (config.store !== null) return [await storeFinding(config.store)];
+  if (config.store !== null) {
+    const answers = await storeFinding(config.store);
+    return checkData && answers.state === 'ok'
+      ? [answers, ...(await dataFindings(config))]
+      : [answers];
+  }
   return checkData ? await dataFindings(config) : [await dataFinding(config)];
 }
 
@@ -369,17 +375,24 @@ const DAMAGED_SHOWN_MAX = 100;
 
 /** The store is opened here only where all of it could be read: a damaged page would end this process, too. */
 async function dataFindings(config: Config): Promise<Finding[]> {
-  const { checkData } = await import('./check-data.js');
-  const { damaged, records } = await checkData(config.dataDir, config.blobs === null);
+  const { damaged, records } = await checkAllData(config);
   if (damaged.length === 0) {
-    const blobs = config.blobs === null ? ' and their blobs' : '';
-    const whole = ok('data', `${records} records${blobs} are whole`);
-    return [whole, await dataFinding(config)];
+    const place = config.blobs === null ? '' : ` in ${s3Text(config.blobs)}`;
+    const whole = ok('data', `${records} records and their blobs${place} are whole`);
+    return config.store === null ? [whole, await dataFinding(config)] : [whole];
   }
   const cure = 'restore the folder from a backup, or delete what is named';
   const shown = damaged.slice(0, DAMAGED_SHOWN_MAX).map((text) => bad('data', text, cure));
   const rest = damaged.length - shown.length;
   return rest === 0 ? shown : [...shown, bad('data', `${rest} more are damaged`, cure)];
+}
+
+async function checkAllData(config: Config): Promise<DataReport> {
+  const { checkData } = await import('./check-data.js');
+  const { bucketChecker, checkPostgres } = await import('./check-elsewhere.js');
+  const checkBlob = config.blobs === null ? null : bucketChecker(config);
+  if (config.store !== null) return await checkPostgres(config, checkBlob);
+  return await checkData(config.dataDir, checkBlob);
 }
 
 async function blobsFindings({ blobs: address, blobsKey: key }: Config): Promise<Finding[]> {

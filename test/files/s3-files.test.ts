@@ -4,12 +4,13 @@
  */
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import type { WireFile } from '../../src/protocol/files.js';
 import { blobs, contentOf, form, purpose, send, upload } from '../support/file-client.js';
+import { skipPostgres, TestPostgres } from '../support/postgres.js';
 import { S3Server, s3Key, s3Missing } from '../support/s3-server.js';
 import { openService, temporaryFolder } from '../support/service.js';
 import { startServiceProcess } from '../support/service-process.js';
@@ -131,7 +132,9 @@ t.test('the bytes of files in a bucket', { skip: s3Missing }, async (t) => {
     const env = { ...server.env(), PREFACE_DATA_DIR: service.dataDir };
     const folder = join(temporaryFolder(t), 'backup');
     const bundle = join(temporaryFolder(t), 'bundle');
-    t.match(await preface(env, 'backup', folder), /the bytes of files stay in s3:\/\/bucket\/p\//);
+    const made = await preface(env, 'backup', folder);
+    t.match(made, /not in it: the bytes of files stay in s3:\/\/bucket\/p\//);
+    t.match(made, /in the bucket: 2 blobs of these records, .*looked for by name, not read/);
     await service.close();
     const dataDir = join(temporaryFolder(t), 'data');
     await preface({ ...env, PREFACE_DATA_DIR: dataDir }, 'restore', folder);
@@ -147,6 +150,83 @@ t.test('the bytes of files in a bucket', { skip: s3Missing }, async (t) => {
     t.match(await preface(env, 'users', 'move', 'alice', '--out', bundle), /on their own disks/);
     t.same(server.objects(), [`${id}.source`, `${id}.text`], 'doctor leaves nothing');
   });
+
+  t.test('backup, restore and doctor name what is missing or damaged in the bucket', async (t) => {
+    const server = await S3Server.start(t);
+    const service = await openService(t, server.env());
+    const ids: string[] = [];
+    for (const text of ['one', 'two', 'three']) ids.push((await upload(service, text)).id);
+    for (const id of ids) await contentOf(service, id);
+    const env = { ...server.env(), PREFACE_DATA_DIR: service.dataDir };
+    const root = temporaryFolder(t);
+    const backup = (name: string, ...words: string[]) =>
+      preface(env, 'backup', join(root, name), ...words);
+    t.match(
+      await backup('whole', '--check-blobs'),
+      /in the bucket: 6 blobs of these records, .* held against their checksums\n$/,
+    );
+    t.match(
+      await preface(env, 'doctor', '--check-data'),
+      /records and their blobs in s3:.* are whole/,
+    );
+    const [lost = '', changed = '', gone = ''] = ids;
+    rmSync(join(server.folder, `bucket/p/${lost}.text`));
+    server.change(`${changed}.source`);
+    const asked = server.asked.length;
+    const named = await backup('named');
+    t.match(named, `the blob ${lost}.text in s3://bucket/p/`);
+    t.match(named, /1 blobs are missing or damaged/);
+    t.notMatch(named, changed, 'what is not read is not known');
+    const reads = server.asked.slice(asked).filter((line) => /^GET .*\.(?:source|text)/.test(line));
+    t.same(reads, [], 'and nothing is read');
+    const other = 'has other bytes than it was written with';
+    for (const said of [
+      await backup('read', '--check-blobs'),
+      await preface(env, 'doctor', '--check-data'),
+    ]) {
+      t.match(said, new RegExp(`the blob ${lost}.text in s3:\\S+ is not there`));
+      t.match(said, new RegExp(`the blob ${changed}.source in s3:\\S+ ${other}`));
+      t.notMatch(said, `${gone}.`);
+    }
+    await service.call('DELETE', `/files/${gone}`);
+    const later = await upload(service, 'after the backup');
+    await contentOf(service, later.id);
+    await service.close();
+
+    const into = (name: string) => ({ ...env, PREFACE_DATA_DIR: join(root, name) });
+    const restored = await preface(into('a'), 'restore', join(root, 'whole'), '--check-blobs');
+    for (const name of [`${lost}.text`, `${changed}.source`, `${gone}.source`, `${gone}.text`])
+      t.match(restored, `the blob ${name} in s3://bucket/p/`);
+    t.match(restored, /4 blobs are missing or damaged/);
+    t.match(restored, /2 blobs that these records do not name: a service .* removes them/);
+    t.same(server.objects().length, 5, 'and nothing was removed by looking');
+    const bare = { PREFACE_BLOBS: '', PREFACE_DATA_DIR: join(root, 'b') };
+    t.match(await preface(bare, 'restore', join(root, 'whole')), /the records want s3:\/\/bucket/);
+    await server.stop();
+    t.match(await preface(env, 'doctor', '--check-data'), /not all blobs in the bucket were read/);
+    t.match(await backup('blind'), /the bucket was not looked at: .*the object store cannot be/);
+    t.ok(existsSync(join(root, 'blind/backup.json')), 'the records are there all the same');
+  });
+
+  t.test(
+    'doctor reads records in PostgreSQL and blobs in a bucket',
+    { skip: skipPostgres },
+    async (t) => {
+      const postgres = await TestPostgres.start(t);
+      const server = await S3Server.start(t);
+      const env = Object.assign(server.env(), { PREFACE_STORE: await postgres.database() });
+      const service = await openService(t, env);
+      const { id } = await upload(service, 'in the bucket');
+      await contentOf(service, id);
+      const own = Object.assign(env, { PREFACE_DATA_DIR: service.dataDir });
+      t.match(await preface(own, 'doctor', '--check-data'), /their blobs in s3:.* are whole/);
+      server.change(`${id}.text`);
+      t.match(
+        await preface(own, 'doctor', '--check-data'),
+        new RegExp(`${id}.text in s3:.* has other`),
+      );
+    },
+  );
 
   t.test('what the system shows of the service has no key', { skip }, async (t) => {
     const server = await S3Server.start(t);

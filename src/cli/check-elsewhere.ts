@@ -1,0 +1,76 @@
+/**
+ * Owns the examination of what is not in the data folder: records in PostgreSQL, blobs in a bucket.
+ * It must never change anything, nor let a store that cannot be reached hide what was found before.
+ */
+import { join } from 'node:path';
+import { bucketFault, markOf, readBucket } from '../admin/bucket.js';
+import { inParallel } from '../admin/in-parallel.js';
+import { decodeWhole } from '../codec.js';
+import { blobsOfFile } from '../files/records.js';
+import { limits } from '../limits/index.js';
+import type { FileRecord } from '../rules/file-state.js';
+import type { Config } from '../settings/config.js';
+import { LocalBlobs } from '../store/local-blobs.js';
+import type { S3Blobs } from '../store/s3-blobs.js';
+import { scan } from '../store/scan.js';
+import type { Store, StoreEntry } from '../store/store.js';
+import { type CheckBlob, type DataReport, recordPrefixes } from './check-data.js';
+import { withOfflineRecords } from './offline-records.js';
+
+/** After a failure nothing more is asked: each blob would wait for all attempts. */
+export function bucketChecker(config: Config): CheckBlob {
+  let bucket: Promise<S3Blobs> | null = null;
+  let failure: string | null = null;
+  return async ({ name, ...known }, storeId) => {
+    if (failure !== null) return failure;
+    try {
+      bucket ??= readBucket(config, storeId);
+      return bucketFault(config, name, await (await bucket).state(name, known));
+    } catch (cause) {
+      failure = `not all blobs in the bucket were read: ${(cause as Error).message}`;
+      return failure;
+    }
+  };
+}
+
+/** @param checkBlob null: the bytes of files are in the data folder. */
+export async function checkPostgres(
+  config: Config,
+  checkBlob: CheckBlob | null,
+): Promise<DataReport> {
+  const check = checkBlob ?? diskChecker(config);
+  const damaged: string[] = [];
+  let count = 0;
+  await withOfflineRecords(config, async (records) => {
+    const storeId = await markOf(records);
+    await inParallel(entriesOf(records), limits.blobsMovedAtOnce, async ({ key, record }) => {
+      count += 1;
+      const value = decodeWhole<unknown>(record.value);
+      const name = JSON.stringify(key).slice(0, KEY_LENGTH_MAX);
+      if (value === null) damaged.push(`the record ${name} is damaged`);
+      else if (key[0] === 'file')
+        for (const blob of blobsOfFile(value as FileRecord)) {
+          const fault = await check(blob, storeId);
+          if (fault !== null) damaged.push(fault);
+        }
+    });
+  });
+  return { damaged: [...new Set(damaged)], records: count };
+}
+
+/** Keys may hold long text. */
+const KEY_LENGTH_MAX = 200;
+
+function* entriesOf(records: Store): Generator<StoreEntry> {
+  for (const prefix of recordPrefixes) yield* scan(records, { prefix: [prefix] });
+}
+
+function diskChecker({ dataDir }: Config): CheckBlob {
+  const here = LocalBlobs.reading(join(dataDir, 'files'));
+  return async ({ name, ...known }) => {
+    const state = await here.state(name, known);
+    if (state === 'whole') return null;
+    const what = state === 'missing' ? 'is not there' : 'has other bytes than it was written with';
+    return `the blob files/${name} ${what}`;
+  };
+}
