@@ -9,7 +9,7 @@ import t, { type Test } from 'tap';
 import { loadConfig } from '../../src/settings/config.js';
 import { pythonVenv } from '../sdk/python-venv.js';
 import { goTool } from '../support/go-tool.js';
-import { temporaryFolder } from '../support/service.js';
+import { openService, temporaryFolder } from '../support/service.js';
 
 const folder = fileURLToPath(new URL('../../../bench/deploy/', import.meta.url));
 const file = (name: string) => join(folder, name);
@@ -68,9 +68,17 @@ t.test('Containerfile', { skip: 'missing' in linters && linters.missing }, async
 
 t.test('kubernetes.yaml', { skip: 'missing' in linters && linters.missing }, async (t) => {
   if ('missing' in linters) return;
-  for (const name of ['kubernetes.yaml', 'kubernetes-cluster.yaml']) {
+  for (const name of ['kubernetes.yaml', 'kubernetes-cluster.yaml', 'kubernetes-autoscaler.yaml']) {
     check(t, linter(linters, 'kubernetes-validate'), ['--strict', file(name)]);
   }
+});
+
+t.test('kubernetes-autoscaler.yaml asks for a metric that there is', async (t) => {
+  const text = readFileSync(file('kubernetes-autoscaler.yaml'), 'utf8');
+  const [, name = 'none'] = /^ +metric: \{name: (\w+)\}$/m.exec(text) ?? [];
+  const service = await openService(t);
+  const metrics = await (await fetch(new URL('/metrics', service.url))).text();
+  t.match(metrics, new RegExp(`^# TYPE ${name} gauge$`, 'm'));
 });
 
 interface ComposeService {
