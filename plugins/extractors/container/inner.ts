@@ -14,6 +14,7 @@ import epub from '../book/epub.js';
 import mobi from '../book/mobi.js';
 import image from '../image/image.js';
 import html from '../markup/html.js';
+import type { TimedDocument } from '../ocr/picture-time.js';
 import doc from '../office/doc.js';
 import docx from '../office/docx.js';
 import ppt from '../office/ppt.js';
@@ -57,7 +58,7 @@ export class InnerDocuments {
   }
 
   /** Its pages, the first under its name; one that cannot be read is a page that says so. */
-  async *read(document: SourceDocument): AsyncGenerator<DocumentPage> {
+  async *read(document: TimedDocument): AsyncGenerator<DocumentPage> {
     let heading = `# ${document.filename}\n\n`;
     try {
       const found = await this.#find(document);

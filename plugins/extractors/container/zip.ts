@@ -12,6 +12,7 @@ import type {
   SourceDocument,
 } from 'preface/plugin';
 import mail from '../mail/mail.js';
+import { PictureTime } from '../ocr/picture-time.js';
 import { isZip } from '../office/package.js';
 import { orDamaged, refusal } from '../shared/refusal.js';
 import { ZipArchive } from '../shared/zip.js';
@@ -77,6 +78,7 @@ class ZipExtractor implements Extractor {
       throw refusal('bound', `its archive holds more than ${DOCUMENTS_MAX} documents`);
     }
     const skipped: string[] = [];
+    const pictureTime = new PictureTime();
     let found = false;
     for (const name of documents) {
       const entry = archive.read(name);
@@ -88,6 +90,7 @@ class ZipExtractor implements Extractor {
       for await (const page of this.#inner.read({
         bytes: entry,
         filename: posix.normalize(name),
+        pictureTime,
       })) {
         found ||= page.text.trim() !== '';
         skipped.push(...(page.skipped ?? []));

@@ -11,6 +11,7 @@ import type {
   SourceDocument,
 } from 'preface/plugin';
 import { InnerDocuments } from '../container/inner.js';
+import { pictureTimeOf, type TimedDocument } from '../ocr/picture-time.js';
 import { openOle, tryOle } from '../office/ole.js';
 import { orDamaged, refusal } from '../shared/refusal.js';
 import { readMime } from './eml.js';
@@ -70,8 +71,10 @@ class MailExtractor implements Extractor {
     return this.#inner.close();
   }
 
-  async *#pages({ bytes }: SourceDocument, { fileType }: DocumentClaim) {
+  async *#pages(document: TimedDocument, { fileType }: DocumentClaim) {
+    const { bytes } = document;
     const { bounds } = this.#options;
+    const pictureTime = pictureTimeOf(document);
     const message =
       fileType === OUTLOOK ? readOutlook(openOle(bytes), bounds) : await readMime(bytes, bounds);
     const title = message.subject;
@@ -89,7 +92,10 @@ class MailExtractor implements Extractor {
     for (const { filename, fileType, bytes: inside } of attached) {
       if (fileType === MESSAGE || /\.(?:eml|msg)$/i.test(filename)) {
         yield { text: '', pages: null, skipped: [`${filename} (a message within the message)`] };
-      } else yield* this.#inner.read({ bytes: inside, filename: filename || 'attachment' });
+      } else {
+        const name = filename || 'attachment';
+        yield* this.#inner.read({ bytes: inside, filename: name, pictureTime });
+      }
     }
   }
 }

@@ -7,6 +7,7 @@ import type { DocumentPage, ExtractorOptions } from 'preface/plugin';
 import { kindOf } from '../image/format.js';
 import { PictureFile } from '../image/magick.js';
 import { isRefusal } from '../shared/refusal.js';
+import { PictureTime } from './picture-time.js';
 import { openRecognizer, type Recognizer } from './recognizer.js';
 
 /** A picture that a page shows. */
@@ -21,8 +22,7 @@ export interface PicturedPage extends DocumentPage {
   readonly shown?: readonly PagePart[];
 }
 
-/** Milliseconds of recognition of one document, and of one page, whose own bound is larger. */
-const DOCUMENT_MS_MAX = 120_000;
+/** Milliseconds of recognition of one page, whose own bound is larger. */
 const PAGE_MS_MAX = 60_000;
 /** Pixels of a side: a smaller picture is a bullet, a rule or an icon. */
 const SIDE_MIN = 64;
@@ -33,20 +33,17 @@ export class PictureTexts {
   readonly #options: ExtractorOptions;
   readonly #recognizer: Recognizer;
 
-  readonly #nowMs: () => number;
-
-  /** @param nowMs for tests. */
-  constructor(options: ExtractorOptions, nowMs = () => performance.now()) {
+  constructor(options: ExtractorOptions) {
     this.#options = options;
     this.#recognizer = openRecognizer(options.languages);
-    this.#nowMs = nowMs;
   }
 
   /** Each page with the texts of its pictures at its end. */
   async *add(
     pages: Iterable<PicturedPage> | AsyncIterable<PicturedPage>,
+    time = new PictureTime(),
   ): AsyncGenerator<DocumentPage> {
-    const reading = new PictureReading(this.#options, this.#recognizer, this.#nowMs);
+    const reading = new PictureReading(this.#options, this.#recognizer, time);
     for await (const { shown = [], ...page } of pages) {
       yield shown.length === 0 ? page : await reading.page(page, shown);
     }
@@ -65,13 +62,12 @@ class PictureReading {
   readonly #seen = new Set<string>();
   /** Names of those that were looked at. */
   readonly #opened = new Set<string>();
-  readonly #nowMs: () => number;
-  #spentMs = 0;
+  readonly #time: PictureTime;
 
-  constructor(options: ExtractorOptions, recognizer: Recognizer, nowMs: () => number) {
+  constructor(options: ExtractorOptions, recognizer: Recognizer, time: PictureTime) {
     this.#options = options;
     this.#recognizer = recognizer;
-    this.#nowMs = nowMs;
+    this.#time = time;
   }
 
   async page(page: DocumentPage, shown: readonly PagePart[]): Promise<DocumentPage> {
@@ -81,17 +77,17 @@ class PictureReading {
     const scores: number[] = [];
     const skipped = [...(page.skipped ?? [])];
     const turns = page.text.trim().length < SCAN_TEXT_LENGTH;
-    const endMs = this.#spentMs + PAGE_MS_MAX;
+    const endMs = this.#time.spentMs + PAGE_MS_MAX;
     for (const part of shown) {
       // First, because to unpack and to hash a picture takes time as well.
-      if (this.#spentMs > Math.min(endMs, DOCUMENT_MS_MAX)) {
+      if (this.#time.isOver || this.#time.spentMs > endMs) {
         if (!this.#opened.has(part.name)) skipped.push(`${part.name} (no time left)`);
         continue;
       }
-      const bytes = await this.#timed(async () => this.#fresh(part));
+      const bytes = await this.#time.spend(async () => this.#fresh(part));
       if (bytes === null) continue;
       try {
-        const { text, score } = await this.#timed(() => this.#read(bytes, turns));
+        const { text, score } = await this.#time.spend(() => this.#read(bytes, turns));
         if (text === '') continue;
         texts.push(text);
         scores.push(score);
@@ -128,14 +124,5 @@ class PictureReading {
     const file = await PictureFile.open(bytes, kind.format, this.#options.bounds);
     if (Math.min(file.width, file.height) < SIDE_MIN) return { text: '', score: 0 };
     return await this.#recognizer.recognize(file.page(0), turns);
-  }
-
-  async #timed<Result>(work: () => Promise<Result>): Promise<Result> {
-    const beganMs = this.#nowMs();
-    try {
-      return await work();
-    } finally {
-      this.#spentMs += this.#nowMs() - beganMs;
-    }
   }
 }

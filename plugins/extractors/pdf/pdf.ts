@@ -16,6 +16,7 @@ import type {
   SourceDocument,
 } from 'preface/plugin';
 import type { GreyPicture } from '../ocr/picture.js';
+import { type PictureTime, pictureTimeOf, type TimedDocument } from '../ocr/picture-time.js';
 import { openRecognizer, type Recognizer } from '../ocr/recognizer.js';
 import { linesOf, movedBy, NO_TEXT, type PlacedText, stacked, unplaced } from '../shared/placed.js';
 import { PdfFile, type PdfText } from './pdfium.js';
@@ -60,22 +61,22 @@ class PdfExtractor implements Extractor {
       : null;
   }
 
-  async *extract({ bytes }: SourceDocument): AsyncGenerator<DocumentPage> {
-    const file = await PdfFile.open(bytes, this.options.bounds);
+  async *extract(document: TimedDocument): AsyncGenerator<DocumentPage> {
+    const file = await PdfFile.open(document.bytes, this.options.bounds);
     try {
-      yield* this.#pages(file, bytes);
+      yield* this.#pages(file, document);
     } finally {
       file.close();
     }
   }
 
-  async *#pages(file: PdfFile, bytes: Uint8Array): AsyncGenerator<DocumentPage> {
+  async *#pages(file: PdfFile, document: TimedDocument): AsyncGenerator<DocumentPage> {
     const { pagesMax } = this.options.bounds;
     if (file.pages < 1) throw coded('damaged', 'no page of it can be found');
     if (file.pages > pagesMax) {
       throw coded('bound', `it has ${file.pages} pages, at most ${pagesMax} are read`);
     }
-    const reading = new PdfReading(file, bytes, this.recognizer, this.options);
+    const reading = new PdfReading(file, document, this.recognizer, this.options);
     let found = false;
     let skipped: string | undefined;
     for (let index = 0; index < file.pages; index += 1) {
@@ -93,8 +94,6 @@ class PdfExtractor implements Extractor {
   }
 }
 
-/** Milliseconds of OCR that pages with a text of their own may take together: a document of slides has a picture on each. */
-const PICTURES_MS_MAX = 120_000;
 /** Of a page: a picture as large as this may be a scan that was turned. */
 const SCAN_SHARE = 0.5;
 
@@ -109,18 +108,20 @@ class PdfReading {
   #reread: Promise<RereadPage[] | null> | null = null;
   /** Pictures of pages with text, by what they show: a background is read once. */
   readonly #seen = new Set<string>();
-  #picturesMs = 0;
+  /** For pages that have a text of their own: a document of slides has a picture on each. */
+  readonly #pictureTime: PictureTime;
   /** Of the page that is read. */
   #scores: number[] = [];
   #skipped: string[] = [];
 
   constructor(
     private readonly file: PdfFile,
-    private readonly bytes: Uint8Array,
+    private readonly document: TimedDocument,
     private readonly recognizer: Recognizer,
     private readonly options: ExtractorOptions,
   ) {
     this.#hasForm = file.hasForm();
+    this.#pictureTime = pictureTimeOf(document);
   }
 
   async page(index: number): Promise<PageReading> {
@@ -198,7 +199,7 @@ class PdfReading {
       const key = createHash('sha256').update(picture.pixels).digest('base64');
       if (this.#seen.has(key)) continue;
       this.#seen.add(key);
-      if (this.#picturesMs > PICTURES_MS_MAX) {
+      if (this.#pictureTime.isOver) {
         this.#skipped.push('a picture (no time left)');
         continue;
       }
@@ -209,9 +210,8 @@ class PdfReading {
   }
 
   async #shown(picture: GreyPicture, share: number): Promise<PlacedText> {
-    const beganMs = performance.now();
-    const found = await this.recognizer.recognize(picture, share > SCAN_SHARE);
-    this.#picturesMs += performance.now() - beganMs;
+    const isScan = share > SCAN_SHARE;
+    const found = await this.#pictureTime.spend(() => this.recognizer.recognize(picture, isScan));
     if (found.text !== '') this.#scores.push(found.score);
     return found;
   }
@@ -226,7 +226,7 @@ class PdfReading {
   }
 
   async #second(index: number): Promise<RereadPage | undefined> {
-    this.#reread ??= rereadPdf(this.bytes, this.file.pages);
+    this.#reread ??= rereadPdf(this.document.bytes, this.file.pages);
     return (await this.#reread)?.[index];
   }
 }

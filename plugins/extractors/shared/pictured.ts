@@ -10,6 +10,7 @@ import type {
   SourceDocument,
 } from 'preface/plugin';
 import { type PicturedPage, PictureTexts } from '../ocr/picture-texts.js';
+import { pictureTimeOf } from '../ocr/picture-time.js';
 import { orDamaged } from './refusal.js';
 
 export interface PicturedFormat {
@@ -30,7 +31,11 @@ export function picturedPlugin({ name, accepts, pages }: PicturedFormat): Extrac
       const pictures = new PictureTexts(options);
       return {
         accepts: (document) => accepts(document, bounds),
-        extract: (document) => pictures.add(orDamaged(() => pages(document, bounds))),
+        extract: (document) =>
+          pictures.add(
+            orDamaged(() => pages(document, bounds)),
+            pictureTimeOf(document),
+          ),
         close: () => pictures.close(),
       };
     },

@@ -1,11 +1,15 @@
-/** Owns the proof that pictures of a document cost no more time than it has for them. */
+/** Owns the proof that pictures of a document, or of all in an archive, cost no more time than there is for them. */
 import t from 'tap';
+import zipPlugin from '../../../plugins/extractors/container/zip.js';
+import mailPlugin from '../../../plugins/extractors/mail/mail.js';
 import { type PagePart, PictureTexts } from '../../../plugins/extractors/ocr/picture-texts.js';
-import { testBounds } from '../../support/documents.js';
+import { PictureTime } from '../../../plugins/extractors/ocr/picture-time.js';
+import { openForTest, readAll, testBounds } from '../../support/documents.js';
+import { officePackage, relation, zip } from '../../support/zip.js';
 
 t.test('a picture is not even taken out of its document once its time is over', async (t) => {
   let nowMs = 0;
-  const texts = new PictureTexts({ bounds: testBounds, languages: ['eng'] }, () => nowMs);
+  const texts = new PictureTexts({ bounds: testBounds, languages: ['eng'] });
   t.teardown(() => texts.close());
   const taken: string[] = [];
   const part = (name: string, takesMs: number): PagePart => ({
@@ -24,10 +28,56 @@ t.test('a picture is not even taken out of its document once its time is over', 
     { ...page, shown: more },
   ];
   const read = [];
-  for await (const each of texts.add(pages)) read.push(each);
+  for await (const each of texts.add(pages, new PictureTime(() => nowMs))) read.push(each);
   t.same(read, [
     { ...page, skipped: ['c (no time left)'] },
     { ...page, skipped: ['e (no time left)', 'f (no time left)'] },
   ]);
   t.same(taken, ['a', 'b', 'd']);
+});
+
+/** Its picture is cut off, so that no time but the clock's is spent on it. */
+const pictured = (text: string) =>
+  officePackage(
+    'wordprocessingml.document',
+    `<w:document><w:body><w:p><w:r><w:t>${text}</w:t></w:r><w:r><w:drawing><a:blip r:embed="i"/></w:drawing></w:r></w:p></w:body></w:document>`,
+    [relation('i', 'image', 'media/one.png')],
+    [{ name: 'media/one.png', bytes: Buffer.from('89504e470d0a1a0a', 'hex') }],
+  );
+
+/** What a message without a text of its own has attached. */
+function messageOf(names: readonly string[]): Buffer {
+  const part = (name: string) =>
+    `--b\r\nContent-Type: application/octet-stream\r\nContent-Disposition: attachment; filename="${name}"\r\nContent-Transfer-Encoding: base64\r\n\r\n${pictured(name).toString('base64')}\r\n`;
+  return Buffer.from(
+    `From: ann@x.org\r\nTo: bo@x.org\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n${names.map(part).join('')}--b--\r\n`,
+  );
+}
+
+t.test('the documents of an archive or a message share one time', async (t) => {
+  let nowMs = 0;
+  t.intercept(performance, 'now', {
+    value: () => {
+      nowMs += 61_000;
+      return nowMs;
+    },
+  });
+  const names = ['a.docx', 'b.docx'];
+  const files = names.map((name) => ({ name, bytes: pictured(name) }));
+  const cases = [
+    { plugin: zipPlugin, bytes: zip(files) },
+    { plugin: mailPlugin, bytes: messageOf(names) },
+    { plugin: zipPlugin, bytes: zip([{ name: 'a.eml', bytes: messageOf(names) }]) },
+  ];
+  for (const { plugin, bytes } of cases) {
+    const extractor = await openForTest(plugin);
+    t.teardown(() => extractor.close());
+    for (const attempt of ['first', 'second']) {
+      const pages = await readAll(extractor, bytes, 'a');
+      const [one, two, ...others] = pages.flatMap(({ skipped = [] }) => skipped);
+      t.notMatch(one, 'no time left', `${plugin.name}, ${attempt}: each archive has its own`);
+      t.match(two, 'no time left', plugin.name);
+      t.same(others, []);
+    }
+  }
 });

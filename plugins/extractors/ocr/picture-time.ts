@@ -1,0 +1,44 @@
+/**
+ * Owns the time that the pictures of one document may take, which the documents within it share.
+ * It must never stop work that has begun.
+ */
+import type { SourceDocument } from 'preface/plugin';
+
+/** A document, or one that lies in another: an archive is to take no longer than a document. */
+export interface TimedDocument extends SourceDocument {
+  readonly pictureTime?: PictureTime;
+}
+
+/** Milliseconds of recognition of one document. */
+const DOCUMENT_MS_MAX = 120_000;
+
+export class PictureTime {
+  readonly #nowMs: () => number;
+  #spentMs = 0;
+
+  /** @param nowMs for tests. */
+  constructor(nowMs = () => performance.now()) {
+    this.#nowMs = nowMs;
+  }
+
+  get spentMs(): number {
+    return this.#spentMs;
+  }
+
+  get isOver(): boolean {
+    return this.#spentMs > DOCUMENT_MS_MAX;
+  }
+
+  async spend<Result>(work: () => Promise<Result>): Promise<Result> {
+    const beganMs = this.#nowMs();
+    try {
+      return await work();
+    } finally {
+      this.#spentMs += this.#nowMs() - beganMs;
+    }
+  }
+}
+
+export function pictureTimeOf({ pictureTime }: TimedDocument): PictureTime {
+  return pictureTime ?? new PictureTime();
+}
