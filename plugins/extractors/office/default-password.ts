@@ -6,6 +6,7 @@ import { createDecipheriv, createHash } from 'node:crypto';
 import { attribute, readXml } from '../markup/walk.js';
 import { type BiffRecord, biffRecords } from './biff-records.js';
 import type { OleContainer } from './ole.js';
+import { type Reveal, xorReveal } from './xor-obfuscation.js';
 
 /** What Excel encrypts with where a user protects the structure of a workbook, and gives no password to open it. */
 const DEFAULT_PASSWORD = Buffer.from('VelvetSweatshop', 'utf16le');
@@ -185,15 +186,14 @@ const BLOCK_BYTES = 1024;
 export function openedWorkbook(stream: Buffer, password = DEFAULT_PASSWORD): Buffer | null {
   const pass = passOf(stream);
   if (pass === undefined) return stream;
-  const blockKey = rc4Key(stream.subarray(pass.from, pass.to), password);
-  if (blockKey === null) return null;
+  const reveal = revealOf(stream.subarray(pass.from, pass.to), password);
+  if (reveal === null) return null;
   const out = Buffer.from(stream);
-  const keys = new KeyStream(blockKey);
   for (const { type, from, to } of biffRecords(stream)) {
     if (PLAIN.has(type)) continue;
     // Where its sheet begins is not encrypted.
     const first = type === BOUND_SHEET ? from + 4 : from;
-    for (let at = first; at < to; at += 1) out[at] = (stream[at] ?? 0) ^ keys.at(at);
+    for (let at = first; at < to; at += 1) out[at] = reveal(stream[at] ?? 0, at, to - from);
   }
   out.writeUInt16LE(NO_RECORD, pass.from - 4);
   return out;
@@ -206,6 +206,19 @@ function passOf(stream: Buffer): BiffRecord | undefined {
     if (record.type === END || record.type === BOUND_SHEET) return undefined;
   }
   return undefined;
+}
+
+/** Excel 95 knows one way, and does not name it. */
+const FIELDS_OF_95 = 4;
+
+function revealOf(pass: Buffer, password: Buffer): Reveal | null {
+  const narrow = Buffer.from(password.toString('utf16le'), 'latin1');
+  if (pass.length === FIELDS_OF_95) return xorReveal(pass, narrow);
+  if (pass.length >= 2 && pass.readUInt16LE(0) === 0) return xorReveal(pass.subarray(2), narrow);
+  const blockKey = rc4Key(pass, password);
+  if (blockKey === null) return null;
+  const keys = new KeyStream(blockKey);
+  return (byte, at) => byte ^ keys.at(at);
 }
 
 type BlockKey = (block: number) => Buffer;

@@ -194,3 +194,67 @@ t.test('a workbook of before 2007 with the default password is read', async (t) 
   damaged.writeUInt16LE(2, pass + 4);
   await t.rejects(read(xls, writeOle({ Workbook: damaged }), 'a.xls'), { code: 'encrypted' });
 });
+
+/** For the default password, as the format's tables have them: key, check, and what each byte is mixed with. */
+const XOR_FIELDS = Buffer.from('59b30a9a', 'hex');
+const XOR_ARRAY = Buffer.from('876b9ae21ee305621e699660986e9404', 'hex');
+
+/** As Excel 95 hides it. @param fields of the record that takes the place of one that says nothing. */
+function hidden(stream: Buffer, fields: Buffer): Buffer {
+  const out = Buffer.from(stream);
+  for (let at = 0; at + 4 <= stream.length; at += 4 + stream.readUInt16LE(at + 2)) {
+    const type = stream.readUInt16LE(at);
+    const length = stream.readUInt16LE(at + 2);
+    if (type === 0x0fff) {
+      out.writeUInt16LE(0x2f, at);
+      fields.copy(out, at + 4);
+      continue;
+    }
+    if ([0x809, 0xe1].includes(type)) continue;
+    for (let place = at + (type === 0x85 ? 8 : 4); place < at + 4 + length; place += 1) {
+      const byte = stream[place] ?? 0;
+      const mixed = ((byte << 5) | (byte >> 3)) & 255;
+      out[place] = mixed ^ (XOR_ARRAY[(place + length) % 16] ?? 0);
+    }
+  }
+  return out;
+}
+
+t.test('a workbook that is hidden by the way of Excel 95 is read', async (t) => {
+  const plain = openedWorkbook(workbookOf('poi-password.xls'), utf16('password'));
+  if (plain === null) throw new Error('not opened');
+  const wanted = await read(xls, writeOle({ Workbook: plain }), 'a.xls');
+  const fields = Buffer.concat([Buffer.alloc(2), XOR_FIELDS]);
+  const made = hidden(plain, fields);
+  t.notOk(made.equals(plain));
+  t.equal(await read(xls, writeOle({ Workbook: made }), 'a.xls'), wanted);
+  for (const at of [2, 4]) {
+    const other = Buffer.from(fields);
+    other[at] = (other[at] ?? 0) ^ 1;
+    const bytes = writeOle({ Workbook: hidden(plain, other) });
+    await t.rejects(read(xls, bytes, 'a.xls'), { code: 'encrypted' }, 'with another password');
+  }
+});
+
+t.test('Excel 95 itself does not name the way, and all of its records are hidden alike', (t) => {
+  const record = (type: number, body: Buffer) => {
+    const head = Buffer.alloc(4);
+    head.writeUInt16LE(type, 0);
+    head.writeUInt16LE(body.length, 2);
+    return Buffer.concat([head, body]);
+  };
+  const plain = Buffer.concat([
+    record(0x809, Buffer.of(0, 5, 5, 0)),
+    record(0x0fff, XOR_FIELDS),
+    record(0x85, Buffer.from('\x10\0\0\0\0\0\x05light', 'latin1')),
+    record(0x204, Buffer.from('it burns all night', 'latin1')),
+    record(0x0a, Buffer.alloc(0)),
+  ]);
+  const made = hidden(plain, XOR_FIELDS);
+  t.notOk(made.includes('burns'));
+  t.same(openedWorkbook(made), plain);
+  t.equal(openedWorkbook(made, utf16('another')), null);
+  t.equal(openedWorkbook(made, utf16('VelvetSweatshop and more')), null);
+  t.equal(openedWorkbook(made, utf16('')), null);
+  t.end();
+});
