@@ -3,7 +3,7 @@ import t from 'tap';
 import plugin from '../../../plugins/extractors/office/docx.js';
 import { extractorSuite } from '../../../src/plugin/test/extractor.js';
 import { openForTest, readAll } from '../../support/documents.js';
-import { officePackage, relation } from '../../support/zip.js';
+import { officePackage, relation, zip } from '../../support/zip.js';
 
 const document = (name: string) =>
   new URL(`../../../../test/documents/office/${name}`, import.meta.url);
@@ -76,4 +76,56 @@ t.test('a level that does not start anew goes on counting', async (t) => {
   t.equal(await read(''), '11221');
   t.equal(await read('<w:lvlRestart w:val="1"/>'), '11221');
   t.equal(await read('<w:lvlRestart w:val="0"/>'), '11223');
+});
+
+async function textOf(bytes: Uint8Array): Promise<string> {
+  const extractor = await openForTest(plugin, {}, []);
+  try {
+    return (await readAll(extractor, bytes, 'a.docx')).map(({ text }) => text).join('\f');
+  } finally {
+    await extractor.close();
+  }
+}
+
+const written = (text: string) => `<w:r><w:t>${text}</w:t></w:r>`;
+const wordOf = (body: string) =>
+  officePackage(
+    'wordprocessingml.document',
+    `<w:document ${NAMESPACE}><w:body>${body}</w:body></w:document>`,
+  );
+
+t.test('characters with a reading above them are read without it', async (t) => {
+  const ruby = (base: string, reading: string) =>
+    `<w:r><w:ruby><w:rubyPr/><w:rt>${written(reading)}</w:rt><w:rubyBase>${written(base)}</w:rubyBase></w:ruby></w:r>`;
+  const body = `<w:p>${ruby('漢', 'かん')}${ruby('字', 'じ')}${written('だ')}</w:p>`;
+  t.equal(await textOf(wordOf(body)), '漢字だ');
+});
+
+t.test('a row that runs from right to left has its cells in the order of reading', async (t) => {
+  const cells = ['واحد', 'اثنان', 'ثلاثة'];
+  const row = cells.map((text) => `<w:tc><w:p>${written(text)}</w:p></w:tc>`).join('');
+  const table = `<w:tbl><w:tblPr><w:bidiVisual/></w:tblPr><w:tr>${row}</w:tr></w:tbl>`;
+  t.equal(await textOf(wordOf(table)), cells.join('\t'));
+});
+
+t.test('parts whose names have backslashes are found', async (t) => {
+  const relations = (target: string, type: string) =>
+    `<Relationships>${relation('r', type, target)}</Relationships>`;
+  const bytes = zip([
+    {
+      name: '[Content_Types].xml',
+      bytes: `<Types><Override PartName="/word/document.xml" ContentType="${fileType}.main+xml"/></Types>`,
+    },
+    { name: '_rels\\.rels', bytes: relations('\\word\\document.xml', 'officeDocument') },
+    {
+      name: 'word\\document.xml',
+      bytes: `<w:document ${NAMESPACE}><w:body><w:p>${written('The light')}<w:r><w:footnoteReference w:id="1"/></w:r></w:p></w:body></w:document>`,
+    },
+    { name: 'word\\_rels\\document.xml.rels', bytes: relations('notes\\foot.xml', 'footnotes') },
+    {
+      name: 'word\\notes\\foot.xml',
+      bytes: `<w:footnotes ${NAMESPACE}><w:footnote w:id="1"><w:p>${written('It burns')}</w:p></w:footnote></w:footnotes>`,
+    },
+  ]);
+  t.match(await textOf(bytes), /^The light\b.*It burns/s);
 });
