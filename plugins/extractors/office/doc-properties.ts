@@ -19,6 +19,13 @@ export interface DocParagraph {
   readonly level: number;
 }
 
+interface Characters {
+  readonly isDeleted: boolean;
+  readonly picture: number | null;
+}
+
+const PLAIN: Characters = { isDeleted: false, picture: null };
+
 interface Run<T> {
   /** Bytes of the main stream, from and to. */
   readonly start: number;
@@ -31,6 +38,7 @@ const PARAGRAPH_PAGES = 0x102;
 const PAGE_BYTES = 512;
 const PARAGRAPH_ENTRY_BYTES = 13;
 const DELETED = 0x0800;
+const PICTURE = 0x6a03;
 const IN_TABLE = 0x2416;
 const ROW_END = 0x2417;
 const OUTLINE = 0x2640;
@@ -38,17 +46,24 @@ const HEADINGS = 9;
 const NOTHING: DocParagraph = { inTable: false, rowEnd: false, heading: 0, list: 0, level: 0 };
 
 export class DocProperties {
-  readonly #deleted: readonly Run<boolean>[];
+  readonly #characters: readonly Run<Characters>[];
   readonly #paragraphs: readonly Run<DocParagraph>[];
 
   constructor(main: Buffer, table: Buffer) {
-    this.#deleted = runs(main, table, CHARACTER_PAGES, deletion).filter(({ value }) => value);
+    this.#characters = runs(main, table, CHARACTER_PAGES, characters).filter(
+      ({ value }) => value.isDeleted || value.picture !== null,
+    );
     const styles = readStyles(main, table);
     this.#paragraphs = runs(main, table, PARAGRAPH_PAGES, (...at) => paragraph(styles, ...at));
   }
 
   isDeleted(at: number): boolean {
-    return this.#deleted.length > 0 && (find(this.#deleted, at)?.value ?? false);
+    return this.#characters.length > 0 && (find(this.#characters, at)?.value.isDeleted ?? false);
+  }
+
+  /** Where the picture of a character lies; null for none. */
+  pictureAt(at: number): number | null {
+    return find(this.#characters, at)?.value.picture ?? null;
   }
 
   paragraphAt(at: number): DocParagraph {
@@ -95,11 +110,11 @@ function runs<T>(
   return found.sort((a, b) => a.start - b.start);
 }
 
-function deletion(page: Buffer, run: number, count: number): boolean {
+function characters(page: Buffer, run: number, count: number): Characters {
   const at = page.readUInt8((count + 1) * 4 + run) * 2;
-  if (at === 0) return false;
-  const codes = page.subarray(at + 1, at + 1 + page.readUInt8(at));
-  return (operands(codes).get(DELETED) ?? 0) % 2 === 1;
+  if (at === 0) return PLAIN;
+  const found = operands(page.subarray(at + 1, at + 1 + page.readUInt8(at)));
+  return { isDeleted: (found.get(DELETED) ?? 0) % 2 === 1, picture: found.get(PICTURE) ?? null };
 }
 
 function paragraph(

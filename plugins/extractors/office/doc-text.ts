@@ -25,6 +25,17 @@ interface Piece {
   readonly at: number;
 }
 
+/** A character in whose place a picture stands. */
+export interface DocAnchor {
+  /** Its position in the whole. */
+  readonly at: number;
+  /** Where its picture lies; null for one that floats. */
+  readonly picture: number | null;
+}
+
+const IN_LINE = '\x01';
+const FLOATING = '\x08';
+
 /** Lengths of the parts that follow each other. */
 interface Stories {
   readonly body: number;
@@ -64,6 +75,22 @@ export class DocText {
     this.#part(flow, endnotesAt, boxesAt);
     this.#comments(flow, headersAt + stories.headers, stories.annotations);
     for (const [start, end] of footers) this.#part(flow, start, end);
+  }
+
+  /** Without deleted ones. */
+  anchors(): DocAnchor[] {
+    const found: DocAnchor[] = [];
+    for (const { text, start, bytes, at } of this.#pieces) {
+      for (let index = 0; index < text.length; index++) {
+        const character = text[index];
+        if (character !== IN_LINE && character !== FLOATING) continue;
+        const place = start + index * bytes;
+        if (this.#properties.isDeleted(place)) continue;
+        const picture = character === IN_LINE ? this.#properties.pictureAt(place) : null;
+        found.push({ at: at + index, picture });
+      }
+    }
+    return found;
   }
 
   #comments(flow: Flow, at: number, length: number): void {

@@ -1,14 +1,15 @@
 /**
  * Owns the text of documents and templates of Word before 2007.
- * It must never show text that a change marks as deleted. Pictures and documents within are shown wherever the
- * container has them: whether the text still refers to one is not known here.
+ * It must never show text that a change marks as deleted. Documents within are shown wherever the container has
+ * them: whether the text still refers to one is not known here.
  */
 import type { DocumentClaim, ExtractionBounds, SourceDocument } from 'preface/plugin';
-import type { PicturedPage } from '../ocr/picture-texts.js';
+import type { PagePart, PicturedPage } from '../ocr/picture-texts.js';
 import { Flow } from '../shared/flow.js';
 import { picturedPlugin } from '../shared/pictured.js';
 import { isBound, locked, refusal } from '../shared/refusal.js';
 import { blipsIn } from './blips.js';
+import { docPictures } from './doc-pictures.js';
 import { DocText } from './doc-text.js';
 import { claimOle, type OleContainer, openOle, streamOrNull } from './ole.js';
 import { titleOf } from './ole-title.js';
@@ -37,11 +38,10 @@ function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<Pictur
   const container = openOle(bytes);
   const main = mainStream(container);
   const flow = new Flow(bounds.textLengthMax);
-  writeText(flow, container, main, bounds);
+  const shown = writeText(flow, container, main, bounds);
   for (const object of objectsOf(container)) writeObject(flow, object, bounds);
   const title = titleOf(container);
   const pages = flow.end();
-  const shown = blipsIn(main, streamOrNull(container, 'Data'));
   for (const [at, text] of pages.entries()) {
     const isLast = at === pages.length - 1;
     const page = { text, pages: pages.length, unit: 'page', title } as const;
@@ -51,9 +51,32 @@ function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<Pictur
 
 type Streams = Pick<OleContainer, 'stream'>;
 
-function writeText(flow: Flow, streams: Streams, main: Buffer, bounds: ExtractionBounds): void {
-  if (main.readUInt16LE(VERSION) < WORD_97) addLines(flow, textOfWord95(main));
-  else new DocText(main, tableStream(streams, main), bounds.textLengthMax).write(flow);
+/** The pictures that it shows. */
+function writeText(
+  flow: Flow,
+  container: OleContainer,
+  main: Buffer,
+  bounds: ExtractionBounds,
+): PagePart[] {
+  const data = streamOrNull(container, 'Data');
+  if (main.readUInt16LE(VERSION) < WORD_97) {
+    addLines(flow, textOfWord95(main));
+    return blipsIn(main, data);
+  }
+  const table = tableStream(container, main);
+  const text = new DocText(main, table, bounds.textLengthMax);
+  text.write(flow);
+  return picturesOrNone(() => docPictures({ main, table, data }, text.anchors()));
+}
+
+/** A document can do without them. */
+function picturesOrNone(read: () => PagePart[]): PagePart[] {
+  try {
+    return read();
+  } catch (cause) {
+    if (isBound(cause)) throw cause;
+    return [];
+  }
 }
 
 /** Documents of Word that stand in the document, which shows a picture of each. */

@@ -55,7 +55,8 @@ export class PptPictures {
   }
 }
 
-function pictureOf({ data, instance }: PptRecord): number {
+/** The number of the picture that a shape's options name; 0 for none. */
+export function pictureOf({ data, instance }: PptRecord): number {
   for (let at = 0; at < instance * OPTION_BYTES && at + OPTION_BYTES <= data.length; ) {
     if ((data.readUInt16LE(at) & OPTION_BITS) === PICTURE) return data.readUInt32LE(at + 2);
     at += OPTION_BYTES;

@@ -39,7 +39,9 @@ function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<Pictur
     const text = blocks.filter((block) => block !== '').join('\n\n');
     read += 1;
     const page = { text, pages, unit: 'sheet', title } as const;
-    yield read === pages ? { ...page, shown: storedBlips(drawingsOf(stream)) } : page;
+    yield read === pages
+      ? { ...page, shown: storedBlips(drawingsOf(stream), namedIn(stream)) }
+      : page;
   }
 }
 
@@ -62,6 +64,11 @@ function sheetsOf(stream: Buffer, bounds: ExtractionBounds) {
 
 const DRAWING_GROUP = 0xeb;
 const CONTINUE = 0x3c;
+const DRAWING = 0xec;
+/** A picture in a header or footer. */
+const HEADER_PICTURE = 0x866;
+/** The option that names a shape's picture, and that its value is the number of one in the store. */
+const PICTURE = Buffer.of(0x04, 0x41);
 
 /** What all sheets draw, which may go on over many records. */
 function drawingsOf(stream: Buffer): Buffer {
@@ -79,4 +86,26 @@ function* drawingRecords(stream: Buffer): Generator<BiffRecord> {
     if (record.type !== CONTINUE) last = record.type;
     if (last === DRAWING_GROUP) yield record;
   }
+}
+
+/**
+ * Numbers of the pictures that shapes name. A sheet's drawing breaks off anywhere and goes on behind records of other
+ * kinds, so the options are looked for by their bytes: a number too many shows a picture that is stored, a number too
+ * few loses one.
+ */
+function namedIn(stream: Buffer): Set<number> {
+  const named = new Set<number>();
+  let last = 0;
+  for (const { type, from, to } of biffRecords(stream)) {
+    if (type !== CONTINUE) last = type;
+    const draws = [DRAWING, HEADER_PICTURE].includes(type);
+    if (!draws && (type !== CONTINUE || last === DRAWING_GROUP)) continue;
+    const bytes = stream.subarray(from, to);
+    for (let at = bytes.indexOf(PICTURE); at >= 0; at = bytes.indexOf(PICTURE, at + 1)) {
+      if (at + PICTURE.length + 4 <= bytes.length) {
+        named.add(bytes.readUInt32LE(at + PICTURE.length));
+      }
+    }
+  }
+  return named;
 }

@@ -2,6 +2,8 @@
 import t from 'tap';
 import { blipAt, blipsIn, storedBlips } from '../../../plugins/extractors/office/blips.js';
 import doc from '../../../plugins/extractors/office/doc.js';
+import { docPictures } from '../../../plugins/extractors/office/doc-pictures.js';
+import { DocText } from '../../../plugins/extractors/office/doc-text.js';
 import { openOle } from '../../../plugins/extractors/office/ole.js';
 import ppt from '../../../plugins/extractors/office/ppt.js';
 import { PptPictures } from '../../../plugins/extractors/office/ppt-pictures.js';
@@ -110,25 +112,150 @@ t.test('of the pictures in a store those are shown that a shape refers to', (t) 
     store(entry(blip(png), 0), entry(blip(jpeg, JPEG), 2, 'name')),
     store(entry(blip(png), 1), entry(Buffer.alloc(0), 1), entry(blip(png).subarray(0, 90), 1)),
   ]);
-  const found = storedBlips(drawing);
+  const found = storedBlips(drawing, new Set([1, 2, 3, 4, 5]));
   t.same(
     found.map(({ bytes }) => bytes()),
     [jpeg, png],
   );
-  t.same(storedBlips(drawing.subarray(0, 60)), []);
+  const named = storedBlips(drawing, new Set([1, 3, 0, 99]));
+  t.same(
+    named.map(({ bytes }) => bytes()),
+    [png],
+    'and that a shape names',
+  );
+  t.same(storedBlips(drawing.subarray(0, 60), new Set([1])), []);
   t.end();
 });
 
+const word = ['WordDocument', '0Table', '1Table'];
+
+/** Where the second of the two pictures in the lines of `testWORD.doc` lies. */
+const SECOND_PLACE = 1334;
+/** A picture of which the text knows, and behind it one that it has lost. */
+const lines = Buffer.concat([
+  Buffer.alloc(SECOND_PLACE),
+  sized(blip(jpeg, JPEG)),
+  Buffer.from(blip(png)),
+]);
+
+/** Behind its own length. */
+function sized(picture: Buffer): Buffer {
+  const length = Buffer.alloc(4);
+  length.writeUInt32LE(4 + picture.length);
+  return Buffer.concat([length, picture]);
+}
+
 t.test('what a picture in a doc says follows its text', async (t) => {
-  const parts = ['WordDocument', '0Table', '1Table'];
-  const bytes = changed('testWORD.doc', parts, { Data: blip(jpeg, JPEG) });
+  const bytes = changed('testWORD.doc', word, { Data: lines });
   const extractor = await openForTest(doc);
   t.teardown(() => extractor.close());
-  const plain = await readAll(extractor, changed('testWORD.doc', parts, {}), 'a.doc');
+  const plain = await readAll(extractor, changed('testWORD.doc', word, {}), 'a.doc');
   const pages = await readAll(extractor, bytes, 'a.doc');
   t.ok(pages.at(-1)?.text.startsWith(`${plain.at(-1)?.text}\n\n`));
   t.match(pages.at(-1)?.text, WORD);
   t.match(pages.at(-1), { pictures: 1, recognized: Number });
+});
+
+interface WordStreams {
+  readonly main: Buffer;
+  readonly table: Buffer;
+  readonly data: Buffer | null;
+}
+
+function streamsOf(name: string): WordStreams {
+  const container = openOle(documentBytes(`office/${name}`));
+  const main = container.stream('WordDocument');
+  const second = ((main?.readUInt16LE(0x0a) ?? 0) & 0x0200) !== 0;
+  const table = container.stream(second ? '1Table' : '0Table');
+  if (main === null || table === null) throw new Error('no text');
+  return { main, table, data: null };
+}
+
+const picturesOf = (streams: WordStreams) =>
+  docPictures(streams, new DocText(streams.main, streams.table, 1_000_000).anchors()).map(
+    ({ bytes }) => bytes(),
+  );
+
+t.test('a picture in a line is shown while the text refers to it', (t) => {
+  const streams = { ...streamsOf('testWORD.doc'), data: lines };
+  t.same(picturesOf(streams), [jpeg]);
+  const both = Buffer.from(lines);
+  both.writeUInt32LE(both.length, 1209);
+  t.same(picturesOf({ ...streams, data: both }), [jpeg], 'lengths that overlap count it once');
+  // Its mark, which says that it is no letter, is made the mark of what a change deletes.
+  const location = Buffer.of(0x03, 0x6a, SECOND_PLACE & 255, SECOND_PLACE >> 8, 0, 0);
+  const main = Buffer.from(streams.main);
+  const at = main.indexOf(location);
+  const mark = main.indexOf(Buffer.of(0x55, 0x08, 1), at);
+  t.ok(at > 0 && mark > at && mark < at + 16);
+  main.writeUInt16LE(0x0800, mark);
+  t.same(picturesOf({ ...streams, main }), []);
+  t.end();
+});
+
+/** A record that holds no others. */
+function atom(type: number, instance: number, bytes: Buffer): Buffer {
+  const made = escher(type, bytes);
+  made.writeUInt16LE(instance << 4, 0);
+  return made;
+}
+
+function shape(id: number, picture: number): Buffer {
+  const fields = Buffer.alloc(8);
+  fields.writeUInt32LE(id);
+  const option = Buffer.alloc(6);
+  option.writeUInt16LE(0x4104, 0);
+  option.writeUInt32LE(picture, 2);
+  return escher(0xf004, Buffer.concat([atom(0xf00a, 0, fields), atom(0xf00b, 1, option)]));
+}
+
+/** Without a picture of its own: it lies elsewhere. */
+function entryAt(place: number): Buffer {
+  const made = entry(Buffer.alloc(0), 1);
+  made.writeUInt32LE(place, 8 + 28);
+  return made;
+}
+
+/** A document with one shape that floats, which becomes a group; @param anchored of the two pictures, those in its group. */
+function floating(anchored: readonly number[]): WordStreams {
+  const { main, table } = streamsOf('testWORD_numbered_list.doc');
+  const id = table.readUInt32LE(main.readUInt32LE(0x1da) + 8);
+  const entries = [entryAt(main.length), entryAt(main.length + blip(png).length)];
+  const group = [shape(id, 0), ...anchored.map((number) => shape(90 + number, number))];
+  const patriarch = [shape(1, 0), escher(0xf003, Buffer.concat(group)), shape(80, 1), shape(81, 2)];
+  const drawings = Buffer.concat([
+    store(...entries),
+    Buffer.alloc(1),
+    escher(0xf002, escher(0xf003, Buffer.concat(patriarch))),
+  ]);
+  const changedTable = Buffer.concat([table, drawings]);
+  const changedMain = Buffer.concat([main, blip(png), blip(jpeg, JPEG)]);
+  changedMain.writeUInt32LE(table.length, 0x22a);
+  changedMain.writeUInt32LE(drawings.length, 0x22e);
+  return { main: changedMain, table: changedTable, data: null };
+}
+
+t.test('a picture that floats is shown while a shape that is anchored in the text has it', (t) => {
+  t.same(picturesOf(floating([2])), [jpeg]);
+  t.same(picturesOf(floating([2, 1, 2])), [png, jpeg]);
+  t.same(picturesOf(floating([0, 3, 99])), []);
+  const lost = floating([1]);
+  lost.table.writeUInt32LE(0x00ffffff, lost.main.readUInt32LE(0x1da));
+  t.same(picturesOf(lost), [], 'whose anchor is no longer in the text');
+  t.end();
+});
+
+t.test('a doc whose drawings are damaged keeps its text', async (t) => {
+  const { main, table } = floating([1]);
+  main.writeUInt32LE(0xfffffff0, 0x22a);
+  main.writeUInt32LE(0xfffffff0, 0x1da);
+  const name = (main.readUInt16LE(0x0a) & 0x0200) === 0 ? '0Table' : '1Table';
+  const extractor = await openForTest(doc, {}, []);
+  t.teardown(() => extractor.close());
+  const textOf = async (bytes: Uint8Array) =>
+    (await readAll(extractor, bytes, 'a.doc')).map(({ text }) => text);
+  const whole = await textOf(changed('testWORD_numbered_list.doc', word, {}));
+  t.same(await textOf(writeOle({ WordDocument: main, [name]: table })), whole);
 });
 
 t.test('what a picture in a xls says follows its sheets, in however many records', async (t) => {
@@ -140,7 +267,7 @@ t.test('what a picture in a xls says follows its sheets, in however many records
     head.writeUInt16LE(bytes.length, 2);
     return Buffer.concat([head, bytes]);
   };
-  const stored = store(entry(blip(jpeg, JPEG), 1));
+  const stored = store(entry(blip(jpeg, JPEG), 1), entry(blip(png), 1), entry(blip(png), 0));
   const drawn = [
     record(0xeb, stored.subarray(0, 1000)),
     record(0x3c, stored.subarray(1000, 1500)),
@@ -150,11 +277,21 @@ t.test('what a picture in a xls says follows its sheets, in however many records
   const extractor = await openForTest(xls);
   t.teardown(() => extractor.close());
   const plain = await readAll(extractor, writeOle({ Workbook: stream }), 'a.xls');
-  const bytes = writeOle({ Workbook: Buffer.concat([stream, ...drawn]) });
-  const pages = await readAll(extractor, bytes, 'a.xls');
-  t.same(pages.slice(0, -1), plain.slice(0, -1));
-  t.ok(pages.at(-1)?.text.startsWith(plain.at(-1)?.text ?? 'no page'));
-  t.match(pages.at(-1)?.text, WORD);
+  const withShape = (...shapes: readonly Buffer[]) =>
+    readAll(
+      extractor,
+      writeOle({ Workbook: Buffer.concat([stream, ...shapes, ...drawn]) }),
+      'a.xls',
+    );
+  // In a drawing, in what goes on behind another record, and in a header.
+  for (const type of [0xec, 0x3c, 0x866]) {
+    const pages = await withShape(record(type, shape(5, 1)));
+    t.same(pages.slice(0, -1), plain.slice(0, -1));
+    t.ok(pages.at(-1)?.text.startsWith(plain.at(-1)?.text ?? 'no page'));
+    t.match(pages.at(-1)?.text, WORD);
+  }
+  const others = [record(0xec, shape(5, 2)), record(0x5d, shape(5, 1))];
+  t.same(await withShape(...others), plain, 'one that no shape names');
 });
 
 t.test('a slide of a ppt has what its own pictures say', async (t) => {
@@ -231,12 +368,11 @@ function looped(bytes: Buffer, name: string, length: number): Buffer {
 
 t.test('a damaged part that a document can do without costs only itself', async (t) => {
   const summary = '\u0005SummaryInformation';
-  const word = ['WordDocument', '0Table', '1Table'];
   const slides = ['PowerPoint Document', 'Current User'];
   const inner = openOle(documentBytes('office/testWORD_numbered_list.doc')).stream('WordDocument');
   const main = Buffer.concat([inner ?? Buffer.alloc(0), Buffer.alloc(50_000)]);
   const cases = [
-    { plugin: doc, name: 'testWORD.doc', kept: word, part: 'Data', bytes: blip(jpeg, JPEG) },
+    { plugin: doc, name: 'testWORD.doc', kept: word, part: 'Data', bytes: lines },
     { plugin: doc, name: 'testWORD.doc', kept: word, part: summary, bytes: Buffer.alloc(5000) },
     {
       plugin: doc,
