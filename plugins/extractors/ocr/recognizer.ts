@@ -13,6 +13,7 @@ import { NO_TEXT, type PlacedText } from '../shared/placed.js';
 import { strangeShare } from '../shared/plausible.js';
 import { levelLines, placesOf, turnedBack } from './lines.js';
 import { type GreyPicture, isBlank, pgmOf } from './picture.js';
+import { allowRelaxedSimd } from './relaxed-simd.js';
 import { runsSideways, type Turn, turned } from './turn.js';
 
 /** Lines as they stand in the picture, in its pixels; empty where no text is found. */
@@ -124,6 +125,8 @@ class OcrEngine {
   }
 
   static async #start(languages: readonly string[], langPath: string): Promise<OcrEngine> {
+    // Before the worker chooses among the builds of the library.
+    allowRelaxedSimd();
     const failures: Failures = { fail: () => {} };
     const failed = new Promise<never>((_, reject) => {
       failures.fail = reject;
