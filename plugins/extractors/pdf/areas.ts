@@ -22,15 +22,20 @@ const AREA_OF_CHARACTER = 600;
 /** A page of more pictures is one picture. */
 const BOXES_MAX = 400;
 
-/** Where text is to be looked for: pictures that the characters on them do not account for. */
+/**
+ * Where text is to be looked for: pictures that the characters on them do not account for.
+ * @param charactersOf asked only where a picture is large enough, since to find them takes as long as the text.
+ */
 export function unreadAreas(
   pictures: readonly Box[],
-  characters: readonly Box[],
+  charactersOf: () => readonly Box[],
   page: Box,
 ): Box[] {
   const inside = pictures.map((box) => clip(box, page)).filter((box) => areaOf(box) > 0);
-  const joined = inside.length > BOXES_MAX ? [page] : join(inside);
-  return joined.filter((box) => isLarge(box) && !isRead(box, characters));
+  const large = (inside.length > BOXES_MAX ? [page] : join(inside)).filter(isLarge);
+  if (large.length === 0) return [];
+  const characters = charactersOf();
+  return large.filter((box) => !isRead(box, characters));
 }
 
 function isLarge(box: Box): boolean {

@@ -1,11 +1,12 @@
 /**
- * Owns the comments that readers of a PDF left on its pages: what they say, and who said it.
- * It must never read a link or a form field.
+ * Owns the annotations of a page: the comments that readers left on it, what they say and who said it, and whether it has fields.
+ * It must never read a link, or what is filled into a field.
  */
 import type { Pdfium } from './instance.js';
 
 /** Subtypes by pdfium's numbers: all that people add, without links, form fields and windows of other notes. */
 const commented = new Set([1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 17]);
+const WIDGET = 20;
 const NOTES_MAX = 10_000;
 const NOTE_BYTES_MAX = 64 * 1024;
 
@@ -24,6 +25,21 @@ export function notesOf(pdfium: Pdfium, page: number): string[] {
     pdfium._FPDFPage_CloseAnnot(note);
   }
   return notes;
+}
+
+/** True for a page on which something may be filled in. */
+export function hasWidgets(pdfium: Pdfium, page: number): boolean {
+  const count = pdfium._FPDFPage_GetAnnotCount(page);
+  // What is so large may hold anything.
+  if (count > NOTES_MAX) return true;
+  for (let index = 0; index < count; index += 1) {
+    const annotation = pdfium._FPDFPage_GetAnnot(page, index);
+    if (annotation === 0) continue;
+    const subtype = pdfium._FPDFAnnot_GetSubtype(annotation);
+    pdfium._FPDFPage_CloseAnnot(annotation);
+    if (subtype === WIDGET) return true;
+  }
+  return false;
 }
 
 function stringOf(pdfium: Pdfium, note: number, name: string): string {

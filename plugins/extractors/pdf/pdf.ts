@@ -138,13 +138,15 @@ class PdfReading {
   }
 
   async #text(index: number): Promise<PlacedText> {
+    // Most pages of a form have none, and only the other reader knows what is filled in.
+    const hasFields = this.#hasForm && this.file.hasFields(index);
     const read = this.#read(index);
     if (read === null) {
       this.lostPages += 1;
       return NO_TEXT;
     }
     const trusted = await this.#trusted(index, read);
-    const whole = this.#hasForm ? await this.#withFields(index, trusted) : trusted;
+    const whole = hasFields ? await this.#withFields(index, trusted) : trusted;
     return withNotes(whole, this.file.notes(index));
   }
 

@@ -8,7 +8,7 @@ import { NO_TEXT, type PlacedText } from '../shared/placed.js';
 import { type Box, unreadAreas } from './areas.js';
 import { type Instance, type Pdfium, putBack, takeInstance } from './instance.js';
 import { textOfChars } from './layout.js';
-import { notesOf } from './notes.js';
+import { hasWidgets, notesOf } from './notes.js';
 import { hideText, type PagePicture, picturesOf } from './objects.js';
 import type { PageChar } from './page-char.js';
 import type { Unmapped } from './quality.js';
@@ -60,6 +60,8 @@ export class PdfFile {
   readonly pages: number;
   /** Nothing went wrong so far. */
   #sound = true;
+  /** The page of the last call, since to open one reads all that it draws. */
+  #open: { readonly index: number; readonly page: number } | null = null;
 
   private constructor(
     private readonly instance: Instance,
@@ -90,6 +92,7 @@ export class PdfFile {
 
   /** To be called once, after the last of the others. */
   close(): void {
+    // Its memory is set back, or goes with its instance: the page needs no closing.
     if (this.#sound) putBack(this.instance);
   }
 
@@ -119,7 +122,11 @@ export class PdfFile {
 
   /** From now on the page has what is written into its form fields as text of its own. */
   flatten(index: number): void {
-    this.#guarded(() => this.#withPage(index, (page) => this.pdfium._FPDFPage_Flatten(page, 0)));
+    this.#guarded(() => {
+      this.#withPage(index, (page) => this.pdfium._FPDFPage_Flatten(page, 0));
+      // What was read of it before is older than this.
+      this.#closePage();
+    });
   }
 
   /** To be called for a page without pictures that are too large. */
@@ -137,13 +144,21 @@ export class PdfFile {
   }
 
   #withPage<Result>(index: number, read: (page: number) => Result): Result | null {
+    const page = this.#open?.index === index ? this.#open.page : this.#openPage(index);
+    return page === 0 ? null : read(page);
+  }
+
+  /** Zero for a page that cannot be opened. */
+  #openPage(index: number): number {
+    this.#closePage();
     const page = this.pdfium._FPDF_LoadPage(this.document, index);
-    if (page === 0) return null;
-    try {
-      return read(page);
-    } finally {
-      this.pdfium._FPDF_ClosePage(page);
-    }
+    if (page !== 0) this.#open = { index, page };
+    return page;
+  }
+
+  #closePage(): void {
+    if (this.#open !== null) this.pdfium._FPDF_ClosePage(this.#open.page);
+    this.#open = null;
   }
 
   #text(page: number): PdfText {
@@ -236,6 +251,13 @@ export class PdfFile {
     return this.#guarded(() => this.#withPage(index, (page) => notesOf(this.pdfium, page)) ?? []);
   }
 
+  /** True for a page with form fields; to be asked before it is flattened, which takes them away. */
+  hasFields(index: number): boolean {
+    return this.#guarded(
+      () => this.#withPage(index, (page) => hasWidgets(this.pdfium, page)) ?? false,
+    );
+  }
+
   /** What the pictures of a page show where its text says nothing of it; the text itself is not drawn. */
   unread(index: number): UnreadPictures {
     return this.#guarded(
@@ -248,7 +270,7 @@ export class PdfFile {
     const small = all.filter((picture) => !this.#isTooLarge(picture));
     const skipped = this.#tooLarge(page).map(nameOf);
     const whole = this.#pageBox(page);
-    const areas = small.length === 0 ? [] : unreadAreas(small, this.#characterBoxes(page), whole);
+    const areas = unreadAreas(small, () => this.#characterBoxes(page), whole);
     // Drawing the page would unpack all of its pictures.
     if (areas.length === 0 || skipped.length > 0) return { drawn: [], skipped };
     hideText(this.pdfium, page);
@@ -259,6 +281,8 @@ export class PdfFile {
       const place = { left: box.left, top: box.top, scale };
       return { picture: cropped(picture, box), share: shareOf(area, whole), place };
     });
+    // As it is open now it shows no text.
+    this.#closePage();
     return { drawn, skipped };
   }
 

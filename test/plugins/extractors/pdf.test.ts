@@ -1,3 +1,4 @@
+import { Worker } from 'node:worker_threads';
 import t from 'tap';
 import { putBack, takeInstance } from '../../../plugins/extractors/pdf/instance.js';
 import { textOfChars as boxedText } from '../../../plugins/extractors/pdf/layout.js';
@@ -170,6 +171,44 @@ t.test('what is filled into a form is read where no page draws it', async (t) =>
   ]);
   const [page] = await readAll(extractor, bytes);
   t.equal(page?.text, 'Where do you live?\ncity: Bergen op Zoom');
+});
+
+t.test('a page is opened once, however much is asked of it', async (t) => {
+  const bytes = documentBytes('text.pdf');
+  const pages = (await readAll(extractor, bytes)).length;
+  // What is put back is what the next document is read with.
+  const instance = await takeInstance();
+  const { pdfium } = instance;
+  const open = pdfium._FPDF_LoadPage;
+  const opened: number[] = [];
+  pdfium._FPDF_LoadPage = (document, index) => {
+    opened.push(index);
+    return open(document, index);
+  };
+  t.teardown(() => {
+    pdfium._FPDF_LoadPage = open;
+  });
+  putBack(instance);
+  await readAll(extractor, bytes);
+  t.ok(pages > 0);
+  t.same(
+    opened,
+    Array.from({ length: pages }, (_, index) => index),
+  );
+});
+
+t.test('a form is read by the other reader for its fields alone', async (t) => {
+  const asked: unknown[] = [];
+  t.intercept(Worker.prototype, 'postMessage', { value: (...all: unknown[]) => asked.push(all) });
+  const form = (annotations: string) =>
+    pdfOf([
+      '<< /Type /Catalog /Pages 2 0 R /AcroForm << /Fields [] >> >>',
+      kids,
+      pageOf('0 0 300 200', annotations),
+      streamOf('BT /F1 12 Tf 50 100 Td (Where do you live?) Tj ET'),
+    ]);
+  t.match(await readAll(extractor, form('')), [{ text: 'Where do you live?' }]);
+  t.same(asked, []);
 });
 
 t.test('a page that loses its fonts with its form is read as it was drawn', async (t) => {
