@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { systemClock } from '../clock.js';
+import { systemClock, wakefulClock } from '../clock.js';
 import type { Config } from '../settings/config.js';
 import { synced } from '../store/durable.js';
 import { LmdbStore } from '../store/lmdb-store.js';
@@ -95,7 +95,7 @@ async function withBoth<Result>(
     try {
       const records = add(LmdbStore.open({ folder, acceptLoss: true }));
       const keys = add(LmdbStore.open({ folder, name: 'keys', exclusive: false }));
-      const far = add(await PostgresStore.open({ url, folder: own, clock: systemClock }));
+      const far = add(await PostgresStore.open({ url, folder: own, clock: wakefulClock }));
       const holder = await far.lead();
       if (holder !== null) throw new Error(`${holder.words}: stop the services first`);
       const shared = { url, folder: own, clock: systemClock, follows: false } as const;

@@ -8,7 +8,7 @@
  */
 import { withTemporaryFolder } from '../admin/open-accounts.js';
 import { cacheKeys, indexChanges } from '../caches/records.js';
-import { systemClock } from '../clock.js';
+import { wakefulClock } from '../clock.js';
 import { decodeRecord } from '../codec.js';
 import { limits } from '../limits/index.js';
 import { decodeBody } from '../parsing/stored-body.js';
@@ -75,7 +75,7 @@ async function removeHere(config: Config, id: string, options: RemoveOptions): P
   const { store: url } = config;
   if (url === null) return await removeFrom(claimed(config), config, id, options);
   return await withTemporaryFolder(async (folder) => {
-    const store = await PostgresStore.open({ url, folder, clock: systemClock });
+    const store = await PostgresStore.open({ url, folder, clock: wakefulClock });
     const isFree = (await store.lead()) === null;
     if (!isFree) await store.close();
     return await removeFrom(isFree ? store : null, config, id, options);

@@ -8,7 +8,7 @@
 import type { Clock } from '../clock.js';
 import { limits } from '../limits/index.js';
 import type { MirrorRow } from './mirror.js';
-import { isConflict, type PostgresConnection } from './postgres-connection.js';
+import { type DatabaseDoor, isConflict } from './postgres-connection.js';
 import { type PartName, statements } from './postgres-tables.js';
 
 /** Another process has the part now, or what became of a write cannot be told. */
@@ -17,7 +17,7 @@ export class LeaseLost extends Error {
 }
 
 export interface LeaseParts {
-  readonly connection: PostgresConnection;
+  readonly connection: DatabaseDoor;
   readonly part: PartName;
   /** Names this process, and no other; without a space. */
   readonly holder: string;

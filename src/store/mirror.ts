@@ -14,7 +14,21 @@ export interface MirrorRow {
   readonly value: Buffer | null;
 }
 
-export class Mirror {
+/** A copy of records that answers at once. */
+export interface RecordCopy {
+  readonly room: Pick<RecordRoom, 'take'>;
+  get(key: StoreKey): StoredRecord | null;
+  page(range: StoreRange): StoreEntry[];
+  versionOf(key: Buffer): number | null;
+  /** Resolves when reads see all of it. */
+  apply(rows: readonly MirrorRow[]): Promise<void>;
+  clear(): Promise<void>;
+  /** @throws Error once it is closed. */
+  assertOpen(): void;
+  close(): Promise<void>;
+}
+
+export class Mirror implements RecordCopy {
   readonly #db: Database;
   readonly room: RecordRoom;
   #closed = false;
@@ -40,7 +54,6 @@ export class Mirror {
     return this.#db.getEntry(key)?.version ?? null;
   }
 
-  /** Resolves when reads see all of it. */
   async apply(rows: readonly MirrorRow[]): Promise<void> {
     await this.#db.batch(() => {
       for (const { key, version, value } of rows) {

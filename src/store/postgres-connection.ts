@@ -36,6 +36,23 @@ export type Query = <Row>(
   values?: readonly unknown[],
 ) => Promise<Answer<Row>>;
 
+/** What the store asks of its database. */
+export interface DatabaseDoor {
+  /** Host, port and database, for messages. */
+  readonly database: string;
+  /** With which this machine reached the database last; null for a socket on the disk. */
+  readonly localAddress: string | null;
+  /**
+   * Runs when everything before it has ended; its statements follow each other on one connection. Once that is lost, each of
+   * them fails: a transaction never goes on outside of itself.
+   */
+  run<Result>(act: (query: Query) => Promise<Result>): Promise<Result>;
+  /** @throws ConnectionLost; the server's error for a statement that did nothing. */
+  query<Row>(statement: Statement, values?: readonly unknown[]): Promise<Answer<Row>>;
+  /** A statement that waits for an answer gets none. */
+  close(): Promise<void>;
+}
+
 interface Open {
   readonly client: pg.Client;
   readonly socket: Socket;
@@ -44,8 +61,7 @@ interface Open {
 /** What the server says where a statement may have been carried out: it loses its connections, or the answer of its cluster. */
 const UNKNOWN = /^(?:08|57P0|40003)/;
 
-export class PostgresConnection {
-  /** Host, port and database, for messages. */
+export class PostgresConnection implements DatabaseDoor {
   readonly database: string;
   readonly #url: string;
   #localAddress: string | null = null;
@@ -60,27 +76,20 @@ export class PostgresConnection {
     this.database = databaseOf(url);
   }
 
-  /**
-   * Runs when everything before it has ended; its statements follow each other on one connection. Once that is lost, each of
-   * them fails: a transaction never goes on outside of itself.
-   */
   run<Result>(act: (query: Query) => Promise<Result>): Promise<Result> {
     const turn = this.#turn.then(() => act(this.#onOne()));
     this.#turn = turn.catch(() => {});
     return turn;
   }
 
-  /** @throws ConnectionLost; the server's error for a statement that did nothing. */
   query<Row>(statement: Statement, values: readonly unknown[] = []): Promise<Answer<Row>> {
     return this.run((query) => query<Row>(statement, values));
   }
 
-  /** With which this machine reached the database last; null for a socket on the disk. */
   get localAddress(): string | null {
     return this.#localAddress;
   }
 
-  /** A statement that waits for an answer gets none. */
   async close(): Promise<void> {
     this.#closed = true;
     const open = await this.#open?.catch(() => null);

@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { limits } from '../limits/index.js';
 import { DATA_FORMAT } from './data-format.js';
 import type { MirrorRow } from './mirror.js';
-import { isMadeTwice, type PostgresConnection } from './postgres-connection.js';
+import { type DatabaseDoor, isMadeTwice } from './postgres-connection.js';
 import {
   mirrorRow,
   type PartName,
@@ -19,7 +19,7 @@ import {
 const MADE_ATTEMPTS = 3;
 
 /** @returns the id of the store, which its tables got when they were made. @throws Error for a newer format. */
-export async function openPart(connection: PostgresConnection, part: PartName): Promise<string> {
+export async function openPart(connection: DatabaseDoor, part: PartName): Promise<string> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       for (const statement of tables) await connection.query(statement);
@@ -36,7 +36,7 @@ export async function openPart(connection: PostgresConnection, part: PartName): 
   );
 }
 
-export async function readPart(connection: PostgresConnection, part: PartName): Promise<PartRow> {
+export async function readPart(connection: DatabaseDoor, part: PartName): Promise<PartRow> {
   const { rows } = await connection.query<PartRow>(statements.readPart, [part]);
   const [row] = rows;
   if (row === undefined) throw new Error(`the database ${connection.database} lost its tables`);
@@ -48,7 +48,7 @@ const { postgresPageMin, postgresPageMax, postgresPageBytes } = limits;
 
 /** All rows of a part in the order of their keys. A page has so many rows that its bytes are few. */
 export async function* allRows(
-  connection: PostgresConnection,
+  connection: DatabaseDoor,
   part: PartName,
 ): AsyncGenerator<MirrorRow[]> {
   let length: number = postgresPageMin;

@@ -7,14 +7,14 @@
  */
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
-import type { Clock } from '../clock.js';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { type Clock, pause } from '../clock.js';
 import { ApiError } from '../errors.js';
 import { limits } from '../limits/index.js';
 import { Lease, LeaseLost } from './lease.js';
 import { claim, makeFolder, type Release } from './lmdb-open.js';
-import { Mirror, type MirrorRow } from './mirror.js';
-import { ConnectionLost, PostgresConnection } from './postgres-connection.js';
+import { Mirror, type MirrorRow, type RecordCopy } from './mirror.js';
+import { ConnectionLost, type DatabaseDoor, PostgresConnection } from './postgres-connection.js';
 import { allRows, openPart, readPart } from './postgres-part.js';
 import { statements } from './postgres-tables.js';
 import { type Step, stepsOf } from './steps.js';
@@ -35,6 +35,16 @@ export interface PostgresStoreOptions {
   readonly clock: Clock;
   /** Bound of the mirror. A write beyond it is refused with `unavailable`. */
   readonly bytesMax?: number;
+}
+
+/** What the store works with. It closes all of it. */
+export interface PostgresStoreParts {
+  readonly connection: DatabaseDoor;
+  /** Empty. */
+  readonly mirror: RecordCopy;
+  readonly clock: Clock;
+  /** Of the folder. */
+  readonly release: Release;
 }
 
 /** Another process, as the row of the lease names it. */
@@ -69,8 +79,8 @@ const PART = 'records';
 const { leaseRenewMs, leasePollMs, postgresGroupBytes } = limits;
 
 export class PostgresStore implements Store {
-  readonly #connection: PostgresConnection;
-  readonly #mirror: Mirror;
+  readonly #connection: DatabaseDoor;
+  readonly #mirror: RecordCopy;
   readonly #release: Release;
   readonly #clock: Clock;
   readonly #lease: Lease;
@@ -92,14 +102,15 @@ export class PostgresStore implements Store {
 
   /** @throws Error that names the folder or the database, and the remedy. */
   static async open(options: PostgresStoreOptions): Promise<PostgresStore> {
-    const { url, folder } = options;
+    const { url, folder, clock, bytesMax } = options;
     makeFolder(folder);
     const release = claim(folder, PART);
     const connection = new PostgresConnection(url);
     try {
       const storeId = await openPart(connection, PART);
       assertOwnFolder(folder, storeId, connection.database);
-      return new PostgresStore(connection, release, storeId, options);
+      const mirror = new Mirror(folder, 'mirror', bytesMax);
+      return new PostgresStore({ connection, mirror, clock, release }, storeId);
     } catch (cause) {
       await connection.close();
       await release();
@@ -107,17 +118,16 @@ export class PostgresStore implements Store {
     }
   }
 
-  private constructor(
-    connection: PostgresConnection,
-    release: Release,
+  /** @param parts.connection its tables are there. */
+  constructor(
+    { connection, mirror, clock, release }: PostgresStoreParts,
     /** Which its tables got when they were made. */
     readonly storeId: string,
-    { folder, clock, bytesMax }: PostgresStoreOptions,
   ) {
     this.#connection = connection;
     this.#release = release;
     this.#clock = clock;
-    this.#mirror = new Mirror(folder, 'mirror', bytesMax);
+    this.#mirror = mirror;
     const holder = `${hostname()}:${process.pid}:${randomUUID()}`;
     this.#lease = new Lease({ connection, part: PART, holder, clock });
   }
@@ -155,18 +165,20 @@ export class PostgresStore implements Store {
   }
 
   /** Waits for the lease as long as another process holds it, or the database does not answer. */
-  async leadWhenFree({ origin, leaving, taken, held, lost }: Waits): Promise<void> {
+  async leadWhenFree(waits: Waits): Promise<void> {
+    const { origin, taken, held, lost } = waits;
+    const { leaving = new AbortController().signal } = waits;
     while (this.#closing === null) {
       try {
         const holder = await this.lead(origin, taken);
-        leaving?.throwIfAborted();
+        leaving.throwIfAborted();
         if (holder === null) return;
         held(holder);
       } catch (cause) {
         if (!(cause instanceof ConnectionLost)) throw cause;
         lost(cause.message);
       }
-      await delay(leasePollMs, undefined, { signal: leaving });
+      await pause(this.#clock, leasePollMs, leaving);
     }
     throw new Error('the store is closed');
   }
@@ -275,7 +287,7 @@ export class PostgresStore implements Store {
       const found = await this.#outcome();
       if (found === 'written') return;
       if (found === 'not written') break;
-      await delay(leasePollMs);
+      await new Promise<void>((resolve) => this.#clock.after(leasePollMs, resolve));
     } while (this.#lease.held);
     throw unavailable(cause.message);
   }
@@ -345,7 +357,7 @@ interface Decided {
 }
 
 /** Each commit sees those before it in its group. */
-function decide(group: readonly Waiting[], mirror: Mirror): Decided {
+function decide(group: readonly Waiting[], mirror: RecordCopy): Decided {
   /** By the key's bytes as Latin-1 text. */
   const written = new Map<string, Step>();
   /** A version that is only known once the group is written: nobody can expect it. */
