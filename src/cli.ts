@@ -10,7 +10,7 @@ import type { Finding } from './cli/doctor.js';
 import { addMigrate } from './cli/migrate-commands.js';
 import { fetchWeights, listedModels, pullWeights } from './cli/model-commands.js';
 import { addMove } from './cli/move-command.js';
-import { letReadersLeave, note, print, printRows } from './cli/print.js';
+import { letReadersLeave, note, print, printable, printJson, printRows } from './cli/print.js';
 import { addCaches, addFiles } from './cli/resource-commands.js';
 import { command, configOf, type Flags, rightly, serveHelp, UsageError } from './cli/settings.js';
 import { wipeSecrets } from './cli/wiped-environment.js';
@@ -253,7 +253,7 @@ async function listUsers(flags: Flags): Promise<void> {
 
 async function showUser(user: string, flags: Flags): Promise<void> {
   const { shownUser } = await import('./cli/user-commands.js');
-  print(JSON.stringify(await shownUser(configOf(flags), user), null, 2));
+  printJson(await shownUser(configOf(flags), user));
 }
 
 async function changeUser(user: string, flags: Flags, tokens?: string): Promise<void> {
@@ -293,8 +293,10 @@ async function removeModel(name: string, flags: Flags): Promise<void> {
 async function modelInfo(name: string, flags: Flags): Promise<void> {
   const { modelInfo: info } = await import('./cli/own-model-commands.js');
   const facts = await info(configOf(flags), name, Boolean(flags.measure));
-  if (flags.json) return void print(JSON.stringify(facts, null, 2));
-  for (const [key, value] of Object.entries(facts)) print(`${key.padEnd(13)} ${value}`);
+  if (flags.json) return void printJson(facts);
+  for (const [key, value] of Object.entries(facts)) {
+    print(`${key.padEnd(13)} ${printable(String(value))}`);
+  }
 }
 
 // --------------------------------------------------------------------- GPUs
@@ -322,7 +324,7 @@ async function removeGpuLibrary(kind: GpuKind, flags: Flags): Promise<void> {
 async function doctor(flags: Flags): Promise<void> {
   const { examine } = await import('./cli/doctor.js');
   const findings = await examine(() => configOf(flags), { checkData: Boolean(flags.checkData) });
-  if (flags.json) print(JSON.stringify(findings, null, 2));
+  if (flags.json) printJson(findings);
   else for (const finding of findings) printFinding(finding);
   if (findings.some(({ state }) => state === 'fail')) process.exitCode = 1;
 }
@@ -331,7 +333,7 @@ async function pruneModules(flags: Flags): Promise<void> {
   const { dependencyFolders, prune, thisPlatform } = await import('./cli/prune.js');
   const freed = await prune(dependencyFolders(), thisPlatform);
   if (flags.json) {
-    print(JSON.stringify(freed, null, 2));
+    printJson(freed);
     return;
   }
   const { sizeText } = await import('./weights/progress.js');

@@ -17,6 +17,7 @@ import type { FileRecord } from '../rules/file-state.js';
 import type { Config } from '../settings/config.js';
 import { type Progress, progressOn, sizeText } from '../weights/progress.js';
 import { withOfflineRecords } from './offline-records.js';
+import { jsonText, printable } from './print.js';
 
 type Row = Record<string, string>;
 
@@ -43,7 +44,7 @@ export async function shownFile(config: Config, id: string): Promise<FileRecord>
 /** The text, or the JSON that the service would answer; the pages go by on standard error. */
 export async function extractedText(config: Config, path: string, json: boolean): Promise<string> {
   const found = await extractedFile(config, path, progressOn(process.stderr, systemClock));
-  return json ? JSON.stringify(found) : found.content;
+  return json ? jsonText(found) : found.content;
 }
 
 interface ExtractedFile {
@@ -95,9 +96,4 @@ function row({ id, owner, bytes, createdS, filename, progress }: FileRecord): Ro
     name: printable(filename),
     reason: progress.status === 'error' ? progress.reason : '',
   };
-}
-
-/** A terminal obeys control characters, and shows a name in the wrong order after some of the others. */
-function printable(filename: string): string {
-  return filename.replace(/[\p{Cc}\p{Cf}]/gu, '?');
 }

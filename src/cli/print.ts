@@ -1,10 +1,32 @@
 /**
  * Owns the output of the command line: results on standard output, notes on standard error, tables as text or JSON.
- * It must never know what it prints.
+ * It must never know what it prints, nor let a terminal obey what users wrote into a row or a record.
  */
 
 export const print = (line: string) => process.stdout.write(`${line}\n`);
 export const note = (line: string) => process.stderr.write(`${line}\n`);
+
+/** A terminal obeys control characters, and shows a text in the wrong order after some of the others. */
+const OBEYED = /[\p{Cc}\p{Cf}]/gu;
+
+export function printable(text: string): string {
+  return text.replace(OBEYED, '?');
+}
+
+/** The same value for a program: JSON by itself leaves the second half of the control characters as they are. */
+export function jsonText(value: unknown, indent = 0): string {
+  const escaped = (character: string) => (character === '\n' ? character : escapedUnits(character));
+  return JSON.stringify(value, null, indent).replace(OBEYED, escaped);
+}
+
+function escapedUnits(character: string): string {
+  const unit = (_: unknown, at: number) => character.charCodeAt(at).toString(16).padStart(4, '0');
+  return Array.from({ length: character.length }, unit)
+    .map((hex) => `\\u${hex}`)
+    .join('');
+}
+
+export const printJson = (value: unknown) => print(jsonText(value, 2));
 
 /** Who reads only the first lines, as `head` does, has had enough: that is no fault of the command. */
 export function letReadersLeave(): void {
@@ -19,11 +41,14 @@ export function printRows(
   flags: { readonly json?: unknown },
   none: string,
 ): void {
-  if (flags.json) return void print(JSON.stringify(rows, null, 2));
+  if (flags.json) return void printJson(rows);
   const [first] = rows;
   if (first === undefined) return void note(none);
   const names = Object.keys(first);
-  const lines = [Object.fromEntries(names.map((name) => [name, name.toUpperCase()])), ...rows];
+  const shown = rows.map((row) =>
+    Object.fromEntries(names.map((name) => [name, printable(row[name] ?? '')])),
+  );
+  const lines = [Object.fromEntries(names.map((name) => [name, name.toUpperCase()])), ...shown];
   const widths = names.map((name) => Math.max(...lines.map((line) => (line[name] ?? '').length)));
   for (const line of lines) {
     print(

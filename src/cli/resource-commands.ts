@@ -4,7 +4,7 @@
  */
 import type { Command } from 'commander';
 import { systemClock } from '../clock.js';
-import { print, printRows } from './print.js';
+import { print, printJson, printRows } from './print.js';
 import { command, configOf, type Flags } from './settings.js';
 
 export function addFiles(files: Command): void {
@@ -19,7 +19,7 @@ export function addFiles(files: Command): void {
     .argument('<id>', 'as shown by `preface files list`')
     .action(async (id: string, flags: Flags) => {
       const { shownFile } = await import('./file-commands.js');
-      print(JSON.stringify(await shownFile(configOf(flags), id), null, 2));
+      printJson(await shownFile(configOf(flags), id));
     });
   command(files, 'extract', 'read a document without a service', [
     'extractors',
@@ -60,7 +60,7 @@ async function listCaches(flags: Flags): Promise<void> {
 
 async function showCache(id: string, flags: Flags): Promise<void> {
   const { shownCache } = await import('./cache-commands.js');
-  print(JSON.stringify(await shownCache(configOf(flags), id, systemClock.nowMs()), null, 2));
+  printJson(await shownCache(configOf(flags), id, systemClock.nowMs()));
 }
 
 async function removeCache(id: string, { url, key, ...flags }: Flags): Promise<void> {
