@@ -133,3 +133,16 @@ t.test(
     t.equal(await answerTo(service, said('alive')), 'alive');
   },
 );
+
+t.test('a picture of one pixel, or of as many as it has colours, has one reading', async (t) => {
+  const seeing = { engine: 'echo', tokenizer: 'bytes', window: 8192, vision: true };
+  const service = await openWithSettings(t, { models: { [model]: seeing } });
+  const tokens = async (side: number) =>
+    (await complete(service, seen(model, gif(1, side)))).usage.prompt_tokens;
+  const patch = await tokens(28);
+  for (const side of [1, 3]) t.equal(await tokens(side), patch, `${side} × ${side}: one patch`);
+  t.equal(await tokens(29), patch + 3, 'a side of one pixel more: four');
+  const none = await refusal(t, await post(service, seen(model, gif(1, 0))));
+  t.match(none, { status: 400, param: 'messages[0].content[1].image_url.url' });
+  t.equal(await answerTo(service, said('alive')), 'alive');
+});
