@@ -74,14 +74,31 @@ function reached(holds: () => Promise<boolean>): Promise<boolean> {
 }
 
 function call(url: string, { key }: Owner, method: string, path: string, body?: unknown) {
+  return callAs({ authorization: `Bearer ${key}` }, url, method, path, body);
+}
+
+function callAs(
+  key: Readonly<Record<string, string>>,
+  url: string,
+  method: string,
+  path: string,
+  body?: unknown,
+) {
   return fetch(`${url}${path}`, {
     method,
-    headers: { authorization: `Bearer ${key}`, connection: 'close' },
+    headers: { ...key, connection: 'close' },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
 }
 
 /** A cache for each owner, made through the balancer; the node that has it is the owner's node. */
+/** Requests to `/v1/messages` that a node has answered. */
+async function messagesOf({ port }: Node): Promise<number> {
+  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  const found = text.matchAll(/^preface_http_requests_total\{[^}]*\/v1\/messages"[^}]*\} (\d+)$/gm);
+  return [...found].reduce((sum, [, count]) => sum + Number(count), 0);
+}
+
 async function settle(url: string, nodes: readonly Node[]): Promise<Map<string, number>> {
   const places = new Map<string, number>();
   for (const owner of owners) {
@@ -128,6 +145,22 @@ async function threeNodes(t: Test, balancer: Balancer): Promise<void> {
         if (data.length !== 1) t.fail(`${owner.name} is elsewhere`);
       }
     }
+  });
+
+  t.test('a key in x-api-key reaches the same node', async (t) => {
+    const counts = () => Promise.all(nodes.map((node) => messagesOf(node)));
+    const before = await counts();
+    const expected = [...before];
+    for (const owner of owners) {
+      const messages = [{ role: 'user', content: 'hi' }];
+      const body = { model: 'svc-v1-8k', max_tokens: 1, messages };
+      const key = { 'x-api-key': owner.key };
+      const { status } = await callAs(key, url, 'POST', '/v1/messages', body);
+      t.equal(status, 200, owner.name);
+      const at = places.get(owner.name) ?? 0;
+      expected[at] = (expected[at] ?? 0) + 1;
+    }
+    t.same(await counts(), expected);
   });
 
   t.test('a stream passes piece by piece, and a client that leaves is noticed', async (t) => {
