@@ -173,7 +173,7 @@ async function prove(
     );
     const group = await provenGroup(trial, ids, threads);
     const decodeRows = await provenRows(trial, ids);
-    const aheadRows = await provenAhead(trial, ids);
+    const aheadRows = await provenAhead(trial, ids, threads);
     return { held: group !== null, grain: group ?? 1, decodeRows, aheadRows };
   } finally {
     await context.close();
@@ -253,19 +253,26 @@ async function decodeBits(trial: Trial, ids: Uint32Array, rows: number): Promise
 }
 
 /** The most rows of one stream in a step that leave each row's logits as those of a step of its own. */
-async function provenAhead(trial: Trial, ids: Uint32Array): Promise<number> {
-  const alone = await aheadBits(trial, ids, 1);
+async function provenAhead(trial: Trial, ids: Uint32Array, threads: number): Promise<number> {
+  const alone = await aheadBits(trial, ids, 1, 1);
   let most = 1;
   for (const rows of AHEAD_ROWS) {
-    const together = await aheadBits(trial, ids, rows);
-    if (!together.every((bits, i) => alone[i]?.equals(bits))) return most;
+    for (const count of new Set([1, threads])) {
+      const together = await aheadBits(trial, ids, rows, count);
+      if (!together.every((bits, i) => alone[i]?.equals(bits))) return most;
+    }
     most = rows;
   }
   return most;
 }
 
 /** Logits after each token from `AHEAD_AT` on, in steps of so many rows. */
-async function aheadBits(trial: Trial, ids: Uint32Array, rows: number): Promise<Buffer[]> {
+async function aheadBits(
+  trial: Trial,
+  ids: Uint32Array,
+  rows: number,
+  threads: number,
+): Promise<Buffer[]> {
   const { context } = trial;
   context.clear(0);
   const prompt = { sequence: 0, position: 0, ids: ids.subarray(0, AHEAD_AT), logits: false };
@@ -273,10 +280,8 @@ async function aheadBits(trial: Trial, ids: Uint32Array, rows: number): Promise<
   const bits: Buffer[] = [];
   for (let position = AHEAD_AT; position < ids.length; position += rows) {
     const step = ids.subarray(position, position + rows);
-    const [last = 0] = await trial.evaluate(
-      [{ sequence: 0, position, ids: step, logits: 'all' }],
-      1,
-    );
+    const item = { sequence: 0, position, ids: step, logits: 'all' } as const;
+    const [last = 0] = await trial.evaluate([item], threads);
     for (let i = 0; i < step.length; i++) bits.push(bitsOf(context, last - step.length + 1 + i));
   }
   return bits;

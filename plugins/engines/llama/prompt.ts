@@ -78,7 +78,9 @@ export class Prompt {
   /** Where the next chunk has to stop: a state is saved at exactly its prefix, and a checkpoint where it is wanted. */
   stop(checkpoints: boolean): number {
     const saved = this.write ? [this.prefix.length] : [];
-    const wanted = checkpoints ? this.checkpoints : [];
+    // No checkpoint is worth a token that is evaluated alone.
+    const first = this.evaluated + (this.parts.exactness ? 2 : 1);
+    const wanted = checkpoints ? this.checkpoints.filter((place) => place >= first) : [];
     const at = [...saved, ...wanted, this.ids.length].filter((stop) => stop > this.evaluated);
     return Math.min(...at);
   }

@@ -330,7 +330,7 @@ t.test('exact: no step has more rows than are proved to be as single ones', asyn
   const proved = JSON.parse(await readFile(file, 'utf8')) as Record<string, object>;
   const [key = ''] = Object.keys(proved);
   for (const aheadRows of [1, 4]) {
-    await writeFile(file, JSON.stringify({ [key]: { ...proved[key], aheadRows } }));
+    await writeFile(file, JSON.stringify({ [key]: { ...proved[key], held: true, aheadRows } }));
     const engine = await opened(weights, true, 'auto', '-rows');
     const most = await mostGuessed(engine);
     await engine.close();
