@@ -56,7 +56,7 @@ export const question: Question = {
     };
     try {
       const plain = PLAIN.map((way) => ({ ...way, speculation: 'off', guesses: false }));
-      for (const way of [...WAYS.map((way) => ({ ...way, guesses: true })), ...plain]) {
+      for (const way of [...waysOf(scale).map((way) => ({ ...way, guesses: true })), ...plain]) {
         const server = await startService({ core: 'any', env: envOf(way, scale) });
         servers.push(server);
         for (const task of tasks) {
@@ -70,7 +70,7 @@ export const question: Question = {
     }
     return {
       sides,
-      lines: WAYS.flatMap((way) => tasks.map((task) => lineOf(task, way))),
+      lines: waysOf(scale).flatMap((way) => tasks.map((task) => lineOf(task, way))),
       notes: [
         `Greedy answers of ${ANSWER_TOKENS} tokens each, from the first text to the end; the prompt is in memory.`,
         'The chances of a guess follow from the answer, so quoting gains most, and prose nothing.',
@@ -79,6 +79,11 @@ export const question: Question = {
     };
   },
 };
+
+/** The look at whether all still runs leaves out a service: each start on the model takes its time. */
+function waysOf({ tiny }: Scale): readonly (typeof WAYS)[number][] {
+  return tiny ? WAYS.filter(({ speculation }) => speculation === 'auto') : WAYS;
+}
 
 function envOf(
   { exact, speculation }: { readonly exact: string; readonly speculation: string },
@@ -103,7 +108,8 @@ function lineOf(task: Task, { name, beside }: (typeof WAYS)[number]): Line {
     floors: [sideName(task, beside, false)],
     judged: 'ratio',
     better: 'more',
-    must: task === 'quoting' ? 1 : 0.95,
+    // On most processors nothing is guessed by itself where answers are exact.
+    must: task === 'quoting' && name !== 'exact' ? 1 : 0.95,
     goal: task === 'quoting' ? 1.3 : 1,
   };
 }
