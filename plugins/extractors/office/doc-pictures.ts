@@ -38,6 +38,7 @@ function* inLines(data: Buffer, anchors: readonly DocAnchor[]): Generator<Buffer
 const DRAWINGS = 0x22a;
 const DRAWING = 0xf002;
 const SHAPES = 0xf003;
+const SHAPE = 0xf004;
 const SHAPE_FIELDS = 0xf00a;
 const OPTIONS = 0xf00b;
 /** Of a stored picture: where it lies in the stream of the text. */
@@ -74,13 +75,14 @@ function drawingsIn(bytes: Buffer): PptRecord[] {
   return found;
 }
 
-/** Of a shape, or of the group whose first shape it is. */
+/** Of a shape, or of the group whose first shape it is. The bounds of a group stand before the fields of that shape. */
 function idOf(record: PptRecord): number {
-  for (let first = record, depth = 0; depth < DEPTH_MAX; depth += 1) {
-    if (first.type === SHAPE_FIELDS && first.data.length >= 4) return first.data.readUInt32LE(0);
-    const [child] = first.children();
-    if (child === undefined) break;
-    first = child;
+  let within: PptRecord | undefined = record;
+  for (let depth = 0; within !== undefined && depth < DEPTH_MAX; depth += 1) {
+    const children: PptRecord[] = [...within.children()];
+    const fields = children.find(({ type }) => type === SHAPE_FIELDS);
+    if (fields !== undefined) return fields.data.length < 4 ? 0 : fields.data.readUInt32LE(0);
+    within = children.find(({ type }) => type === SHAPES || type === SHAPE);
   }
   return 0;
 }

@@ -200,13 +200,15 @@ function atom(type: number, instance: number, bytes: Buffer): Buffer {
   return made;
 }
 
-function shape(id: number, picture: number): Buffer {
+/** @param first what stands before its fields. */
+function shape(id: number, picture: number, first: Buffer = Buffer.alloc(0)): Buffer {
   const fields = Buffer.alloc(8);
   fields.writeUInt32LE(id);
   const option = Buffer.alloc(6);
   option.writeUInt16LE(0x4104, 0);
   option.writeUInt32LE(picture, 2);
-  return escher(0xf004, Buffer.concat([atom(0xf00a, 0, fields), atom(0xf00b, 1, option)]));
+  const records = [first, atom(0xf00a, 0, fields), atom(0xf00b, 1, option)];
+  return escher(0xf004, Buffer.concat(records));
 }
 
 /** Without a picture of its own: it lies elsewhere. */
@@ -221,7 +223,8 @@ function floating(anchored: readonly number[]): WordStreams {
   const { main, table } = streamsOf('testWORD_numbered_list.doc');
   const id = table.readUInt32LE(main.readUInt32LE(0x1da) + 8);
   const entries = [entryAt(main.length), entryAt(main.length + blip(png).length)];
-  const group = [shape(id, 0), ...anchored.map((number) => shape(90 + number, number))];
+  const bounds = atom(0xf009, 0, Buffer.alloc(16));
+  const group = [shape(id, 0, bounds), ...anchored.map((number) => shape(90 + number, number))];
   const patriarch = [shape(1, 0), escher(0xf003, Buffer.concat(group)), shape(80, 1), shape(81, 2)];
   const drawings = Buffer.concat([
     store(...entries),
