@@ -36,6 +36,9 @@ export function blipsIn(...streams: readonly (Buffer | null)[]): PagePart[] {
   return found;
 }
 
+/** Options of a shape that name a picture: the one that it is, the one that fills it, the one that its lines are drawn with. */
+export const PICTURE_OPTIONS: readonly number[] = [0x0104, 0x0186, 0x01c5];
+
 const GROUP = 0xf000;
 const STORE = 0xf001;
 const STORED = 0xf007;

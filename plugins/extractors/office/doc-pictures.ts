@@ -1,11 +1,11 @@
 /**
- * Owns which pictures of a doc its text refers to: those in a line, and those that float and are anchored in it.
+ * Owns which pictures of a doc are shown: those in a line, those that float and are anchored in the text, and the page's background.
  * It must never show one whose reference is deleted; what an older save left behind has none.
  */
 import type { PagePart } from '../ocr/picture-texts.js';
 import { blipAt, blipsIn, childrenOf, PICTURES_MAX, partOf, storedIn } from './blips.js';
 import type { DocAnchor } from './doc-text.js';
-import { pictureOf } from './ppt-pictures.js';
+import { picturesOf } from './ppt-pictures.js';
 import { type PptRecord, recordAt } from './ppt-records.js';
 
 /** In the order of the streams, as they stand there: those in lines lie in a stream of their own. */
@@ -48,14 +48,18 @@ const DEPTH_MAX = 32;
 
 function* floating(main: Buffer, table: Buffer, anchors: readonly DocAnchor[]): Generator<Buffer> {
   const anchored = anchoredShapes(main, table, anchors);
-  if (anchored.size === 0) return;
   const start = main.readUInt32LE(DRAWINGS);
   const bytes = table.subarray(start, start + main.readUInt32LE(DRAWINGS + 4));
   const [group, ...drawings] = drawingsIn(bytes);
   if (group === undefined) return;
   const numbers = new Set<number>();
-  for (const shape of childrenOf(childrenOf(drawings, DRAWING), SHAPES)) {
-    if (anchored.has(idOf(shape))) addNumbers(shape, numbers, 0);
+  for (const record of childrenOf(drawings, DRAWING)) {
+    // Beside the tree of the others: it has no anchor.
+    const isBackground = record.type === SHAPE;
+    const shapes = record.type === SHAPES ? record.children() : isBackground ? [record] : [];
+    for (const shape of shapes) {
+      if (isBackground || anchored.has(idOf(shape))) addNumbers(shape, numbers, 0);
+    }
   }
   let number = 0;
   for (const { data } of storedIn([group])) {
@@ -88,7 +92,7 @@ function idOf(record: PptRecord): number {
 }
 
 function addNumbers(record: PptRecord, numbers: Set<number>, depth: number): void {
-  if (record.type === OPTIONS) numbers.add(pictureOf(record));
+  if (record.type === OPTIONS) for (const number of picturesOf(record)) numbers.add(number);
   if (depth >= DEPTH_MAX) return;
   for (const child of record.children()) addNumbers(child, numbers, depth + 1);
 }

@@ -3,15 +3,14 @@
  * It must never look into a picture.
  */
 import type { PagePart } from '../ocr/picture-texts.js';
-import { blipAt, childrenOf, PICTURES_MAX, partOf, storedIn } from './blips.js';
+import { blipAt, childrenOf, PICTURE_OPTIONS, PICTURES_MAX, partOf, storedIn } from './blips.js';
 import type { PptRecord } from './ppt-records.js';
 
 const DRAWING_GROUP = 0x040b;
 /** Of a stored picture: where it lies in the stream of pictures. */
 const PLACE_AT = 28;
 const OPTIONS = 0xf00b;
-/** The option that names a shape's picture; the two upper bits say what kind its value is of. */
-const PICTURE = 0x0104;
+/** Of an option: the two upper bits say what kind its value is of. */
 const OPTION_BITS = 0x3fff;
 const OPTION_BYTES = 6;
 
@@ -35,8 +34,10 @@ export class PptPictures {
     const shown: PagePart[] = [];
     const walk = (record: PptRecord, depth: number) => {
       if (record.type === OPTIONS) {
-        const part = this.#part(pictureOf(record));
-        if (part !== null) shown.push(part);
+        for (const number of picturesOf(record)) {
+          const part = this.#part(number);
+          if (part !== null) shown.push(part);
+        }
       }
       if (depth < depthMax) for (const child of record.children()) walk(child, depth + 1);
     };
@@ -55,11 +56,11 @@ export class PptPictures {
   }
 }
 
-/** The number of the picture that a shape's options name; 0 for none. */
-export function pictureOf({ data, instance }: PptRecord): number {
+/** The numbers of the pictures that a shape's options name; 0 is none. */
+export function* picturesOf({ data, instance }: PptRecord): Generator<number> {
   for (let at = 0; at < instance * OPTION_BYTES && at + OPTION_BYTES <= data.length; ) {
-    if ((data.readUInt16LE(at) & OPTION_BITS) === PICTURE) return data.readUInt32LE(at + 2);
+    const option = data.readUInt16LE(at) & OPTION_BITS;
+    if (PICTURE_OPTIONS.includes(option)) yield data.readUInt32LE(at + 2);
     at += OPTION_BYTES;
   }
-  return 0;
 }

@@ -7,7 +7,7 @@ import type { PicturedPage } from '../ocr/picture-texts.js';
 import { picturedPlugin } from '../shared/pictured.js';
 import { locked, refusal } from '../shared/refusal.js';
 import { type BiffRecord, biffRecords } from './biff-records.js';
-import { storedBlips } from './blips.js';
+import { PICTURE_OPTIONS, storedBlips } from './blips.js';
 import { commentLine } from './comments.js';
 import { openedWorkbook } from './default-password.js';
 import { sheetPage } from './grid.js';
@@ -67,8 +67,17 @@ const CONTINUE = 0x3c;
 const DRAWING = 0xec;
 /** A picture in a header or footer. */
 const HEADER_PICTURE = 0x866;
-/** The option that names a shape's picture, and that its value is the number of one in the store. */
-const PICTURE = Buffer.of(0x04, 0x41);
+/** That the value of an option is the number of a picture in the store. */
+const STORED = 0x4000;
+/** As they stand in a record. */
+const NAMES = PICTURE_OPTIONS.map((option) => {
+  const bytes = Buffer.alloc(2);
+  bytes.writeUInt16LE(option | STORED);
+  return bytes;
+});
+
+/** Its name and its value. */
+const OPTION_BYTES = 6;
 
 /** What all sheets draw, which may go on over many records. */
 function drawingsOf(stream: Buffer): Buffer {
@@ -101,11 +110,15 @@ function namedIn(stream: Buffer): Set<number> {
     const draws = [DRAWING, HEADER_PICTURE].includes(type);
     if (!draws && (type !== CONTINUE || last === DRAWING_GROUP)) continue;
     const bytes = stream.subarray(from, to);
-    for (let at = bytes.indexOf(PICTURE); at >= 0; at = bytes.indexOf(PICTURE, at + 1)) {
-      if (at + PICTURE.length + 4 <= bytes.length) {
-        named.add(bytes.readUInt32LE(at + PICTURE.length));
-      }
-    }
+    addNumbers(bytes, named);
   }
   return named;
+}
+
+function addNumbers(bytes: Buffer, numbers: Set<number>): void {
+  for (const name of NAMES) {
+    for (let at = bytes.indexOf(name); at >= 0; at = bytes.indexOf(name, at + 1)) {
+      if (at + OPTION_BYTES <= bytes.length) numbers.add(bytes.readUInt32LE(at + name.length));
+    }
+  }
 }

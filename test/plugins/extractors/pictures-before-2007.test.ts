@@ -193,6 +193,12 @@ t.test('a picture in a line is shown while the text refers to it', (t) => {
   t.end();
 });
 
+/** Names of options whose value is the number of a picture. */
+const PICTURE = 0x4104;
+const FILL = 0x4186;
+const LINE_FILL = 0x41c5;
+const nothing = Buffer.alloc(0);
+
 /** A record that holds no others. */
 function atom(type: number, instance: number, bytes: Buffer): Buffer {
   const made = escher(type, bytes);
@@ -200,12 +206,17 @@ function atom(type: number, instance: number, bytes: Buffer): Buffer {
   return made;
 }
 
-/** @param first what stands before its fields. */
-function shape(id: number, picture: number, first: Buffer = Buffer.alloc(0)): Buffer {
+/** @param first what stands before its fields. @param name of the option: a picture, unless it says otherwise. */
+function shape(
+  id: number,
+  picture: number,
+  first: Buffer = Buffer.alloc(0),
+  name = PICTURE,
+): Buffer {
   const fields = Buffer.alloc(8);
   fields.writeUInt32LE(id);
   const option = Buffer.alloc(6);
-  option.writeUInt16LE(0x4104, 0);
+  option.writeUInt16LE(name, 0);
   option.writeUInt32LE(picture, 2);
   const records = [first, atom(0xf00a, 0, fields), atom(0xf00b, 1, option)];
   return escher(0xf004, Buffer.concat(records));
@@ -219,17 +230,24 @@ function entryAt(place: number): Buffer {
 }
 
 /** A document with one shape that floats, which becomes a group; @param anchored of the two pictures, those in its group. */
-function floating(anchored: readonly number[]): WordStreams {
+function floating(
+  anchored: readonly number[],
+  name = PICTURE,
+  background: Buffer = nothing,
+): WordStreams {
   const { main, table } = streamsOf('testWORD_numbered_list.doc');
   const id = table.readUInt32LE(main.readUInt32LE(0x1da) + 8);
   const entries = [entryAt(main.length), entryAt(main.length + blip(png).length)];
   const bounds = atom(0xf009, 0, Buffer.alloc(16));
-  const group = [shape(id, 0, bounds), ...anchored.map((number) => shape(90 + number, number))];
+  const group = [
+    shape(id, 0, bounds),
+    ...anchored.map((number) => shape(90 + number, number, nothing, name)),
+  ];
   const patriarch = [shape(1, 0), escher(0xf003, Buffer.concat(group)), shape(80, 1), shape(81, 2)];
   const drawings = Buffer.concat([
     store(...entries),
     Buffer.alloc(1),
-    escher(0xf002, escher(0xf003, Buffer.concat(patriarch))),
+    escher(0xf002, Buffer.concat([escher(0xf003, Buffer.concat(patriarch)), background])),
   ]);
   const changedTable = Buffer.concat([table, drawings]);
   const changedMain = Buffer.concat([main, blip(png), blip(jpeg, JPEG)]);
@@ -245,6 +263,11 @@ t.test('a picture that floats is shown while a shape that is anchored in the tex
   const lost = floating([1]);
   lost.table.writeUInt32LE(0x00ffffff, lost.main.readUInt32LE(0x1da));
   t.same(picturesOf(lost), [], 'whose anchor is no longer in the text');
+  for (const name of [FILL, LINE_FILL]) t.same(picturesOf(floating([2], name)), [jpeg], 'a fill');
+  const background = floating([], PICTURE, shape(2, 1, nothing, FILL));
+  t.same(picturesOf(background), [png], 'what fills the background');
+  background.table.writeUInt32LE(0x00ffffff, background.main.readUInt32LE(0x1da));
+  t.same(picturesOf(background), [png], 'also of a text without anchors');
   t.end();
 });
 
@@ -287,8 +310,10 @@ t.test('what a picture in a xls says follows its sheets, in however many records
       'a.xls',
     );
   // In a drawing, in what goes on behind another record, and in a header.
-  for (const type of [0xec, 0x3c, 0x866]) {
-    const pages = await withShape(record(type, shape(5, 1)));
+  const named = [0xec, 0x3c, 0x866].map((type) => record(type, shape(5, 1)));
+  const filled = [FILL, LINE_FILL].map((name) => record(0xec, shape(5, 1, nothing, name)));
+  for (const drawing of [...named, ...filled]) {
+    const pages = await withShape(drawing);
     t.same(pages.slice(0, -1), plain.slice(0, -1));
     t.ok(pages.at(-1)?.text.startsWith(plain.at(-1)?.text ?? 'no page'));
     t.match(pages.at(-1)?.text, WORD);
@@ -405,9 +430,9 @@ t.test('a damaged part that a document can do without costs only itself', async 
 });
 
 /** Of the picture of a drawing that a shape shows. */
-function pictureOption(number: number): PptRecord {
+function pictureOption(number: number, name = PICTURE): PptRecord {
   const data = Buffer.alloc(6);
-  data.writeUInt16LE(0x4104, 0);
+  data.writeUInt16LE(name, 0);
   data.writeUInt32LE(number, 2);
   return { type: 0xf00b, instance: 1, data, children: () => [] };
 }
@@ -422,9 +447,16 @@ t.test('a picture that many shapes of a ppt name is one', (t) => {
   const stored = { ...within(0xf007), data: Buffer.alloc(36) };
   const group = within(0x040b, within(0xf000, within(0xf001, stored, stored)));
   const pictures = new PptPictures(within(0, group), blip(png));
-  const slide = within(0, ...[1, 1, 2, 1, 3, 0].map(pictureOption));
+  const slide = within(0, ...[1, 1, 2, 1, 3, 0].map((number) => pictureOption(number)));
   const shown = pictures.shownBy(slide, 9).map(({ name }) => name);
   t.same(shown, ['picture 1', 'picture 2']);
   t.same(pictures.shownBy(slide, 9), [], 'nor again on another slide');
+  const fills = within(0, pictureOption(2, LINE_FILL), pictureOption(1, FILL));
+  const filled = new PptPictures(within(0, group), blip(png)).shownBy(fills, 9);
+  t.same(
+    filled.map(({ name }) => name),
+    ['picture 2', 'picture 1'],
+    'what fills a shape is shown, too',
+  );
   t.end();
 });
