@@ -54,17 +54,17 @@ export function* storedIn(drawings: Iterable<PptRecord>): Generator<PptRecord> {
   }
 }
 
-/** Pictures that lie in the store of a drawing, of which a shape shows each. @param named their numbers, from 1 on. */
-export function storedBlips(drawing: Buffer, named: ReadonlySet<number>): PagePart[] {
+/** Pictures that lie in the store of a drawing, of which a shape shows each. @param named their numbers, from 1 on. @param before how many the document has shown. */
+export function storedBlips(drawing: Buffer, named: ReadonlySet<number>, before = 0): PagePart[] {
   const found: PagePart[] = [];
   let number = 0;
   for (const { data } of storedIn(recordsOf(drawing))) {
     number += 1;
-    if (found.length >= PICTURES_MAX) break;
+    if (before + found.length >= PICTURES_MAX) break;
     if (!named.has(number)) continue;
     if (data.length < ENTRY_BYTES || data.readUInt32LE(SHAPES_AT) === 0) continue;
     const picture = blipAt(data, ENTRY_BYTES + data.readUInt8(NAME_LENGTH_AT));
-    if (picture !== null) found.push(partOf(picture, found.length + 1));
+    if (picture !== null) found.push(partOf(picture, before + found.length + 1));
   }
   return found;
 }

@@ -3,10 +3,10 @@
  * It must never compute a formula or run a macro.
  */
 import type { DocumentClaim, ExtractionBounds, SourceDocument } from 'preface/plugin';
-import type { PicturedPage } from '../ocr/picture-texts.js';
+import type { PagePart, PicturedPage } from '../ocr/picture-texts.js';
 import { picturedPlugin } from '../shared/pictured.js';
 import { locked, refusal } from '../shared/refusal.js';
-import { type BiffRecord, biffRecords } from './biff-records.js';
+import { biffRecords } from './biff-records.js';
 import { PICTURE_OPTIONS, storedBlips } from './blips.js';
 import { commentLine } from './comments.js';
 import { openedWorkbook } from './default-password.js';
@@ -39,9 +39,7 @@ function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<Pictur
     const text = blocks.filter((block) => block !== '').join('\n\n');
     read += 1;
     const page = { text, pages, unit: 'sheet', title } as const;
-    yield read === pages
-      ? { ...page, shown: storedBlips(drawingsOf(stream), namedIn(stream)) }
-      : page;
+    yield read === pages ? { ...page, shown: picturesOf(stream) } : page;
   }
 }
 
@@ -65,8 +63,12 @@ function sheetsOf(stream: Buffer, bounds: ExtractionBounds) {
 const DRAWING_GROUP = 0xeb;
 const CONTINUE = 0x3c;
 const DRAWING = 0xec;
-/** A picture in a header or footer. */
+/** Of pictures in headers and footers: behind a head that says what it holds, a part of their drawing or of their store. */
 const HEADER_PICTURE = 0x866;
+const MARGIN_FLAGS_AT = 12;
+const MARGIN_HEAD_BYTES = 14;
+const IS_DRAWING = 1;
+const IS_STORE = 2;
 /** That the value of an option is the number of a picture in the store. */
 const STORED = 0x4000;
 /** As they stand in a record. */
@@ -79,22 +81,26 @@ const NAMES = PICTURE_OPTIONS.map((option) => {
 /** Its name and its value. */
 const OPTION_BYTES = 6;
 
-/** What all sheets draw, which may go on over many records. */
-function drawingsOf(stream: Buffer): Buffer {
-  let length = 0;
-  for (const { from, to } of drawingRecords(stream)) length += to - from;
-  const drawings = Buffer.alloc(length);
-  let at = 0;
-  for (const { from, to } of drawingRecords(stream)) at += stream.copy(drawings, at, from, to);
-  return drawings;
+/** Pictures in headers and footers have a drawing and a store of their own. */
+function picturesOf(stream: Buffer): PagePart[] {
+  const shown = layerOf(stream, false);
+  return [...shown, ...layerOf(stream, true, shown.length)];
 }
 
-function* drawingRecords(stream: Buffer): Generator<BiffRecord> {
-  let last = 0;
-  for (const record of biffRecords(stream)) {
-    if (record.type !== CONTINUE) last = record.type;
-    if (last === DRAWING_GROUP) yield record;
-  }
+function layerOf(stream: Buffer, inMargins: boolean, before = 0): PagePart[] {
+  const store = storeOf(stream, inMargins);
+  return store.length === 0 ? [] : storedBlips(store, namedIn(stream, inMargins), before);
+}
+
+/** It may go on over many records. */
+function storeOf(stream: Buffer, inMargins: boolean): Buffer {
+  const pieces = () => piecesOf(stream, { isStore: true, inMargins });
+  let length = 0;
+  for (const { from, to } of pieces()) length += to - from;
+  const store = Buffer.alloc(length);
+  let at = 0;
+  for (const { from, to } of pieces()) at += stream.copy(store, at, from, to);
+  return store;
 }
 
 /**
@@ -102,17 +108,42 @@ function* drawingRecords(stream: Buffer): Generator<BiffRecord> {
  * kinds, so the options are looked for by their bytes: a number too many shows a picture that is stored, a number too
  * few loses one.
  */
-function namedIn(stream: Buffer): Set<number> {
+function namedIn(stream: Buffer, inMargins: boolean): Set<number> {
   const named = new Set<number>();
-  let last = 0;
-  for (const { type, from, to } of biffRecords(stream)) {
-    if (type !== CONTINUE) last = type;
-    const draws = [DRAWING, HEADER_PICTURE].includes(type);
-    if (!draws && (type !== CONTINUE || last === DRAWING_GROUP)) continue;
-    const bytes = stream.subarray(from, to);
-    addNumbers(bytes, named);
+  for (const { from, to } of piecesOf(stream, { isStore: false, inMargins })) {
+    addNumbers(stream.subarray(from, to), named);
   }
   return named;
+}
+
+interface PieceKind {
+  readonly isStore: boolean;
+  readonly inMargins: boolean;
+}
+
+const STORE: PieceKind = { isStore: true, inMargins: false };
+const SHAPES: PieceKind = { isStore: false, inMargins: false };
+
+function* piecesOf(
+  stream: Buffer,
+  { isStore, inMargins }: PieceKind,
+): Generator<{ from: number; to: number }> {
+  let kind = SHAPES;
+  for (const { type, from, to } of biffRecords(stream)) {
+    const isMargins = type === HEADER_PICTURE;
+    if (isMargins) kind = marginKind(stream.subarray(from, to), kind);
+    else if (type !== CONTINUE) kind = type === DRAWING_GROUP ? STORE : SHAPES;
+    if (kind.isStore !== isStore || kind.inMargins !== inMargins) continue;
+    if (isMargins) yield { from: Math.min(from + MARGIN_HEAD_BYTES, to), to };
+    else if ([DRAWING_GROUP, DRAWING, CONTINUE].includes(type)) yield { from, to };
+  }
+}
+
+/** One that goes on may not say what it goes on with. */
+function marginKind(body: Buffer, before: PieceKind): PieceKind {
+  const flags = body[MARGIN_FLAGS_AT] ?? 0;
+  const goesOn = (flags & (IS_DRAWING | IS_STORE)) === 0 && before.inMargins;
+  return { isStore: goesOn ? before.isStore : (flags & IS_STORE) !== 0, inMargins: true };
 }
 
 function addNumbers(bytes: Buffer, numbers: Set<number>): void {

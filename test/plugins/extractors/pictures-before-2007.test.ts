@@ -309,8 +309,8 @@ t.test('what a picture in a xls says follows its sheets, in however many records
       writeOle({ Workbook: Buffer.concat([stream, ...shapes, ...drawn]) }),
       'a.xls',
     );
-  // In a drawing, in what goes on behind another record, and in a header.
-  const named = [0xec, 0x3c, 0x866].map((type) => record(type, shape(5, 1)));
+  // In a drawing, and in what goes on behind another record.
+  const named = [0xec, 0x3c].map((type) => record(type, shape(5, 1)));
   const filled = [FILL, LINE_FILL].map((name) => record(0xec, shape(5, 1, nothing, name)));
   for (const drawing of [...named, ...filled]) {
     const pages = await withShape(drawing);
@@ -320,6 +320,23 @@ t.test('what a picture in a xls says follows its sheets, in however many records
   }
   const others = [record(0xec, shape(5, 2)), record(0x5d, shape(5, 1))];
   t.same(await withShape(...others), plain, 'one that no shape names');
+  const margins = (flags: number, bytes: Buffer) =>
+    record(0x866, Buffer.concat([Buffer.alloc(12), Buffer.of(flags, 0), bytes]));
+  const [isDrawing, isStore, goesOn] = [1, 2, 4];
+  const header = margins(isDrawing, shape(5, 1));
+  t.same(await withShape(header), plain, 'a header names none of the store of the sheets');
+  const own = store(entry(blip(documentBytes('pictures/simple.png')), 1));
+  const inHeader = [
+    margins(isStore, own.subarray(0, 500)),
+    margins(isStore + goesOn, own.subarray(500, 800)),
+    margins(goesOn, own.subarray(800, 1100)),
+    record(0x3c, own.subarray(1100)),
+  ];
+  t.same(await withShape(...inHeader), plain, 'one that no shape of a header names');
+  const pages = await withShape(...inHeader, header);
+  t.match(pages.at(-1), { pictures: 1, text: WORD }, 'what a header shows');
+  const both = await withShape(...inHeader, header, record(0xec, shape(5, 1)));
+  t.match(both.at(-1), { pictures: 2 }, 'beside what a sheet shows');
 });
 
 t.test('a slide of a ppt has what its own pictures say', async (t) => {
