@@ -110,8 +110,12 @@ function storeOf(stream: Buffer, inMargins: boolean): Buffer {
  */
 function namedIn(stream: Buffer, inMargins: boolean): Set<number> {
   const named = new Set<number>();
+  let before: Buffer = Buffer.alloc(0);
   for (const { from, to } of piecesOf(stream, { isStore: false, inMargins })) {
-    addNumbers(stream.subarray(from, to), named);
+    // An option may begin in one piece and end in the next.
+    const bytes = Buffer.concat([before, stream.subarray(from, to)]);
+    addNumbers(bytes, named);
+    before = bytes.subarray(Math.max(0, bytes.length - OPTION_BYTES + 1));
   }
   return named;
 }

@@ -318,6 +318,16 @@ t.test('what a picture in a xls says follows its sheets, in however many records
     t.ok(pages.at(-1)?.text.startsWith(plain.at(-1)?.text ?? 'no page'));
     t.match(pages.at(-1)?.text, WORD);
   }
+  const whole = shape(5, 1);
+  for (const length of [1, 2, 3, 5]) {
+    const at = whole.length - length;
+    const [first, rest] = [whole.subarray(0, at), whole.subarray(at)];
+    for (const pieces of [[rest], [rest.subarray(0, 1), rest.subarray(1)]]) {
+      const goesOn = pieces.map((bytes) => record(0x3c, bytes));
+      const pages = await withShape(record(0xec, first), ...goesOn);
+      t.match(pages.at(-1), { pictures: 1 }, `the last ${length} bytes in records of their own`);
+    }
+  }
   const others = [record(0xec, shape(5, 2)), record(0x5d, shape(5, 1))];
   t.same(await withShape(...others), plain, 'one that no shape names');
   const margins = (flags: number, bytes: Buffer) =>
