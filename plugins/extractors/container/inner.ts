@@ -57,7 +57,7 @@ export class InnerDocuments {
     this.#plugins = [...others, ...leaves];
   }
 
-  /** Its pages, the first under its name; one that cannot be read is a page that says so. */
+  /** Its pages, the first under its name, and under it what they leave out; one that cannot be read is a page that says so. */
   async *read(document: TimedDocument): AsyncGenerator<DocumentPage> {
     let heading = `# ${document.filename}\n\n`;
     try {
@@ -74,7 +74,9 @@ export class InnerDocuments {
           pages: null,
           ...(recognized !== undefined && { recognized }),
           ...(pictures !== undefined && { pictures }),
-          ...(skipped !== undefined && { skipped }),
+          ...(skipped !== undefined && {
+            skipped: skipped.map((each) => `${document.filename}: ${each}`),
+          }),
         };
         if (!isBlank) heading = '';
       }

@@ -65,11 +65,15 @@ t.test('the documents of an archive or a message share one time', async (t) => {
   const names = ['a.docx', 'b.docx'];
   const files = names.map((name) => ({ name, bytes: pictured(name) }));
   const cases = [
-    { plugin: zipPlugin, bytes: zip(files) },
-    { plugin: mailPlugin, bytes: messageOf(names) },
-    { plugin: zipPlugin, bytes: zip([{ name: 'a.eml', bytes: messageOf(names) }]) },
+    { plugin: zipPlugin, within: 'b.docx: ', bytes: zip(files) },
+    { plugin: mailPlugin, within: 'b.docx: ', bytes: messageOf(names) },
+    {
+      plugin: zipPlugin,
+      within: 'a.eml: b.docx: ',
+      bytes: zip([{ name: 'a.eml', bytes: messageOf(names) }]),
+    },
   ];
-  for (const { plugin, bytes } of cases) {
+  for (const { plugin, within, bytes } of cases) {
     const extractor = await openForTest(plugin);
     t.teardown(() => extractor.close());
     for (const attempt of ['first', 'second']) {
@@ -77,6 +81,7 @@ t.test('the documents of an archive or a message share one time', async (t) => {
       const [one, two, ...others] = pages.flatMap(({ skipped = [] }) => skipped);
       t.notMatch(one, 'no time left', `${plugin.name}, ${attempt}: each archive has its own`);
       t.match(two, 'no time left', plugin.name);
+      t.ok(two?.startsWith(within), 'under the name of the document that it is of');
       t.same(others, []);
     }
   }
