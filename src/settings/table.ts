@@ -190,7 +190,7 @@ export const settings = {
   ocrPictures: {
     kind: boolean(),
     default: true,
-    help: 'whether pictures in documents that have text are read too, within two minutes a document',
+    help: 'whether pictures in documents that have text are read too, within two minutes a document (the documents of an archive or a message together)',
   },
   /** An empty list switches content review off. */
   filters: {
