@@ -73,12 +73,54 @@ t.test('kubernetes.yaml', { skip: 'missing' in linters && linters.missing }, asy
   }
 });
 
-t.test('kubernetes-autoscaler.yaml asks for a metric that there is', async (t) => {
+/** The rule for the adapter is a comment: it belongs into a file of its own. */
+function autoscaler() {
   const text = readFileSync(file('kubernetes-autoscaler.yaml'), 'utf8');
-  const [, name = 'none'] = /^ +metric: \{name: (\w+)\}$/m.exec(text) ?? [];
+  const found = (pattern: RegExp) => pattern.exec(text)?.[1] ?? 'none';
+  return {
+    metric: found(/^ +metric: \{name: (\w+)\}$/m),
+    perServer: found(/averageValue: "(\d+)"/),
+    name: found(/^# +name: \{as: (\w+)\}/m),
+    series: found(/seriesQuery: '([^']+)'/),
+    query: found(/metricsQuery: '([^']+)'/),
+  };
+}
+
+t.test('kubernetes-autoscaler.yaml asks for metrics that there are', async (t) => {
+  const { metric, name, series, query } = autoscaler();
+  t.equal(metric, name, 'what is asked for is what the rule makes');
   const service = await openService(t);
   const metrics = await (await fetch(new URL('/metrics', service.url))).text();
-  t.match(metrics, new RegExp(`^# TYPE ${name} gauge$`, 'm'));
+  const named = new Set(`${series} ${query}`.match(/preface_\w+/g));
+  // An upstream takes hundreds of chats before one waits here: those that wait say nothing alone.
+  t.same([...named].sort(), ['preface_chats_running', 'preface_chats_waiting']);
+  for (const one of named) t.match(metrics, new RegExp(`^# TYPE ${one} gauge$`, 'm'));
+});
+
+t.test('kubernetes-autoscaler.yaml counts what one server runs at once', async (t) => {
+  const readme = readFileSync(join(folder, '../../plugins/README.md'), 'utf8');
+  t.equal(autoscaler().perServer, / --parallel (\d+) /.exec(readme)?.[1]);
+});
+
+const noPromtool = absent('promtool', ['--version']);
+t.test('kubernetes-autoscaler.yaml counts chats of all nodes', { skip: noPromtool }, async (t) => {
+  const expr = autoscaler().query.replaceAll('<<.LabelMatchers>>', 'namespace="chat"');
+  const series = (name: string, instance: number, values: string) => ({
+    series: `preface_chats_${name}{namespace="chat",instance="${instance}"}`,
+    values,
+  });
+  const input = [
+    series('running', 1, '20 24 18 18 18'),
+    series('waiting', 1, '0 8 0 0 0'),
+    series('running', 2, '0 0 0 0 3'),
+    series('waiting', 2, '0 0 0 0 0'),
+  ];
+  const sample = { labels: '{}', value: 24 + 8 + 3 };
+  const asks = [{ expr, eval_time: '1m', exp_samples: [sample] }];
+  const tests = [{ interval: '15s', input_series: input, promql_expr_test: asks }];
+  const path = join(temporaryFolder(t), 'tests.yaml');
+  writeFileSync(path, JSON.stringify({ evaluation_interval: '15s', tests }));
+  check(t, 'promtool', ['test', 'rules', path]);
 });
 
 interface ComposeService {
