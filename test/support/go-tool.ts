@@ -62,6 +62,12 @@ export async function goTool(
 const QUICK = ['-gcflags=all=-N -l', '-ldflags=-s -w'];
 
 async function install(what: string, program: string, msMax: number): Promise<void> {
+  // Only the holder of the lock makes such a folder: any that is there is of one that was killed.
+  for (const entry of readdirSync(dirname(program))) {
+    if (entry.startsWith('install-')) {
+      rmSync(join(dirname(program), entry), { recursive: true, force: true });
+    }
+  }
   const own = mkdtempSync(join(dirname(program), 'install-'));
   try {
     const env = Object.assign({}, process.env, {

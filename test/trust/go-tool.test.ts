@@ -112,6 +112,17 @@ t.test('an old lock is nobody’s, whatever process has its number now', async (
   t.equal(calls().length, 1);
 });
 
+t.test('what a build that was killed left goes with the next build', async (t) => {
+  const { home, folder, open } = machine(t);
+  open();
+  writeFileSync(join(folder, 'lock-1'), deadPid());
+  mkdirSync(join(folder, 'install-killed/path'), { recursive: true });
+  const file = wants(t, home);
+  await until(() => file.out().includes('after'), 60_000, 'it is made');
+  t.match(file.out(), /"program"/);
+  t.notOk(existsSync(join(folder, 'install-killed')));
+});
+
 t.test('wait and install have one bound', async (t) => {
   const { home, folder, calls } = machine(t);
   const lock = join(folder, 'lock-1');
