@@ -94,12 +94,20 @@ export async function restore(
   await mkdir(dataDir, { recursive: true, mode: PRIVATE.folder });
   // The service does not start while this folder exists.
   const part = join(dataDir, RESTORING);
+  let look: BucketLook | string | null = null;
   await claimEmpty(dataDir, RESTORING);
   try {
     await mkdir(join(part, FILES), { mode: PRIVATE.folder });
     for (const name of databases) await copyDurably(join(folder, name), join(part, name));
     for (const name of await readdir(join(folder, FILES))) {
       await copyDurably(join(folder, FILES, name), join(part, FILES, name));
+    }
+    // While no service can start: the look opens the records and removes their lock file.
+    if (note.bucket !== undefined) {
+      look =
+        config.blobs === null
+          ? `PREFACE_BLOBS is not set: the records want ${note.bucket}`
+          : await lookFrom(part, config, checkBlobs);
     }
     for (const name of [FILES, ...databases]) await rename(join(part, name), join(dataDir, name));
     await synced(dataDir);
@@ -109,10 +117,7 @@ export async function restore(
     await clear(dataDir, [...databases, FILES, RESTORING]);
     throw new Error(`nothing was restored: ${(cause as Error).message}`, { cause });
   }
-  if (note.bucket === undefined) return { note, look: null };
-  if (config.blobs === null)
-    return { note, look: `PREFACE_BLOBS is not set: the records want ${note.bucket}` };
-  return { note, look: await lookFrom(dataDir, config, checkBlobs) };
+  return { note, look };
 }
 
 /** @throws Error where the records are not in the data folder. */

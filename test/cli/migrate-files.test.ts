@@ -5,6 +5,8 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -224,4 +226,27 @@ t.test('files from the disk to a bucket and back', { skip: s3Missing }, async (t
     t.same(server.objects(), names);
     await served(t, dataDir, env, texts);
   });
+});
+
+t.test('restore looks at the bucket while no service can start', { skip: s3Missing }, async (t) => {
+  const server = await S3Server.start(t);
+  const { dataDir } = await filled(t, 1, server.env());
+  const folder = join(temporaryFolder(t), 'backup');
+  t.equal((await preface(dataDir, server.env(), 'backup', folder)).code, 0);
+  const fresh = temporaryFolder(t);
+  const seen: boolean[] = [];
+  const refusing = createServer((_request, response) => {
+    seen.push(existsSync(join(fresh, '.restoring')));
+    response.writeHead(403).end();
+  });
+  await new Promise<void>((resolve) => refusing.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => refusing.close());
+  const { port } = refusing.address() as AddressInfo;
+  const blobs = `s3://bucket/p?endpoint=http://127.0.0.1:${port}`;
+  const env = Object.assign({}, server.env(), { PREFACE_BLOBS: blobs });
+  const { code, out } = await preface(fresh, env, 'restore', folder);
+  t.equal(code, 1, out);
+  t.ok(seen.length > 0, 'the bucket was asked');
+  t.notOk(seen.includes(false), 'each time while the folder was being restored');
+  t.notOk(existsSync(join(fresh, '.restoring')));
 });
