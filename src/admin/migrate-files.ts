@@ -5,7 +5,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { mkdir, rename } from 'node:fs/promises';
 import { join } from 'node:path';
-import { systemClock, systemRandom } from '../clock.js';
+import { systemRandom, wakefulClock } from '../clock.js';
 import { decodeWhole } from '../codec.js';
 import { onDisk, storeIdOf } from '../files/blob-owner.js';
 import { blobsOfFile } from '../files/records.js';
@@ -101,7 +101,7 @@ function openFolder(folder: string): LmdbStore {
 }
 
 async function openPostgres(url: string, folder: string): Promise<PostgresStore> {
-  const store = await PostgresStore.open({ url, folder, clock: systemClock });
+  const store = await PostgresStore.open({ url, folder, clock: wakefulClock });
   const holder = await store.lead().catch(async (cause: unknown) => {
     await store.close();
     throw cause;
