@@ -12,9 +12,14 @@ export async function inParallel<Item>(
   const left = shared(items);
   const failures: unknown[] = [];
   const run = async () => {
-    for await (const item of left) {
-      if (failures.length > 0) return;
-      await act(item).catch((cause: unknown) => failures.push(cause));
+    try {
+      for await (const item of left) {
+        if (failures.length > 0) return;
+        await act(item);
+      }
+    } catch (cause) {
+      // The source, too, can fail while others are under way.
+      failures.push(cause);
     }
   };
   await Promise.all(Array.from({ length: count }, run));
