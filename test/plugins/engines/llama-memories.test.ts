@@ -220,19 +220,22 @@ function evaluated(tokens: number): Promise<void> {
   });
 }
 
+const ANSWER_TOKENS = 120;
+
 for (const arch of tinyModels) {
   t.test(`${arch}: a next turn goes on from the end of an answer`, async (t) => {
     const engine = await opened(await modelFile(arch), join(folder, `${arch}-turns`));
     t.teardown(() => engine.close());
     let seed = 100;
     let start = PREFIX;
-    let { answer } = await ask(engine, { prompt: start, maxTokens: 120 });
+    let { answer } = await ask(engine, { prompt: start, maxTokens: ANSWER_TOKENS });
     // Noise may end an answer at once.
     while (answer.length < 40) {
       start = ids(seed++, 300);
-      ({ answer } = await ask(engine, { prompt: start, maxTokens: 120 }));
+      ({ answer } = await ask(engine, { prompt: start, maxTokens: ANSWER_TOKENS }));
     }
-    const length = answer.length - 1;
+    // An answer that ends by itself is evaluated whole, one that is cut but for its last token.
+    const length = answer.length < ANSWER_TOKENS ? answer.length : answer.length - 1;
     // Some weights are evaluated in whole groups of four tokens.
     const least = length - 3;
     // While nobody asks, its tokens are evaluated again as a prompt's are.
