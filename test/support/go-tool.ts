@@ -20,7 +20,7 @@ import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { until } from './until.js';
 
-/** Of the wait and the install together: a test file has ten minutes, and wants some for its tests. */
+/** Of the wait and the install together: a test file has fifteen minutes, and wants some for its tests. */
 const MAKE_MS_MAX = 6 * 60_000;
 const tools = join(homedir(), '.cache/preface/test-tools');
 
