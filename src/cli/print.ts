@@ -1,13 +1,22 @@
 /**
  * Owns the output of the command line: results on standard output, notes on standard error, tables as text or JSON.
- * It must never know what it prints, nor let a terminal obey what users wrote into a row or a record.
+ * It must never know what it prints, nor let a terminal obey what users wrote into a row, a record or a document.
  */
-
-export const print = (line: string) => process.stdout.write(`${line}\n`);
-export const note = (line: string) => process.stderr.write(`${line}\n`);
 
 /** A terminal obeys control characters, and shows a text in the wrong order after some of the others. */
 const OBEYED = /[\p{Cc}\p{Cf}]/gu;
+/** Lines and tabs are how a text is laid out, and its writing direction is the text's own. */
+const OBEYED_IN_TEXT = /[^\P{Cc}\n\t]/gu;
+
+export const print = (line: string) => process.stdout.write(`${line}\n`);
+/** An error may quote a file's name or what a server said. */
+export const note = (line: string) =>
+  process.stderr.write(`${line.replace(OBEYED_IN_TEXT, '?')}\n`);
+
+/** A document's text: as it is for a program or a file, without control characters for a terminal. */
+export function printText(text: string): void {
+  print(process.stdout.isTTY ? text.replace(OBEYED_IN_TEXT, '?') : text);
+}
 
 export function printable(text: string): string {
   return text.replace(OBEYED, '?');

@@ -4,7 +4,7 @@
  */
 import type { Command } from 'commander';
 import { systemClock } from '../clock.js';
-import { print, printJson, printRows } from './print.js';
+import { print, printJson, printRows, printText } from './print.js';
 import { command, configOf, type Flags } from './settings.js';
 
 export function addFiles(files: Command): void {
@@ -30,7 +30,7 @@ export function addFiles(files: Command): void {
     .option('--json', 'print the JSON that the service answers')
     .action(async (path: string, flags: Flags) => {
       const { extractedText } = await import('./file-commands.js');
-      print(await extractedText(configOf(flags), path, Boolean(flags.json)));
+      printText(await extractedText(configOf(flags), path, Boolean(flags.json)));
     });
 }
 

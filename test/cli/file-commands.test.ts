@@ -1,6 +1,6 @@
 /** Owns the proof of `preface files`: what is stored is shown, and a document is read without a service. */
 import { execFile, spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -65,3 +65,19 @@ t.test(
     t.notMatch(stdout, /consectetur/);
   },
 );
+
+t.test('a terminal shows a text and obeys nothing in it', { skip: noTerminal }, async (t) => {
+  const folder = temporaryFolder(t);
+  const path = join(folder, 'words.txt');
+  writeFileSync(path, 'one\ttwo\x1b[2Jthree\u200f\n');
+  const options = { env: { PATH: process.env.PATH, HOME: folder, TERM: 'xterm' } };
+  const command = `"${process.execPath}" "${cli}" files extract "${path}" 2>/dev/null`;
+  const { stdout } = await run('script', ['-qec', command, '/dev/null'], options);
+  t.match(stdout, 'one\ttwo?[2Jthree\u200f');
+  const piped = await preface(folder, 'extract', path);
+  t.match(piped.stdout, 'one\ttwo\x1b[2Jthree\u200f', 'a program gets the very text');
+  const missing = preface(folder, 'extract', join(folder, 'none\x1b[2J.pdf'));
+  const told = await missing.then(String, ({ stderr }: { stderr: string }) => stderr);
+  t.match(told, 'none?[2J.pdf', 'an error is shown');
+  t.notMatch(told, '\x1b', 'and not obeyed');
+});
