@@ -101,7 +101,7 @@ export class Responses {
     this.#quota = new Quota({
       held: (owner) => this.#held(owner),
       max,
-      refusal: () => new ApiError('unavailable', { error: 'there is no room for the response' }),
+      refusal: noRoom,
     });
   }
 
@@ -267,6 +267,8 @@ export class Responses {
 
   /** The oldest go first. @throws ApiError `unavailable` where none is left. */
   async #place(owner: string, bytes: number): Promise<Reservation> {
+    // No removal makes room for what is larger than all of them may be.
+    if (bytes > this.#parts.max(owner).bytes) throw noRoom();
     for (;;) {
       try {
         return await this.#quota.reserve(owner, bytes);
@@ -306,6 +308,10 @@ export class Responses {
     }
     return held;
   }
+}
+
+function noRoom(): ApiError {
+  return new ApiError('unavailable', { error: 'there is no room for the response' });
 }
 
 /** Of what is stored of it without its events. */
