@@ -43,7 +43,7 @@ t.test(`${EXAMPLES} examples`, { skip: 'missing' in venv ? venv.missing : false 
       seed,
       phases: [...phases, 'stateful'],
       // What is still wanted is spread over some forty operations and both phases.
-      perOperation: Math.min(50, Math.max(4, Math.ceil((EXAMPLES - examples) / 45))),
+      perOperation: Math.min(20, Math.max(4, Math.ceil((EXAMPLES - examples) / 45))),
     };
     t.comment(`TEST_SEED=${seed}`);
     const { count, failures, output } = await runSchemathesis(asked);

@@ -62,7 +62,11 @@ export async function runSchemathesis(round: ApiRound): Promise<ApiResult> {
   child.stdout.on('data', keep);
   child.stderr.on('data', keep);
   const [code] = (await once(child, 'close')) as [number | null];
-  if (!existsSync(report)) return { count: 0, failures: [`no report, code ${code}`], output };
+  // One that was ended may have left the half of a report.
+  if (code === null || !existsSync(report)) {
+    const why = code === null ? `ended after ${ROUND_MS_MAX / 60_000} minutes` : `code ${code}`;
+    return { count: 0, failures: [`no report, ${why}`], output };
+  }
   return { ...read(report, code), output: readable(output) };
 }
 
@@ -87,7 +91,7 @@ function flags({ url, seed, phases, perOperation }: ApiRound, report: string): s
   ];
 }
 
-function read(path: string, code: number | null): Omit<ApiResult, 'output'> {
+function read(path: string, code: number): Omit<ApiResult, 'output'> {
   const { test_cases, failures, errors } = JSON.parse(readFileSync(path, 'utf8')) as Report;
   const lines = failures.map(({ title, operations }) => `${title}: ${operations.join(', ')}`);
   lines.push(...errors.map((error) => JSON.stringify(error).slice(0, 500)));
