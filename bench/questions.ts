@@ -16,6 +16,7 @@ import { question as engineTokens } from './engine-tokens.js';
 import { question as getModel } from './get-model.js';
 import { question as hostileText } from './hostile-text.js';
 import { question as idleMemory } from './idle-memory.js';
+import { question as instantUpstream } from './instant-upstream.js';
 import { question as llamaServerFirstText } from './llama-server-first-text.js';
 import { question as llamaServerShortStreams } from './llama-server-short-streams.js';
 import { question as llamaServerStreams } from './llama-server-streams.js';
@@ -46,6 +47,7 @@ export const questions: readonly Question[] = [
   getModel,
   streamChunks,
   proxyOverhead,
+  instantUpstream,
   tokenCount,
   hostileText,
   cacheLookup,

@@ -28,6 +28,7 @@ let serial = 0;
 async function load(task: LoadTask): Promise<Loaded> {
   const left = task.requests ?? Number.POSITIVE_INFINITY;
   const run = { left, requests: 0, errors: 0, waitedMs: 0, body: '' };
+  const waits: number[] = [];
   const startedMs = performance.now();
   const endMs = startedMs + task.ms;
   let sent = 0;
@@ -42,6 +43,7 @@ async function load(task: LoadTask): Promise<Loaded> {
     const connection = new Connection(task, takeTurn, (ok, body, waitedMs) => {
       run.requests += 1;
       run.waitedMs += waitedMs;
+      waits.push(waitedMs);
       if (!ok) run.errors += 1;
       if (run.body === '') run.body = body();
     });
@@ -55,8 +57,15 @@ async function load(task: LoadTask): Promise<Loaded> {
     errors: errors + broken,
     ms: performance.now() - startedMs,
     waitedMs,
+    p50Ms: quantile(waits, 0.5),
+    p99Ms: quantile(waits, 0.99),
     body,
   };
+}
+
+function quantile(waits: number[], part: number): number {
+  waits.sort((a, b) => a - b);
+  return waits[Math.min(waits.length - 1, Math.floor(waits.length * part))] ?? Number.NaN;
 }
 
 /** One connection, one request at a time. */

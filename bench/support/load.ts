@@ -34,6 +34,9 @@ export interface Loaded {
   readonly ms: number;
   /** Latencies of all requests. */
   readonly waitedMs: number;
+  /** Of the latencies. */
+  readonly p50Ms: number;
+  readonly p99Ms: number;
   /** Body of the first answer. */
   readonly body: string;
 }

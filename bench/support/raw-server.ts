@@ -11,7 +11,8 @@ import type { RawMode } from './servers.js';
 const mode = JSON.parse(process.argv[2] ?? '') as RawMode;
 const app = uws.App();
 
-if (mode.type === 'answer') serveAnswer(app, Buffer.from(mode.body));
+if (mode.type === 'answer') serveAnswer(app, 'application/json', Buffer.from(mode.body));
+else if (mode.type === 'events') serveAnswer(app, 'text/event-stream', Buffer.from(mode.body));
 else if (mode.type === 'sink') serveSink(app, mode.folder);
 else serveStreams(app, Buffer.from(mode.chunk), mode.paceMs);
 
@@ -20,9 +21,9 @@ app.listen('127.0.0.1', 0, (socket) => {
   console.log(`listening on http://127.0.0.1:${uws.us_socket_local_port(socket)}`);
 });
 
-function serveAnswer(app: TemplatedApp, body: Buffer): void {
+function serveAnswer(app: TemplatedApp, type: string, body: Buffer): void {
   const answer = (res: HttpResponse): void => {
-    res.writeHeader('content-type', 'application/json').end(body);
+    res.writeHeader('content-type', type).end(body);
   };
   app.get('/*', answer);
   app.post('/*', (res) => {

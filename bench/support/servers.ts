@@ -67,6 +67,8 @@ export async function startService({ core, env, config }: ServiceOptions): Promi
 /** The answer of the bare library: constant bytes, or an endless stream of chunks. */
 export type RawMode =
   | { readonly type: 'answer'; readonly body: string }
+  /** Server-sent events, all at once: a model's server that takes no time. */
+  | { readonly type: 'events'; readonly body: string }
   | { readonly type: 'stream'; readonly chunk: string; readonly paceMs: number }
   /** Receives a body. With a folder, it flushes the bytes to a file there before it answers; null drops them. */
   | { readonly type: 'sink'; readonly folder: string | null };
