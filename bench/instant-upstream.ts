@@ -65,7 +65,9 @@ function openQuestion(scale: Scale, upstream: Server, service: Server): OpenQues
         goal: 12_000,
       },
     ],
-    notes: ['The CPU is that of all processes of the service; the upstream runs beside the client.'],
+    notes: [
+      'The CPU is that of all processes of the service; the upstream runs beside the client.',
+    ],
     close: async () => {
       await Promise.all([client.close(), service.close(), upstream.close()]);
     },
