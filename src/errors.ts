@@ -200,8 +200,15 @@ export function toErrorValue(cause: unknown): ErrorValue {
 /** What the system says of a failure holds paths of this machine, which are nobody's business: the log has them. */
 function saidBy(cause: unknown): string {
   if (!(cause instanceof Error)) return String(cause);
-  const { code, syscall } = cause as NodeJS.ErrnoException;
+  const { syscall } = cause as NodeJS.ErrnoException;
+  const code = codeOf(cause);
   return code !== undefined && syscall !== undefined ? `${syscall}: ${code}` : cause.message;
+}
+
+/** As Node, the system and this project name a failure, like `ENOENT`. */
+export function codeOf(cause: unknown): string | undefined {
+  const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
+  return code === undefined ? undefined : String(code);
 }
 
 export function fromErrorValue(value: ErrorValue): ApiError {

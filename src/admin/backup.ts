@@ -5,6 +5,7 @@
 import { existsSync } from 'node:fs';
 import { chmod, link, mkdir, open, readdir, readFile, rename, rm, rmdir } from 'node:fs/promises';
 import { join, relative, resolve } from 'node:path';
+import { codeOf } from '../errors.js';
 import { allFiles, blobsOfFile } from '../files/records.js';
 import { limits } from '../limits/index.js';
 import type { Config } from '../settings/config.js';
@@ -214,12 +215,12 @@ async function takeBlob(from: string, to: string): Promise<void> {
     if (code === 'EEXIST') return;
     // It was deleted after it was listed.
     if (code === 'ENOENT' && !existsSync(from)) return;
-    if (!NO_LINKS.includes(code)) throw cause;
+    if (code === undefined || !NO_LINKS.includes(code)) throw cause;
     await copyDurably(from, to);
   }
 }
 
-const NO_LINKS: readonly unknown[] = ['EXDEV', 'EPERM', 'EMLINK', 'ENOTSUP', 'EOPNOTSUPP'];
+const NO_LINKS: readonly string[] = ['EXDEV', 'EPERM', 'EMLINK', 'ENOTSUP', 'EOPNOTSUPP'];
 
 /** Files that the copied records name and the copy lacks. */
 async function missingBlobs(folder: string): Promise<string[]> {
@@ -297,8 +298,4 @@ async function bytesOf(folder: string, files: readonly string[]): Promise<number
 /** Removes only what this process made. */
 async function clear(folder: string, names: readonly string[]): Promise<void> {
   for (const name of names) await rm(join(folder, name), { recursive: true, force: true });
-}
-
-function codeOf(cause: unknown): unknown {
-  return cause instanceof Error && 'code' in cause ? cause.code : undefined;
 }

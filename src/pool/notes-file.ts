@@ -4,9 +4,9 @@
  */
 import { type FileHandle, open } from 'node:fs/promises';
 import { crc32 } from '../crc32.js';
+import type { TakeRoom } from '../room.js';
 import type { PageNotes } from './messages.js';
 import { NotesRoom } from './notes-room.js';
-import type { TakeRoom } from './text-file.js';
 
 export class NotesFile {
   #file: FileHandle | null = null;

@@ -7,9 +7,10 @@ import type { Writable } from 'node:stream';
 import { crc32 } from '../crc32.js';
 import { limits } from '../limits/index.js';
 import type { ExtractionBounds } from '../plugin/contract.js';
+import { anyRoom, type TakeRoom } from '../room.js';
 import type { ExtractProgress, ExtractResult, ReadResult, TextPiece } from './messages.js';
 import { NotesFile } from './notes-file.js';
-import { anyRoom, type TakeRoom, type TextBound, TextExcess, TextFile } from './text-file.js';
+import { type TextBound, TextExcess, TextFile } from './text-file.js';
 
 export interface ExtractTask {
   /** Path of the file with the document's bytes, or what opens it when the document's turn has come. */

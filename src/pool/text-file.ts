@@ -5,6 +5,7 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import { toUSVString } from 'node:util';
 import { crc32 } from '../crc32.js';
+import type { TakeRoom } from '../room.js';
 import type { TextPiece } from './messages.js';
 
 export interface TextBound {
@@ -15,11 +16,6 @@ export interface TextBound {
 
 /** The text is larger than its bound; the message is for the uploader. */
 export class TextExcess extends Error {}
-
-/** Begins a write of so many bytes where the disk has room for it. */
-export type TakeRoom = (bytes: number, write: () => Promise<void>) => Promise<void>;
-
-export const anyRoom: TakeRoom = (_bytes, write) => write();
 
 const QUOTE = '"';
 const PAGE_BREAK = '\\f';

@@ -3,6 +3,8 @@
  * It must never depend on where the bytes are.
  */
 import type { FileHandle } from 'node:fs/promises';
+import { codeOf } from '../errors.js';
+import type { TakeRoom } from '../room.js';
 
 const NAME = /^[a-z0-9]{1,64}(\.[a-z]{1,16})?$/;
 const KINDS = /^[a-z0-9]{1,64}\.(?:source|text|notes)$/;
@@ -25,11 +27,6 @@ export interface KnownBlob {
 
 /** `damaged`: it has other bytes than it was written with. */
 export type BlobState = 'whole' | 'missing' | 'damaged';
-
-/** Begins a write of so many bytes where the disk has room for it. */
-export type TakeRoom = (bytes: number, write: () => Promise<void>) => Promise<void>;
-
-export const anyRoom: TakeRoom = (_bytes, write) => write();
 
 /** Every method throws ApiError `unavailable` while the place cannot be reached or is full. */
 export interface Blobs {
@@ -82,7 +79,7 @@ export interface BlobWriter {
 
 /** Whether a blob is not there, wherever the blobs are. */
 export function isMissing(cause: unknown): boolean {
-  return cause instanceof Error && 'code' in cause && cause.code === 'ENOENT';
+  return codeOf(cause) === 'ENOENT';
 }
 
 /** Somebody changed the bytes of a blob, or its place did. The message names none: it may reach a client. */

@@ -14,6 +14,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { getLastVersion, open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb';
+import { codeOf } from '../errors.js';
 import { limits } from '../limits/index.js';
 import { copyOf } from '../pool/memory.js';
 import { assertReadable, FORMAT_RECORD } from './data-format.js';
@@ -66,9 +67,8 @@ export function makeFolder(folder: string): void {
     makePrivate(folder, 'folder');
     accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch (cause) {
-    const code = cause instanceof Error && 'code' in cause ? cause.code : cause;
     throw new Error(
-      `the data folder ${folder} is not writable (${code}): give this user write access, or set another data folder`,
+      `the data folder ${folder} is not writable (${codeOf(cause) ?? cause}): give this user write access, or set another data folder`,
       { cause },
     );
   }

@@ -6,11 +6,11 @@ import { constants } from 'node:fs';
 import { chmod, type FileHandle, link, mkdir, open, opendir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { crc32 } from '../crc32.js';
-import { ApiError } from '../errors.js';
+import { ApiError, codeOf } from '../errors.js';
 import { limits } from '../limits/index.js';
+import { anyRoom, type TakeRoom } from '../room.js';
 import { BlobSum } from './blob-sum.js';
 import {
-  anyRoom,
   type BlobState,
   type Blobs,
   type BlobWriter,
@@ -19,7 +19,6 @@ import {
   isMissing,
   type KeptBlob,
   type KnownBlob,
-  type TakeRoom,
 } from './blobs.js';
 import { ContentSample, sameContent } from './content-sample.js';
 import { named, PART, settled } from './durable.js';
@@ -247,8 +246,4 @@ async function onDisk<Result>(act: () => Promise<Result>): Promise<Result> {
       { retryAfterMs: limits.storeRetryMs },
     );
   }
-}
-
-function codeOf(cause: unknown): string | undefined {
-  return cause instanceof Error && 'code' in cause ? String(cause.code) : undefined;
 }

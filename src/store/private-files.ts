@@ -3,10 +3,11 @@
  * It must never fail where the system lets nobody change a mode: a volume may belong to another user.
  */
 import { chmodSync, existsSync, statSync } from 'node:fs';
+import { codeOf } from '../errors.js';
 
 export const PRIVATE_MODE = { folder: 0o700, file: 0o600 } as const;
 
-const NOT_OURS: readonly unknown[] = ['EPERM', 'EROFS', 'ENOTSUP'];
+const NOT_OURS: readonly (string | undefined)[] = ['EPERM', 'EROFS', 'ENOTSUP'];
 
 export function makePrivate(path: string, kind: keyof typeof PRIVATE_MODE): void {
   if (!existsSync(path)) return;
@@ -15,6 +16,6 @@ export function makePrivate(path: string, kind: keyof typeof PRIVATE_MODE): void
   try {
     chmodSync(path, mode);
   } catch (cause) {
-    if (!(cause instanceof Error && 'code' in cause && NOT_OURS.includes(cause.code))) throw cause;
+    if (!NOT_OURS.includes(codeOf(cause))) throw cause;
   }
 }

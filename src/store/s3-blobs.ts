@@ -7,6 +7,7 @@ import { chmod, type FileHandle, mkdir, open, opendir, rm } from 'node:fs/promis
 import { join } from 'node:path';
 import { ApiError } from '../errors.js';
 import { limits } from '../limits/index.js';
+import type { TakeRoom } from '../room.js';
 import { poured } from './blob-copy.js';
 import { BlobSum } from './blob-sum.js';
 import {
@@ -17,7 +18,6 @@ import {
   DamagedBlob,
   isBlob,
   type KnownBlob,
-  type TakeRoom,
 } from './blobs.js';
 import { sameBytes } from './content-sample.js';
 import { PART } from './durable.js';

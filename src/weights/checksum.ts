@@ -5,6 +5,7 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { readFile, stat, writeFile } from 'node:fs/promises';
+import { codeOf } from '../errors.js';
 import type { Progress } from './progress.js';
 
 export type WeightsState =
@@ -54,7 +55,7 @@ async function markOf(path: string, wanted: Wanted): Promise<string | null> {
     const { size, mtimeNs, ctimeNs } = await stat(path, { bigint: true });
     return `${JSON.stringify({ ...wantedOf(wanted), size: `${size}`, mtimeNs: `${mtimeNs}`, ctimeNs: `${ctimeNs}` })}\n`;
   } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    if (codeOf(cause) === 'ENOENT') return null;
     throw cause;
   }
 }

@@ -6,6 +6,7 @@ import { rmSync } from 'node:fs';
 import { open, rm, stat, utimes } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../clock.js';
+import { codeOf } from '../errors.js';
 import type { Progress } from './progress.js';
 import type { WeightsLimits } from './source.js';
 
@@ -44,7 +45,7 @@ async function take(path: string): Promise<boolean> {
     await (await open(path, 'wx')).close();
     return true;
   } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    if (codeOf(cause) === 'EEXIST') return false;
     throw cause;
   }
 }

@@ -13,6 +13,7 @@ import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import { type Entry, type Options, open, type ZipFile } from 'yauzl';
 import { pipEnvironment } from '../environment.js';
+import { codeOf } from '../errors.js';
 import type { SourceContext } from './source.js';
 
 type Wheel = NonNullable<SourceContext['spec']['wheel']>;
@@ -71,7 +72,7 @@ async function exitOf(pip: ChildProcess, python: string): Promise<number | null>
     const [code] = (await once(pip, 'close')) as [number | null];
     return code;
   } catch (cause) {
-    const missing = (cause as NodeJS.ErrnoException).code === 'ENOENT';
+    const missing = codeOf(cause) === 'ENOENT';
     throw missing ? new Error(`${python} is not installed`) : cause;
   } finally {
     process.off('exit', kill);

@@ -12,7 +12,7 @@ import type { PageNotes } from '../../src/pool/messages.js';
 import { NotesFile } from '../../src/pool/notes-file.js';
 import { checkedNotes, notesOf } from '../../src/pool/page-notes.js';
 import { readerMessage } from '../../src/pool/reader-messages.js';
-import { anyRoom } from '../../src/pool/text-file.js';
+import { anyRoom } from '../../src/room.js';
 
 const page: DocumentPage = { text: 'a', pages: 1 };
 const size = { width: 595.276, height: 842, unit: 'point' } as const;
