@@ -2,7 +2,7 @@
  * Owns the move of the bytes of files between a data folder and a bucket, while no service has their records.
  * It must never remove a byte where it copies from, nor let one damaged blob stop the others.
  */
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, statSync } from 'node:fs';
 import { mkdir, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { systemRandom, wakefulClock } from '../clock.js';
@@ -14,7 +14,7 @@ import { anyRoom, type TakeRoom } from '../room.js';
 import type { FileRecord } from '../rules/file-state.js';
 import type { Config } from '../settings/config.js';
 import { bring, type NamedBlob } from '../store/blob-copy.js';
-import type { Blobs } from '../store/blobs.js';
+import { type Blobs, isBlob } from '../store/blobs.js';
 import { DiskRoom } from '../store/disk-room.js';
 import { synced } from '../store/durable.js';
 import { LmdbStore } from '../store/lmdb-store.js';
@@ -47,20 +47,34 @@ export async function migrateToBucket(config: Config): Promise<FilesNote> {
   const left = folder + LEFT;
   // A second one would have to write over it.
   if (existsSync(left)) throw new Error(`${left} is of an earlier migration: move it away first`);
-  const note = await withRecords(config, async (records, own) => {
+  return await withRecords(config, async (records, own) => {
+    checkRecords(records, folder);
     const s3 = bucketOf(config);
     const isFirst = (await markOf(records)) === null;
     const storeId = await storeIdOf(records, { make: systemRandom });
-    // Until a service uses the bucket.
+    // Until a service uses the bucket, or all is there.
     if (isFirst) await onDisk.set(records, true);
     if (storeId === null) throw new Error('the records could not be marked as those of the bucket');
     const to = await S3Blobs.open({ s3, folder: own, withRoom: anyRoom, storeId });
-    return await bringAll(records, LocalBlobs.reading(folder), to);
+    const note = await bringAll(records, LocalBlobs.reading(folder), to);
+    if (note.faults.length > 0) return { ...note, left: null };
+    // Before the folder goes: a start without the bucket says where the files are, also after a crash between the two.
+    await onDisk.set(records, false);
+    if (!existsSync(folder)) return { ...note, left: null };
+    await rename(folder, left);
+    await synced(config.dataDir);
+    return { ...note, left };
   });
-  if (note.faults.length > 0 || !existsSync(folder)) return { ...note, left: null };
-  await rename(folder, left);
-  await synced(config.dataDir);
-  return { ...note, left };
+}
+
+/** Those of another service name none of these files, which would be left behind. @throws Error that says so. */
+function checkRecords(records: Store, folder: string): void {
+  if (!existsSync(folder) || records.page({ prefix: ['file'], limit: 1 }).length > 0) return;
+  const count = readdirSync(folder).filter(isBlob).length;
+  if (count === 0) return;
+  throw new Error(
+    `the records name no file, and ${folder} has ${count}: check that --data-dir and --store (PREFACE_STORE) are those of one service; nothing was copied`,
+  );
 }
 
 /** Into the data folder. What is in the bucket stays there. */

@@ -115,6 +115,9 @@ t.test('files from the disk to a bucket and back', { skip: s3Missing }, async (t
     t.notMatch(await served(t, dataDir, {}, texts), /migrate disk|in a bucket/);
     const again = await preface(dataDir, server.env(), 'migrate', 'bucket');
     t.match(again, { code: 0, out: /copied and compared: 0 blobs.*there before, and whole: 6/ });
+    const moved = await openService(t, { PREFACE_DATA_DIR: dataDir });
+    t.match(moved.log.join('\n'), /preface migrate disk/, 'a start without the bucket says so');
+    await moved.close();
     t.match(await served(t, dataDir, server.env(), texts), /kept in s3:/, 'and once more');
   });
 
@@ -222,6 +225,11 @@ t.test('files from the disk to a bucket and back', { skip: s3Missing }, async (t
     });
     t.match((await preface(dataDir, env, 'migrate', 'bucket')).out, /stop the services first/);
     await service.close();
+    const other = Object.assign({}, env, { PREFACE_STORE: await postgres.database() });
+    const wrong = await preface(dataDir, other, 'migrate', 'bucket');
+    t.match(wrong, { code: 1, out: /the records name no file, and .* has 4: check/ });
+    t.notOk(existsSync(join(server.folder, 'bucket/p')), 'nothing is copied');
+    t.same(blobs({ dataDir }).sort(), names, 'nor moved away');
     t.match(await preface(dataDir, env, 'migrate', 'bucket'), { code: 0, out: /^copied/ });
     t.same(server.objects(), names);
     await served(t, dataDir, env, texts);
