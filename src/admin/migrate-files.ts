@@ -13,7 +13,7 @@ import { limits } from '../limits/index.js';
 import { anyRoom, type TakeRoom } from '../room.js';
 import type { FileRecord } from '../rules/file-state.js';
 import type { Config } from '../settings/config.js';
-import { bring, type NamedBlob } from '../store/blob-copy.js';
+import { bring, type NamedBlob, UnreadableBlob, unreadableText } from '../store/blob-copy.js';
 import { type Blobs, isBlob } from '../store/blobs.js';
 import { DiskRoom } from '../store/disk-room.js';
 import { synced } from '../store/durable.js';
@@ -130,8 +130,13 @@ async function bringAll(records: Store, from: Blobs, to: Blobs): Promise<Omit<Fi
   const faults: string[] = [];
   let [copied, present, bytes] = [0, 0, 0];
   await inParallel(blobsOf(records, faults), limits.blobsMovedAtOnce, async (blob) => {
-    const became = await bring(from, to, blob);
-    if (became === 'damaged') faults.push(`${blob.name} has other bytes than it was written with`);
+    const became = await bring(from, to, blob).catch((cause: unknown) => {
+      if (cause instanceof UnreadableBlob) return cause;
+      throw cause;
+    });
+    if (became instanceof UnreadableBlob) faults.push(unreadableText(blob.name, became));
+    else if (became === 'damaged')
+      faults.push(`${blob.name} has other bytes than it was written with`);
     else if (became === 'missing') faults.push(`${blob.name} is not there`);
     else if (became === 'present') present += 1;
     else {

@@ -10,6 +10,8 @@ import { blobsOfFile } from '../files/records.js';
 import { limits } from '../limits/index.js';
 import type { FileRecord } from '../rules/file-state.js';
 import type { Config } from '../settings/config.js';
+import { reading, UnreadableBlob, unreadableText } from '../store/blob-copy.js';
+import type { BlobState } from '../store/blobs.js';
 import { LocalBlobs } from '../store/local-blobs.js';
 import type { S3Blobs } from '../store/s3-blobs.js';
 import { scan } from '../store/scan.js';
@@ -68,7 +70,14 @@ function* entriesOf(records: Store): Generator<StoreEntry> {
 function diskChecker({ dataDir }: Config): CheckBlob {
   const here = LocalBlobs.reading(join(dataDir, 'files'));
   return async ({ name, ...known }) => {
-    const state = await here.state(name, known);
+    let state: BlobState;
+    try {
+      state = await reading(() => here.state(name, known));
+    } catch (cause) {
+      if (cause instanceof UnreadableBlob)
+        return `the blob ${unreadableText(`files/${name}`, cause)}`;
+      throw cause;
+    }
     if (state === 'whole') return null;
     const what = state === 'missing' ? 'is not there' : 'has other bytes than it was written with';
     return `the blob files/${name} ${what}`;

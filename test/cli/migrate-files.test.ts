@@ -4,7 +4,15 @@
  */
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -180,6 +188,15 @@ t.test('files from the disk to a bucket and back', { skip: s3Missing }, async (t
     );
     t.same(bytesOf(folderOf(dataDir)), before);
 
+    // Nor what the system refuses to read.
+    rmSync(path);
+    symlinkSync(path, path);
+    const refused = await preface(dataDir, server.env(), 'migrate', 'bucket');
+    t.equal(refused.code, 1);
+    t.match(refused.out, `${first}.source cannot be read (ELOOP)`);
+    t.match(refused.out, /there before, and whole: 4/, 'the others are looked at');
+    rmSync(path);
+
     // A copy that its place damaged is made anew from a source that is whole.
     writeFileSync(path, whole);
     server.change(`${third}.text`);
@@ -225,6 +242,14 @@ t.test('files from the disk to a bucket and back', { skip: s3Missing }, async (t
     });
     t.match((await preface(dataDir, env, 'migrate', 'bucket')).out, /stop the services first/);
     await service.close();
+    const [name = ''] = names;
+    const path = join(folderOf(dataDir), name);
+    renameSync(path, `${path}.away`);
+    symlinkSync(path, path);
+    const looked = await preface(dataDir, store, 'doctor', '--check-data');
+    t.match(looked, { code: 1, out: `the blob files/${name} cannot be read (ELOOP)` });
+    rmSync(path);
+    renameSync(`${path}.away`, path);
     const other = Object.assign({}, env, { PREFACE_STORE: await postgres.database() });
     const wrong = await preface(dataDir, other, 'migrate', 'bucket');
     t.match(wrong, { code: 1, out: /the records name no file, and .* has 4: check/ });
