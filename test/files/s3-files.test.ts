@@ -23,12 +23,13 @@ const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
 /** A long text is parted into pages. */
 const bare = (text: string) => text.replace(/\s+/g, '');
 
+/** What it says, and in the last line its exit code. */
 function preface(env: Record<string, string>, ...words: string[]): Promise<string> {
   const { PATH = '', HOME = '' } = process.env;
   const own = { PATH, HOME, PREFACE_ENGINE: 'echo', PREFACE_PORT: '0', ...env };
   return new Promise((resolve) => {
-    execFile(process.execPath, [cli, ...words], { env: own }, (_error, out, err) =>
-      resolve(out + err),
+    const child = execFile(process.execPath, [cli, ...words], { env: own }, (_error, out, err) =>
+      resolve(`${out}${err}exit ${child.exitCode}\n`),
     );
   });
 }
@@ -134,18 +135,21 @@ t.test('the bytes of files in a bucket', { skip: s3Missing }, async (t) => {
     const bundle = join(temporaryFolder(t), 'bundle');
     const made = await preface(env, 'backup', folder);
     t.match(made, /not in it: the bytes of files stay in s3:\/\/bucket\/p\//);
-    t.match(made, /in the bucket: 2 blobs of these records, .*looked for by name, not read/);
+    t.match(
+      made,
+      /in the bucket: 2 blobs of these records, .*looked for by name, not read[\s\S]*exit 0\n$/,
+    );
     await service.close();
     const dataDir = join(temporaryFolder(t), 'data');
-    await preface({ ...env, PREFACE_DATA_DIR: dataDir }, 'restore', folder);
+    t.match(await preface({ ...env, PREFACE_DATA_DIR: dataDir }, 'restore', folder), /exit 0\n$/);
     const restored = await openService(t, { ...server.env(), PREFACE_DATA_DIR: dataDir });
     t.equal((await contentOf(restored, id)).content.trim(), 'of the backup');
     await restored.close();
 
     t.match(await preface(env, 'doctor'), /s3:\/\/bucket\/p\/ takes, gives and removes objects/);
     const wrong = { ...env, AWS_SECRET_ACCESS_KEY: 'another' };
-    t.match(await preface(wrong, 'doctor'), /403 SignatureDoesNotMatch/);
-    t.match(await preface(wrong, 'serve'), /403 SignatureDoesNotMatch/);
+    t.match(await preface(wrong, 'doctor'), /403 SignatureDoesNotMatch[\s\S]*exit 1\n$/);
+    t.match(await preface(wrong, 'serve'), /403 SignatureDoesNotMatch[\s\S]*exit 1\n$/);
     t.match(await preface({ ...env, AWS_ACCESS_KEY_ID: '' }, 'serve'), /PREFACE_BLOBS_KEY/);
     t.match(await preface(env, 'users', 'move', 'alice', '--out', bundle), /on their own disks/);
     t.same(server.objects(), [`${id}.source`, `${id}.text`], 'doctor leaves nothing');
@@ -163,7 +167,7 @@ t.test('the bytes of files in a bucket', { skip: s3Missing }, async (t) => {
       preface(env, 'backup', join(root, name), ...words);
     t.match(
       await backup('whole', '--check-blobs'),
-      /in the bucket: 6 blobs of these records, .* held against their checksums\n$/,
+      /in the bucket: 6 blobs of these records, .* held against their checksums\nexit 0\n$/,
     );
     t.match(
       await preface(env, 'doctor', '--check-data'),
@@ -175,7 +179,7 @@ t.test('the bytes of files in a bucket', { skip: s3Missing }, async (t) => {
     const asked = server.asked.length;
     const named = await backup('named');
     t.match(named, `the blob ${lost}.text in s3://bucket/p/`);
-    t.match(named, /1 blobs are missing or damaged/);
+    t.match(named, /1 blobs are missing or damaged[\s\S]*exit 1\n$/);
     t.notMatch(named, changed, 'what is not read is not known');
     const reads = server.asked.slice(asked).filter((line) => /^GET .*\.(?:source|text)/.test(line));
     t.same(reads, [], 'and nothing is read');
@@ -187,6 +191,7 @@ t.test('the bytes of files in a bucket', { skip: s3Missing }, async (t) => {
       t.match(said, new RegExp(`the blob ${lost}.text in s3:\\S+ is not there`));
       t.match(said, new RegExp(`the blob ${changed}.source in s3:\\S+ ${other}`));
       t.notMatch(said, `${gone}.`);
+      t.match(said, /exit 1\n$/);
     }
     await service.call('DELETE', `/files/${gone}`);
     const later = await upload(service, 'after the backup');
@@ -197,13 +202,16 @@ t.test('the bytes of files in a bucket', { skip: s3Missing }, async (t) => {
     const restored = await preface(into('a'), 'restore', join(root, 'whole'), '--check-blobs');
     for (const name of [`${lost}.text`, `${changed}.source`, `${gone}.source`, `${gone}.text`])
       t.match(restored, `the blob ${name} in s3://bucket/p/`);
-    t.match(restored, /4 blobs are missing or damaged/);
+    t.match(restored, /4 blobs are missing or damaged[\s\S]*exit 1\n$/);
     t.match(restored, /2 blobs that these records do not name: a service .* removes them/);
     t.same(server.objects().length, 5, 'and nothing was removed by looking');
     const bare = { PREFACE_BLOBS: '', PREFACE_DATA_DIR: join(root, 'b') };
     t.match(await preface(bare, 'restore', join(root, 'whole')), /the records want s3:\/\/bucket/);
     await server.stop();
-    t.match(await preface(env, 'doctor', '--check-data'), /not all blobs in the bucket were read/);
+    t.match(
+      await preface(env, 'doctor', '--check-data'),
+      /not all blobs in the bucket were read[\s\S]*exit 1\n$/,
+    );
     t.match(await backup('blind'), /the bucket was not looked at: .*the object store cannot be/);
     t.ok(existsSync(join(root, 'blind/backup.json')), 'the records are there all the same');
   });
@@ -219,11 +227,14 @@ t.test('the bytes of files in a bucket', { skip: s3Missing }, async (t) => {
       const { id } = await upload(service, 'in the bucket');
       await contentOf(service, id);
       const own = Object.assign(env, { PREFACE_DATA_DIR: service.dataDir });
-      t.match(await preface(own, 'doctor', '--check-data'), /their blobs in s3:.* are whole/);
+      t.match(
+        await preface(own, 'doctor', '--check-data'),
+        /their blobs in s3:.* are whole[\s\S]*exit 0\n$/,
+      );
       server.change(`${id}.text`);
       t.match(
         await preface(own, 'doctor', '--check-data'),
-        new RegExp(`${id}.text in s3:.* has other`),
+        new RegExp(`${id}.text in s3:.* has other[\\s\\S]*exit 1\\n$`),
       );
     },
   );
