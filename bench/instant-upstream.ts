@@ -5,7 +5,7 @@
  */
 import { chatRequest, MODEL } from './support/chat.js';
 import { checkOf } from './support/check.js';
-import { lasting } from './support/http-side.js';
+import { httpSide, lasting } from './support/http-side.js';
 import { LoadClient } from './support/load.js';
 import { hasProc } from './support/processes.js';
 import type { OpenQuestion, Question, Sample, Scale, Side } from './support/question.js';
@@ -48,10 +48,15 @@ const ANSWER = [
 function openQuestion(scale: Scale, upstream: Server, service: Server): OpenQuestion {
   const client = new LoadClient();
   const servers = { client, upstream, service, scale };
+  const loaded = { client, server: service, scale, ...chatRequest(QUESTION) };
   const own = { floors: [], judged: 'value' } as const;
   const waits = { ...own, unit: 'ms', better: 'less' } as const;
   return {
-    sides: [waitSide(servers, 'p50Ms'), waitSide(servers, 'p99Ms'), rateSide(servers)],
+    sides: [
+      waitSide(servers, 'p50Ms'),
+      waitSide(servers, 'p99Ms'),
+      httpSide({ ...loaded, name: 'rate', connections: CONNECTIONS }),
+    ],
     lines: [
       { ...waits, label: 'added at p50, 1 connection', subject: 'p50', must: 0.35, goal: 0.25 },
       { ...waits, label: 'added at p99, 1 connection', subject: 'p99', must: 1.5, goal: 1 },
@@ -99,30 +104,6 @@ function waitSide({ client, upstream, service, scale }: Servers, part: 'p50Ms' |
         errors: straight.errors + through.errors,
         check: checkOf(lasting(through.body)),
         beside: { 'straight, ms': straight[part], 'through, ms': through[part] },
-      };
-    },
-  };
-}
-
-function rateSide({ client, service, scale }: Servers): Side {
-  return {
-    name: 'rate',
-    async measure(): Promise<Sample> {
-      const loaded = await client.load(service, {
-        ...chatRequest(QUESTION),
-        connections: scale.tiny ? 4 : CONNECTIONS,
-        ms: scale.ms,
-        requests: scale.tiny ? TINY_REQUESTS : null,
-      });
-      return {
-        value: loaded.requests / loaded.cpuS,
-        errors: loaded.errors,
-        check: checkOf(lasting(loaded.body)),
-        beside: {
-          'requests/s by the clock': loaded.requests / (loaded.ms / 1000),
-          'p50, ms': loaded.p50Ms,
-          'p99, ms': loaded.p99Ms,
-        },
       };
     },
   };

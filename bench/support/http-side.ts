@@ -16,6 +16,8 @@ export interface HttpSide {
   readonly client: LoadClient;
   readonly request: string;
   readonly serialAt: number | null;
+  /** 32 if absent. */
+  readonly connections?: number;
   readonly scale: Scale;
 }
 
@@ -28,10 +30,11 @@ async function measureLoad({
   client,
   request,
   serialAt,
+  connections = CONNECTIONS,
   scale,
 }: HttpSide): Promise<Sample> {
   const loaded = await client.load(server, {
-    connections: scale.tiny ? 4 : CONNECTIONS,
+    connections: scale.tiny ? 4 : connections,
     ms: scale.ms,
     requests: scale.tiny ? TINY_REQUESTS : null,
     request,
@@ -44,6 +47,8 @@ async function measureLoad({
     beside: {
       'requests/s by the clock': loaded.requests / (loaded.ms / 1000),
       "part of the server's core": loaded.cpuS / (loaded.ms / 1000),
+      'p50, ms': loaded.p50Ms,
+      'p99, ms': loaded.p99Ms,
     },
   };
 }
