@@ -36,6 +36,17 @@ export const upstreamFields = {
     defaultText: 'the id of the model here',
     help: 'id of the model there',
   },
+  server: {
+    kind: oneOf('vllm', 'sglang', 'dynamo', 'llamacpp', 'preface'),
+    default: null,
+    defaultText: 'what its list of models says; Dynamo has to be named',
+    help: 'what the server is, and so which fields it knows beyond those of OpenAI',
+  },
+  cachePriority: {
+    kind: integer(1, 1_000),
+    default: null,
+    help: 'priority there of requests that make or name a cache, for servers that take one',
+  },
 } satisfies Fields;
 
 export const timeoutFields = {

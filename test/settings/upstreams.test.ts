@@ -27,7 +27,7 @@ t.test('an engine, its upstreams, and nothing else is enough for a known id', as
   t.match(read, { family: 'svc-v1', window: 8192, weights: null });
   t.match(read?.tokenizer, /tokenizers\/upstream/);
   t.same(read?.remote, {
-    upstreams: [{ ...upstream, url: 'http://10.0.0.7:8000/v1' }],
+    upstreams: [{ ...upstream, url: 'http://10.0.0.7:8000/v1', server: null, cachePriority: null }],
     connectMs: 5_000,
     firstByteMs: 300_000,
     silenceMs: 60_000,
@@ -53,6 +53,8 @@ t.test('what is wrong is named, without a key', async (t) => {
     [{ upstreams: [{ ...upstream, url: 'http://h/v1?key=1' }] }, /without user, query/],
     [{ upstreams: [{ ...upstream, apiKey: `${KEY}\n` }] }, /apiKey .*a value that is not shown/],
     [{ upstreams: [{ ...upstream, apikey: 1 }] }, /unknown setting .*the closest is apiKey/],
+    [{ upstreams: [{ ...upstream, server: 'tgi' }] }, /server .*got "tgi", allowed: vllm, sglang/],
+    [{ upstreams: [{ ...upstream, cachePriority: 0 }] }, /cachePriority .*got 0, allowed: a whole/],
     [{ upstreams: [upstream], timeouts: { connectMs: 0 } }, /timeouts\.connectMs .*got 0/],
     [{ upstreams: [upstream], timeouts: { idle: 1 } }, /unknown setting models\.m\.timeouts\.idle/],
   ];

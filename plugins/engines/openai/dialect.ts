@@ -1,9 +1,19 @@
 /**
- * Owns the fields that servers know beyond OpenAI's, chosen by the `owned_by` in their list of models.
+ * Owns the fields that servers know beyond OpenAI's, chosen by the setting `server` or the `owned_by` in their list of models.
  * It must never send an unknown server a field that OpenAI does not document: strict servers refuse it.
  */
 
 import type { SamplingExtras } from 'preface/plugin';
+
+/** What a server's own prefix cache is told of a request. */
+export interface CacheHints {
+  /** The same for all requests of one owner: no prompt may reuse the evaluation of another salt. */
+  readonly salt: string;
+  /** Above 0 for a named cache where the settings say so, higher for what is to stay longer; null for all else. */
+  readonly priority: number | null;
+}
+
+type Json = Readonly<Record<string, unknown>>;
 
 export interface Dialect {
   /** Sampling fields that make the server keep the contract's defaults. */
@@ -12,8 +22,8 @@ export interface Dialect {
   readonly extras: Readonly<Partial<Record<keyof SamplingExtras, string>>>;
   /** Whether `chat_template_kwargs` reach the server's template. */
   readonly takesTemplateArgs: boolean;
-  /** Whether `cache_salt` keeps owners' prefixes apart, so that no prompt reuses the evaluation of another owner. */
-  readonly saltsCache: boolean;
+  /** How the server's prefix cache is told of owners and of named caches; empty where it cannot be told. */
+  readonly cacheHints: (hints: CacheHints) => Json;
   /** How the server is asked to continue a last message of the assistant. */
   readonly partial: 'last-message' | 'flags' | 'partial';
   /** Whether the answer may repeat the continued message before it goes on. */
@@ -42,40 +52,46 @@ const LLAMA_SERVER_EXTRAS = {
   ignoresEnd: 'ignore_eos',
 };
 
+const untold = () => ({});
+
+/** vLLM begins with the lowest number. It orders what waits, and does not keep a prefix longer. */
+const vllmHints = ({ salt, priority }: CacheHints) => ({
+  cache_salt: salt,
+  ...(priority === null ? {} : { priority: -priority }),
+});
+
+/** SGLang keeps a prefix longer that came with a higher number (`--radix-eviction-policy priority`). */
+const sglangHints = ({ salt, priority }: CacheHints) => ({
+  cache_salt: salt,
+  ...(priority === null ? {} : { priority }),
+});
+
+/** Dynamo turns the number as the engine behind it wants it. */
+const dynamoHints = ({ salt, priority }: CacheHints) => ({
+  nvext: { cache_salt: salt, ...(priority === null ? {} : { agent_hints: { priority } }) },
+});
+
+const VLLM: Dialect = {
+  sampling: { top_k: -1, min_p: 0, repetition_penalty: 1 },
+  extras: ALL_EXTRAS,
+  takesTemplateArgs: true,
+  cacheHints: vllmHints,
+  partial: 'flags',
+  repeats: false,
+  tellsSightAtProps: false,
+  scoresPrompts: true,
+};
+
 const dialects: ReadonlyMap<string, Dialect> = new Map([
-  [
-    'vllm',
-    {
-      sampling: { top_k: -1, min_p: 0, repetition_penalty: 1 },
-      extras: ALL_EXTRAS,
-      takesTemplateArgs: true,
-      saltsCache: true,
-      partial: 'flags',
-      repeats: false,
-      tellsSightAtProps: false,
-      scoresPrompts: true,
-    },
-  ],
-  [
-    'sglang',
-    {
-      sampling: { top_k: -1, min_p: 0, repetition_penalty: 1 },
-      extras: ALL_EXTRAS,
-      takesTemplateArgs: true,
-      saltsCache: true,
-      partial: 'flags',
-      repeats: false,
-      tellsSightAtProps: false,
-      scoresPrompts: true,
-    },
-  ],
+  ['vllm', VLLM],
+  ['sglang', { ...VLLM, cacheHints: sglangHints }],
   [
     'llamacpp',
     {
       sampling: { top_k: 0, min_p: 0, repeat_penalty: 1 },
       extras: LLAMA_SERVER_EXTRAS,
       takesTemplateArgs: true,
-      saltsCache: false,
+      cacheHints: untold,
       partial: 'last-message',
       repeats: true,
       tellsSightAtProps: true,
@@ -88,7 +104,7 @@ const dialects: ReadonlyMap<string, Dialect> = new Map([
       sampling: {},
       extras: ALL_EXTRAS,
       takesTemplateArgs: true,
-      saltsCache: true,
+      cacheHints: ({ salt }) => ({ cache_salt: salt }),
       partial: 'partial',
       repeats: false,
       tellsSightAtProps: false,
@@ -101,12 +117,15 @@ export const plainDialect: Dialect = {
   sampling: {},
   extras: LOGIT_BIAS,
   takesTemplateArgs: false,
-  saltsCache: false,
+  cacheHints: untold,
   partial: 'partial',
   repeats: false,
   tellsSightAtProps: false,
   scoresPrompts: true,
 };
+
+/** Its list of models says `nvidia`, as those of other services do: only the settings can name it. */
+const dynamo: Dialect = { ...plainDialect, cacheHints: dynamoHints };
 
 /** An entry of a list of models, as servers of several kinds write it. */
 interface ListedModel {
@@ -126,9 +145,11 @@ function listed(text: string, model: string): ListedModel {
   }
 }
 
-/** @param text the body of `GET /models`. */
-export function dialectOf(text: string, model: string): Dialect {
-  return dialects.get(String(listed(text, model).owned_by).toLowerCase()) ?? plainDialect;
+/** @param text the body of `GET /models`. @param server as the settings name it; null where the list tells. */
+export function dialectOf(text: string, model: string, server: string | null): Dialect {
+  if (server === 'dynamo') return dynamo;
+  const name = server ?? String(listed(text, model).owned_by).toLowerCase();
+  return dialects.get(name) ?? plainDialect;
 }
 
 /** Whether the list says that the model looks at images. */

@@ -73,7 +73,8 @@ export class Replica {
       const text = await answer.text();
       if (answer.status >= 500) throw new Error(`it answers ${answer.status}`);
       if (answer.status < 300) {
-        this.dialect = dialectOf(text, this.upstream.model);
+        const { model, server = null } = this.upstream;
+        this.dialect = dialectOf(text, model, server);
         this.#see(seesBy(text, this.upstream.model) || (await this.#propsSay(signal)));
       }
       if (!this.isAlive) this.log(`upstream ${this.upstream.url} is back`);

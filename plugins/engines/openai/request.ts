@@ -52,7 +52,7 @@ export function answerFields(
   target: Target,
 ): Json {
   return {
-    ...shared(task.owner, target),
+    ...shared(task.owner, task.snapshot !== null, target),
     max_tokens: task.maxTokens,
     ...sampling(task, target.dialect),
     ...(stop.length === 0 ? {} : { stop: stop.slice(0, STOPS_MAX) }),
@@ -76,7 +76,7 @@ function template({ templateArgs, reasoningEffort }: ConversationRequest, dialec
 /** Makes the upstream evaluate a prefix: one token is the smallest answer it can give. */
 export function prefixBody(owner: string, prefix: Conversation, target: Target): string {
   return JSON.stringify({
-    ...shared(owner, target),
+    ...shared(owner, true, target),
     ...tools(prefix),
     messages: answerable(prefix.messages).map(message),
     max_tokens: 1,
@@ -90,10 +90,12 @@ function tools({ tools: all }: Conversation): Json {
   return all.length === 0 ? {} : { tools: all.map(tool) };
 }
 
-function shared(owner: string, { upstream, dialect }: Target): Json {
+/** @param isCached the request makes or names a cache. */
+function shared(owner: string, isCached: boolean, { upstream, dialect }: Target): Json {
+  const priority = isCached ? (upstream.cachePriority ?? null) : null;
   return {
     model: upstream.model,
-    ...(dialect.saltsCache ? { cache_salt: salt(owner, upstream) } : {}),
+    ...dialect.cacheHints({ salt: salt(owner, upstream), priority }),
   };
 }
 

@@ -11,6 +11,10 @@ export interface UpstreamSpec {
   readonly apiKey: string | null;
   /** The model's id there. */
   readonly model: string;
+  /** What the server is, such as `vllm`; absent or null where its list of models tells. */
+  readonly server?: string | null;
+  /** Priority of requests that make or name a cache, for servers that take one; absent or null for none. */
+  readonly cachePriority?: number | null;
 }
 
 export interface RemoteSpec {

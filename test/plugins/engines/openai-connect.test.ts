@@ -165,3 +165,47 @@ t.test('SGLang keeps owners apart by a salt, in chats and prefixes alike', async
   t.equal(first, third);
   t.equal(prefix, second);
 });
+
+t.test('a named cache has the priority of the settings, as each server spells it', async (t) => {
+  const asked = async (server: string, cachePriority?: number) => {
+    const fake = await FakeUpstream.open(t);
+    const named = { ...upstream(fake.url), server, ...(cachePriority ? { cachePriority } : {}) };
+    const engine = await openRemote(t, { upstreams: [named] });
+    const conversation = request({
+      messages: [says('system', 'long'), says('user', 'q')],
+      prefixMessages: 1,
+    });
+    await run(engine, task());
+    // The fake reports no token as cached: all that counts here is what it was asked.
+    await run(engine, task({ conversation, snapshot: { name: 'p1', tokens: 10 } })).catch(() => {});
+    const [plain, prefix, chat] = fake.chats.map(({ body }) => body);
+    return { plain, prefix, chat };
+  };
+  const told = { vllm: -7, sglang: 7, llamacpp: undefined, preface: undefined };
+  for (const [server, priority] of Object.entries(told)) {
+    const { plain, prefix, chat } = await asked(server, 7);
+    t.equal(prefix?.priority, priority, server);
+    t.equal(chat?.priority, priority, server);
+    t.notOk('priority' in (plain ?? {}), `${server}: none without a cache`);
+  }
+  const { plain, prefix, chat } = await asked('dynamo', 7);
+  const cache_salt = (plain as { nvext?: { cache_salt: string } }).nvext?.cache_salt;
+  t.match(cache_salt, /^[0-9a-f]{32}$/);
+  t.same(plain?.nvext, { cache_salt }, 'the settings name Dynamo, whatever its list says');
+  for (const body of [prefix, chat]) {
+    t.same(body?.nvext, { cache_salt, agent_hints: { priority: 7 } });
+  }
+  t.notOk('cache_salt' in (plain ?? {}), 'in one place');
+  const none = await asked('sglang');
+  t.notOk('priority' in (none.prefix ?? {}), 'none without the setting');
+});
+
+t.test('no list of models makes a server Dynamo', async (t) => {
+  const fake = await FakeUpstream.open(t);
+  for (const name of ['dynamo', 'nvidia']) {
+    fake.ownedBy = name;
+    const engine = await openRemote(t, { upstreams: [upstream(fake.url)] });
+    await run(engine, task());
+    t.notOk('nvext' in (fake.chats.at(-1)?.body ?? {}), name);
+  }
+});
