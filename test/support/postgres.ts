@@ -4,9 +4,18 @@
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  copyFileSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import pg from 'pg';
 import type { Test } from 'tap';
 import { freePort } from '../../bench/support/free-port.js';
@@ -66,8 +75,25 @@ export class TestPostgres {
     });
   }
 
-  async start(): Promise<void> {
+  /** A copy of a file that the server alone can read, as it wants its keys to be. @returns its path. */
+  own(path: string): string {
+    const copy = join(this.#folder, basename(path));
+    copyFileSync(path, copy);
+    const { uid, gid } = this.#as as { uid?: number; gid?: number };
+    if (uid !== undefined && gid !== undefined) chownSync(copy, uid, gid);
+    chmodSync(copy, 0o600);
+    return copy;
+  }
+
+  async restart(more: Readonly<Record<string, string>>): Promise<void> {
+    await this.stop();
+    await this.start(more);
+  }
+
+  /** @param more settings of the server. */
+  async start(more: Readonly<Record<string, string>> = {}): Promise<void> {
     const settings = {
+      ...more,
       port: this.#port,
       listen_addresses: '127.0.0.1',
       unix_socket_directories: this.#folder,
