@@ -7,6 +7,7 @@ import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync }
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { bringExactness } from './known-exactness.js';
 import { builtFile, type Core, endProcess, startNode, treeOf } from './processes.js';
 
 export interface Server {
@@ -47,6 +48,7 @@ export async function startService({ core, env, config }: ServiceOptions): Promi
     ...env,
   };
   const home = { PATH: process.env.PATH ?? '', HOME: homedir() };
+  if (settings.PREFACE_ENGINE === 'llama') bringExactness(settings.PREFACE_DATA_DIR);
   const args = [builtFile('src/cli.js'), 'serve'];
   const forget = () => rmSync(folder, { recursive: true, force: true });
   // The log has a line for each request: writing it is part of the service's work.

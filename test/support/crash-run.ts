@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
+import { bringExactness } from '../../bench/support/known-exactness.js';
 import { type Random, seededRandom } from '../../src/plugin/test/random-text.js';
 import { checkAfterCrash } from './crash-check.js';
 import { CrashClient } from './crash-client.js';
@@ -54,6 +55,7 @@ export async function crashRun({
   env: more = {},
 }: CrashRunOptions): Promise<CrashRunResult> {
   const dataDir = mkdtempSync(join(tmpdir(), 'preface-crash-'));
+  if (engine === 'llama') bringExactness(dataDir);
   const random = seededRandom(seed);
   const load = loads[engine];
   const env = { ...load.env, ...more };

@@ -8,6 +8,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Test } from 'tap';
+import { bringExactness } from '../../bench/support/known-exactness.js';
 import type { Fields } from './chat-client.js';
 import { aliceKey, serviceEnv, temporaryFolder } from './service.js';
 
@@ -36,6 +37,7 @@ export async function startServiceProcess(
   const folder = temporaryFolder(t);
   const file = join(folder, 'settings.json');
   writeFileSync(file, JSON.stringify(settings));
+  if (env.PREFACE_ENGINE === 'llama') bringExactness(env.PREFACE_DATA_DIR ?? join(folder, 'data'));
   const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
   const child = spawn(process.execPath, [cli, 'serve'], {
     env: {

@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Test } from 'tap';
+import { bringExactness } from '../../bench/support/known-exactness.js';
 import { serve } from '../../src/main.js';
 import { loadConfig } from '../../src/settings/config.js';
 
@@ -33,6 +34,7 @@ type Env = Readonly<Record<string, string>>;
 /** Runs in this process, on the echo engine unless `env` names another. */
 export async function openService(t: Test, env: Env = {}): Promise<TestService> {
   const dataDir = temporaryFolder(t);
+  if (env.PREFACE_ENGINE === 'llama') bringExactness(env.PREFACE_DATA_DIR ?? dataDir);
   const log: string[] = [];
   const config = loadConfig({ flags: {}, env: { ...serviceEnv(dataDir), ...env } });
   const service = await serve(config, (line) => log.push(line));

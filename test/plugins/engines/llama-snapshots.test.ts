@@ -7,6 +7,7 @@ import { copyFile, mkdtemp, open, readdir, rm, truncate } from 'node:fs/promises
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { copyExactness } from '../../../bench/support/known-exactness.js';
 import { Context } from '../../../plugins/engines/llama/context.js';
 import plugin from '../../../plugins/engines/llama/index.js';
 import { Runtime, type Weights } from '../../../plugins/engines/llama/native.js';
@@ -38,6 +39,7 @@ t.teardown(async () => {
 
 const CERTIFICATE = 'engine-llama-exactness.json';
 const certified = await mkdtemp(join(tmpdir(), 'preface-engine-'));
+copyExactness(certified);
 t.teardown(() => rm(certified, { recursive: true }));
 
 /** With the finding that these weights are exact here: to make it for each folder anew would take most of the time. */

@@ -6,6 +6,7 @@ import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { copyExactness } from '../../../bench/support/known-exactness.js';
 import { Drafts, lookUp, StepCosts } from '../../../plugins/engines/llama/drafts.js';
 import plugin from '../../../plugins/engines/llama/index.js';
 import { Runtime } from '../../../plugins/engines/llama/native.js';
@@ -314,6 +315,7 @@ t.test('exact: a guess changes no bit of an answer', { skip: skipWithoutWeights 
     await engine.close();
     return answer;
   };
+  copyExactness(join(folder, 'true-off-model'));
   const right = await answered('off');
   // The comparison with the real model takes its time: once is enough.
   await cp(join(folder, 'true-off-model', PROVED), join(folder, 'true-auto-model', PROVED));

@@ -7,6 +7,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
+import { copyExactness } from '../../../bench/support/known-exactness.js';
 import plugin from '../../../plugins/engines/llama/index.js';
 import { Runtime, type Weights } from '../../../plugins/engines/llama/native.js';
 import { Turns } from '../../../plugins/engines/llama/turns.js';
@@ -36,6 +37,7 @@ if (!existsSync(WEIGHTS)) {
 }
 
 const stateDir = await mkdtemp(join(tmpdir(), 'preface-engine-'));
+copyExactness(stateDir);
 const runtime = await Runtime.open();
 const vocabulary: Weights = await runtime.load(WEIGHTS);
 t.teardown(async () => {

@@ -1,0 +1,23 @@
+/**
+ * Owns a process that finds once what services of a run bring with them: `node find-exactness.js FOLDER`.
+ * It must never be asked by a test: those that look at the finding have the engine make it.
+ */
+import { existsSync } from 'node:fs';
+import plugin from '../../plugins/engines/llama/index.js';
+import { smallModelPath } from './weights.js';
+
+const [stateDir = ''] = process.argv.slice(2);
+
+if (existsSync(smallModelPath)) {
+  const engine = await plugin.open({
+    models: [{ id: 'm', weights: smallModelPath, window: 256 }],
+    exact: true,
+    // Two, so that it holds for services of one thread and of several.
+    threads: { single: 1, batch: 2 },
+    slots: 1,
+    memoryBytesMax: 1_000_000_000,
+    snapshotBytesMax: 0,
+    stateDir,
+  });
+  await engine.close();
+}
