@@ -43,7 +43,7 @@ t.test('clients', { skip: skipWithoutWeights }, async (t: Test) => {
     const venv = await pythonVenv(...wanted);
     const skip = 'missing' in venv ? venv.missing : false;
     await t.test(client, { skip }, async (t) => {
-      if ('python' in venv) await runScenario(t, venv.python, ['-B', source(script)], services);
+      if ('python' in venv) await runScenario(t, venv.python, [source(script)], services);
     });
   }
 });

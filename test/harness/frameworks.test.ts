@@ -58,7 +58,7 @@ t.test('frameworks', async (t) => {
       : { missing: `TEST_HARNESSES=1 installs ${packages.join(', ')}` };
     const skip = 'missing' in venv ? venv.missing : false;
     await t.test(framework, { skip }, async (t) => {
-      if ('python' in venv) await runScenario(t, venv.python, ['-B', source(script)], services);
+      if ('python' in venv) await runScenario(t, venv.python, [source(script)], services);
     });
   }
   const node = await packagesFor('openai-agents-js-0.20.0', ['@openai/agents@0.20.0', 'zod@4.6.7']);

@@ -50,7 +50,7 @@ t.test('the cases of its runner, each answer and event by its schema', async (t)
   const cases = async (t: Test, url: string, key: string, more = {}) => {
     if ('missing' in venv) return;
     const env = { CASES_URL: url, API_KEY: key, ...more };
-    await runScenario(t, venv.python, ['-B', script], { env });
+    await runScenario(t, venv.python, [script], { env });
   };
   await t.test('on an engine that repeats', { skip }, async (t) => {
     const { url, key } = await startServiceProcess(t, {});

@@ -92,5 +92,5 @@ t.test('openapi-python-client makes a client that works', { skip }, async (t) =>
   const args = ['generate', '--path', document, '--output-path', made, '--meta', 'none'];
   await run(venv.python, ['-m', 'openapi_python_client', ...args], { timeout: RUN_MS_MAX });
   const env = { ECHO_URL: service.url, API_KEY: service.key, CLIENT_FOLDER: folder };
-  await runScenario(t, venv.python, ['-B', script], { env });
+  await runScenario(t, venv.python, [script], { env });
 });

@@ -64,7 +64,7 @@ t.test('clients of the Responses API', { skip: skipWithoutWeights }, async (t) =
     const venv = await venvFor(name, packages);
     const skip = 'missing' in venv ? venv.missing : false;
     await t.test(client, { skip }, async (t) => {
-      if ('python' in venv) await runScenario(t, venv.python, ['-B', source(script)], services);
+      if ('python' in venv) await runScenario(t, venv.python, [source(script)], services);
     });
   }
   for (const [client, [script, name, packages]] of Object.entries(node)) {

@@ -21,5 +21,5 @@ t.test('Node SDK', async (t) => {
 });
 
 t.test('Python SDK', { skip: 'missing' in venv ? venv.missing : false }, async (t) => {
-  if ('python' in venv) await runScenario(t, venv.python, ['-B', python], services);
+  if ('python' in venv) await runScenario(t, venv.python, [python], services);
 });

@@ -43,6 +43,15 @@ export const LITELLM: VenvWanted = ['litellm-1.109.1', ['litellm==1.109.1'], any
 
 const folderOf = (name: string) => join(homedir(), '.cache/preface/test-venvs', name);
 
+/**
+ * What a script imports is compiled as it is first imported, and kept where all scripts look: of a large library most is never
+ * imported. Nothing is written beside the scripts.
+ */
+export const compiledOnce = {
+  PYTHONPYCACHEPREFIX: join(homedir(), '.cache/preface/test-bytecode'),
+  PYTHONDONTWRITEBYTECODE: '',
+};
+
 export function venvIsReady(name: string): boolean {
   return isReady(folderOf(name));
 }
@@ -62,7 +71,7 @@ export async function pythonVenv(
       // Its programs are to run from the folder that it moves to.
       await run(uv, ['venv', '--quiet', '--relocatable', '--python', 'python3', made], { timeout });
       writeFileSync(wanted, overrides.map((each) => `${each}\n`).join(''));
-      const target = ['--quiet', '--compile-bytecode', '--python', join(made, 'bin/python')];
+      const target = ['--quiet', '--python', join(made, 'bin/python')];
       await run(uv, ['pip', 'install', ...target, '--override', wanted, ...packages], { timeout });
     });
     return { python: join(folder, 'bin/python') };

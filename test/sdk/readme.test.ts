@@ -9,7 +9,7 @@ import t, { type Test } from 'tap';
 import { pageOf, root, sectionOf, snippetsOf } from '../support/pages.js';
 import { temporaryFolder } from '../support/service.js';
 import { startServiceProcess } from '../support/service-process.js';
-import { pythonVenv, pythonVersions } from './python-venv.js';
+import { compiledOnce, pythonVenv, pythonVersions } from './python-venv.js';
 
 t.setTimeout(300_000);
 
@@ -49,6 +49,7 @@ t.test('snippets', async (t) => {
   const env = {
     PATH: process.env.PATH,
     HOME: process.env.HOME,
+    ...compiledOnce,
     OPENAI_API_KEY: service.key,
     OPENAI_BASE_URL: service.url,
   };

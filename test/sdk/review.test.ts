@@ -9,7 +9,7 @@ import type OpenAI from 'openai';
 import t from 'tap';
 import { openWithSettings } from '../support/chat-client.js';
 import { aliceKey, temporaryFolder } from '../support/service.js';
-import { pythonVenv, pythonVersions } from './python-venv.js';
+import { compiledOnce, pythonVenv, pythonVersions } from './python-venv.js';
 
 t.setTimeout(300_000);
 
@@ -75,7 +75,8 @@ t.test('Python SDKs', async (t) => {
     await t.test(name, { skip }, async (t) => {
       if (!('python' in venv)) return;
       const args = ['-c', script, service.url, aliceKey];
-      const { stdout } = await promisify(execFile)(venv.python, args, { timeout: 120_000 });
+      const options = { timeout: 120_000, env: { ...process.env, ...compiledOnce } };
+      const { stdout } = await promisify(execFile)(venv.python, args, options);
       t.equal(stdout.trim(), 'ok');
     });
   }

@@ -8,6 +8,7 @@ import { createInterface } from 'node:readline';
 import type { Test } from 'tap';
 import { bobKey } from '../support/service.js';
 import { startServiceProcess } from '../support/service-process.js';
+import { compiledOnce } from './python-venv.js';
 
 const SCENARIO_MS_MAX = 300_000;
 
@@ -42,7 +43,7 @@ export async function runScenario(
   { env }: SdkServices,
 ): Promise<void> {
   const child = spawn(command, args, {
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...compiledOnce, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
     timeout: SCENARIO_MS_MAX,
     killSignal: 'SIGKILL',

@@ -43,7 +43,7 @@ t.test('vectors', async (t) => {
     const venv = await pythonVenv(...wanted);
     const skip = 'missing' in venv ? venv.missing : false;
     await t.test(`Python, ${wanted[0]}`, { skip }, async (t) => {
-      if ('python' in venv) await runScenario(t, venv.python, ['-B', source(script)], { env });
+      if ('python' in venv) await runScenario(t, venv.python, [source(script)], { env });
     });
   }
 });

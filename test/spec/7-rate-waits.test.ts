@@ -12,7 +12,7 @@ import { newAccount } from '../../src/rules/account.js';
 import { addedTo, emptyWindow } from '../../src/rules/rate-window.js';
 import { LmdbStore } from '../../src/store/lmdb-store.js';
 import type { Store } from '../../src/store/store.js';
-import { pythonVenv, pythonVersions } from '../sdk/python-venv.js';
+import { compiledOnce, pythonVenv, pythonVersions } from '../sdk/python-venv.js';
 import {
   openProbe,
   openWithSettings,
@@ -107,7 +107,7 @@ interface Python {
 async function readyPython([name, packages]: [string, readonly string[]]): Promise<Python> {
   const venv = await pythonVenv(name, packages);
   if ('missing' in venv) return { name, missing: venv.missing, said: async () => '' };
-  const env = { OPENAI_API_KEY: aliceKey };
+  const env = { OPENAI_API_KEY: aliceKey, ...compiledOnce };
   const running = promisify(execFile)(venv.python, ['-c', pythonChat], { env });
   const { stdin, stdout } = running.child;
   if (stdout !== null) await Promise.race([once(stdout, 'data'), running]);

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import type { Browser, Page } from 'playwright-core';
 import t, { type Test } from 'tap';
-import { pythonVenv, pythonVersions } from '../sdk/python-venv.js';
+import { compiledOnce, pythonVenv, pythonVersions } from '../sdk/python-venv.js';
 import { browserPath, checkAccess, faultsOf, openBrowser } from '../support/browser.js';
 import { root } from '../support/pages.js';
 import { aliceKey, openService, type TestService } from '../support/service.js';
@@ -271,7 +271,7 @@ async function runs(
 ): Promise<void> {
   const missing = command === '' && 'missing' in venv ? venv.missing : false;
   await t.test(`the snippet for ${name} runs`, { skip: missing }, async () => {
-    const all = { PATH: process.env.PATH, HOME: process.env.HOME, ...env };
+    const all = { PATH: process.env.PATH, HOME: process.env.HOME, ...compiledOnce, ...env };
     const { stdout } = await run(command, args, { env: all, cwd: root, timeout: RUN_MS_MAX });
     check(stdout);
   });

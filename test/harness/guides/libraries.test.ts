@@ -4,7 +4,13 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { LANGCHAIN, pythonVenv, pythonVersions, type Venv } from '../../sdk/python-venv.js';
+import {
+  compiledOnce,
+  LANGCHAIN,
+  pythonVenv,
+  pythonVersions,
+  type Venv,
+} from '../../sdk/python-venv.js';
 import { temporaryFolder } from '../../support/service.js';
 import { type ServiceProcess, startServiceProcess } from '../../support/service-process.js';
 import { harnessVenv } from '../tool.js';
@@ -24,11 +30,12 @@ async function printed(
   const home = temporaryFolder(t);
   writeFileSync(join(home, 'handbook.txt'), rooms);
   writeFileSync(join(home, 'examples.txt'), rooms);
-  const env = { OPENAI_API_KEY: service.key, OPENAI_BASE_URL: service.url, PYTHON: python };
+  const own = { OPENAI_API_KEY: service.key, OPENAI_BASE_URL: service.url, PYTHON: python };
+  const env = { ...own, ...compiledOnce };
   const lines: string[][] = [];
   for (const [at, code] of blocksOf(guide, 'python').entries()) {
     writeFileSync(join(home, `block-${at}.py`), filled(code, service));
-    const out = await runBlock(`"$PYTHON" -B block-${at}.py`, { home, programs: [] }, env);
+    const out = await runBlock(`"$PYTHON" block-${at}.py`, { home, programs: [] }, env);
     lines.push(out.trim().split('\n'));
   }
   return lines;
