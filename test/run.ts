@@ -4,14 +4,29 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readdirSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type FinalResults, Parser, type Result } from 'tap-parser';
 
 /** The longest, `bench`, took 9.5 minutes on a slow machine that did nothing else. */
 const FILE_MS_MAX = 15 * 60_000;
+/**
+ * These take longest: begun first, so that none of them goes on alone at the end. What waits for the programs from Go comes after
+ * what keeps a core busy meanwhile.
+ */
+const LONGEST = [
+  'bench',
+  'plugins/engines/llama',
+  'plugins/engines/llama-snapshots',
+  'plugins/engines/llama-certificate',
+  'sdk/caches',
+  'deploy/cluster',
+  'harness/clients',
+  'deploy/balancer',
+  'files/s3-files',
+];
 const root = fileURLToPath(new URL('..', import.meta.url));
 
 interface Outcome {
@@ -26,8 +41,10 @@ async function main(wanted: readonly string[]): Promise<void> {
   const files = testFiles().filter(
     (file) => wanted.length === 0 || wanted.some((part) => file.includes(part)),
   );
-  await pullWeights();
-  const results = await runAll(files, Math.max(1, Math.min(2, availableParallelism())));
+  await runScript('../src/cli.js', 'models', 'pull');
+  const end = wanted.length === 0 ? await prepareWholeRun() : async () => {};
+  const results = await runAll(longestFirst(files), Math.min(3, 1 + availableParallelism()));
+  await end();
   for (const { skipped } of results)
     for (const reason of skipped) console.log(`skipped: ${reason}`);
   for (const result of results) showFailures(result);
@@ -37,10 +54,22 @@ async function main(wanted: readonly string[]): Promise<void> {
   process.exitCode = failed === 0 && passed > 0 ? 0 : 1;
 }
 
-/** Once a machine; where they cannot be had, the tests of the real model are skipped and say so. */
-async function pullWeights(): Promise<void> {
-  const cli = fileURLToPath(new URL('../src/cli.js', import.meta.url));
-  const child = spawn(process.execPath, [cli, 'models', 'pull'], {
+/** @returns what ends it. */
+async function prepareWholeRun(): Promise<() => Promise<void>> {
+  const made = runScript('./support/make-go-tools.js');
+  const found = mkdtempSync(join(tmpdir(), 'preface-run-'));
+  await runScript('./support/find-exactness.js', found);
+  process.env.TEST_EXACTNESS = found;
+  return async () => {
+    rmSync(found, { recursive: true, force: true });
+    await made;
+  };
+}
+
+/** Whatever it fails to get, the tests that want it are skipped and say so. */
+async function runScript(path: string, ...args: readonly string[]): Promise<void> {
+  const script = fileURLToPath(new URL(path, import.meta.url));
+  const child = spawn(process.execPath, [script, ...args], {
     stdio: ['ignore', 'ignore', 'inherit'],
   });
   await once(child, 'close');
@@ -51,6 +80,16 @@ function showFailures({ failures, stderr }: Outcome): void {
   if (failures.length > 0 && stderr !== '') console.log(`its standard error:\n${stderr}`);
 }
 
+/** The others as they are: the table need not be exact. */
+function longestFirst(files: readonly string[]): string[] {
+  const rank = (file: string) => {
+    const at = LONGEST.findIndex((name) => file.endsWith(`/test/${name}.test.js`));
+    return at === -1 ? LONGEST.length : at;
+  };
+  return files.toSorted((a, b) => rank(a) - rank(b));
+}
+
+/** `jobs`: one more than there are cores keeps these busy while a file waits for a process, a disk or a clock. */
 async function runAll(files: readonly string[], jobs: number): Promise<Outcome[]> {
   const waiting = [...files];
   const results: Outcome[] = [];

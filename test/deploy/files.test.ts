@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { loadConfig } from '../../src/settings/config.js';
 import { pythonVenv } from '../sdk/python-venv.js';
-import { goTool } from '../support/go-tool.js';
+import { COMPOSE, goTool } from '../support/go-tool.js';
 import { openService, temporaryFolder } from '../support/service.js';
 
 const folder = fileURLToPath(new URL('../../../bench/deploy/', import.meta.url));
@@ -21,8 +21,7 @@ const linters = await pythonVenv('linters-1', [
   'kubernetes-validate==1.37.0',
 ]);
 
-/** The reference implementation of the Compose specification; its program is called `cmd`. */
-const compose = await goTool('github.com/compose-spec/compose-go/v2/cmd', 'v2.16.2');
+const compose = await goTool(...COMPOSE);
 
 function linter({ python }: { readonly python: string }, name: string): string {
   return join(dirname(python), name);

@@ -24,6 +24,10 @@ import { until } from './until.js';
 const MAKE_MS_MAX = 6 * 60_000;
 const tools = join(homedir(), '.cache/preface/test-tools');
 
+/** A real S3 server, and the reference implementation of the Compose specification, whose program is called `cmd`. */
+export const VERSITYGW = ['github.com/versity/versitygw/cmd/versitygw', 'v1.8.0'] as const;
+export const COMPOSE = ['github.com/compose-spec/compose-go/v2/cmd', 'v2.16.2'] as const;
+
 export type GoTool = { readonly program: string } | { readonly missing: string };
 
 /** @param command path of the package to install. */

@@ -20,11 +20,11 @@ import { freePort } from '../../bench/support/free-port.js';
 import { type Clock, systemClock } from '../../src/clock.js';
 import type { S3Key } from '../../src/settings/types.js';
 import { S3 } from '../../src/store/s3.js';
-import { goTool } from './go-tool.js';
+import { goTool, VERSITYGW } from './go-tool.js';
 import { temporaryFolder } from './service.js';
 
 export const s3Key: S3Key = { id: 'preface-test', secret: 'secret+of/the-test', token: null };
-const tool = await goTool('github.com/versity/versitygw/cmd/versitygw', 'v1.8.0');
+const tool = await goTool(...VERSITYGW);
 export const s3Missing: string | false = 'missing' in tool && tool.missing;
 
 /** What the proxy does with a request: null lets it pass. */

@@ -6,6 +6,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
+import { copyExactness } from '../../../bench/support/known-exactness.js';
 import { certificateOf } from '../../../plugins/engines/llama/certificate.js';
 import { convert } from '../../../plugins/engines/llama/convert.js';
 import plugin from '../../../plugins/engines/llama/index.js';
@@ -106,6 +107,27 @@ t.test('the comparison is kept, and belongs to weights, processor and build', as
   await certificateOf(weights, proving);
   await weights.close();
   t.equal(Object.keys(kept()).length, 2, 'another build is another key');
+});
+
+t.test('what a run of the tests found goes for its weights, and for no others', async (t) => {
+  const [one, other] = [join(folder, 'brought.gguf'), join(folder, 'strange.gguf')];
+  await writeTinyModel(one, 'llama', { columns: 256 });
+  quantize(one, other, 'q8_0');
+  await (await opened(one, 'run')).close();
+  const finding = join(folder, 'run', FILE);
+  const [key = ''] = Object.keys(JSON.parse(readFileSync(finding, 'utf8')) as object);
+  const failed = { held: false, grain: 1, decodeRows: 1, aheadRows: 1 };
+  writeFileSync(finding, JSON.stringify({ [key]: failed }));
+  const { TEST_EXACTNESS } = process.env;
+  process.env.TEST_EXACTNESS = join(folder, 'run');
+  copyExactness(join(folder, 'service'));
+  if (TEST_EXACTNESS === undefined) delete process.env.TEST_EXACTNESS;
+  else process.env.TEST_EXACTNESS = TEST_EXACTNESS;
+  for (const [path, exact] of Object.entries({ [one]: 'not held', [other]: 'proved' })) {
+    const engine = await opened(path, 'service');
+    t.equal(engine.models()[0]?.exact, exact);
+    await engine.close();
+  }
 });
 
 t.test(
