@@ -290,7 +290,13 @@ export const inputTokensSchema = Type.Object(prompt);
 
 export const compactionRequestSchema = Type.Object({
   model: prompt.model,
-  input: prompt.input,
+  input: absent(
+    Type.Union([
+      Type.String({ description: 'What the user says.' }),
+      // The task of summing them up is one more.
+      Type.Array(itemSchema, { maxItems: limits.messagesMax - 1 }),
+    ]),
+  ),
   instructions: prompt.instructions,
   previous_response_id: prompt.previous_response_id,
   prompt_cache_key: promptCacheKey,

@@ -1,5 +1,6 @@
 /** Owns the proof that a compaction keeps what later prompts begin with, and shows what the client refers to. */
 import t from 'tap';
+import { limits } from '../../src/limits/index.js';
 import type { ChatRequest } from '../../src/protocol/chat.js';
 import { parseCompaction } from '../../src/protocol/compaction.js';
 import type { Earlier } from '../../src/protocol/goes-on.js';
@@ -35,3 +36,14 @@ t.test('a message that is referred to stays word for word', (t) => {
   t.equal(length, 1, 'what the model said is summed up');
   t.end();
 });
+
+t.test(
+  'the task has room behind the longest input, and a longer one is told its own length',
+  (t) => {
+    const input = Array(limits.messagesMax - 1).fill(user('x'));
+    t.equal(parsed({ input }).messages.length, limits.messagesMax);
+    const message = 'Invalid request: input must have at most 4095 items, got 4096';
+    t.throws(() => parsed({ input: [...input, user('x')] }), { message });
+    t.end();
+  },
+);
