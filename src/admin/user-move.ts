@@ -2,8 +2,8 @@
  * Owns the move of one user from one data folder to another: packing, unpacking, and removing what was moved.
  * It must never let two nodes serve the user at once, nor remove anything that another node does not have.
  *
- * A bundle is a folder with all records and files of one user. `pack` makes it: it suspends the user and works beside
- * the running service. `unpack` and `remove` need the service of their data folder stopped. Each step may be interrupted
+ * A bundle is a folder with all records and files of one user. `pack` makes it: it lets the user's requests end, suspends the
+ * user, and works beside the running service. `unpack` and `remove` need the service of their data folder stopped. Each step may be interrupted
  * and run again: a bundle is complete once it has a manifest, records that exist already are left alone, and the user
  * becomes active on the new node only after everything else is on its disk.
  */
@@ -62,10 +62,11 @@ export async function pack(config: Config, user: string, target: string): Promis
   if (existsSync(join(folder, MANIFEST))) return noteOf(await readManifest(folder, user));
   await assertKnown(config, user);
   await assertAlone(config, user);
-  const state = await suspend(config, user, folder);
+  const state = await drain(config, user, folder);
   const stores = openStores(config, false);
   try {
     await quiet(stores, user);
+    await setState(config, user, 'suspended');
     const { count, sha256 } = await writeRecords(stores, user, folder);
     const files: Record<string, string> = {};
     for (const name of blobsOf(packedRecords(stores, user))) {
@@ -161,13 +162,13 @@ async function assertAlone(config: Config, user: string): Promise<void> {
 }
 
 /** The state is written down before it is changed, so that a second run still knows the original one. */
-async function suspend(config: Config, user: string, folder: string): Promise<AccountStateName> {
+async function drain(config: Config, user: string, folder: string): Promise<AccountStateName> {
   const file = join(folder, 'state.json');
   if (!existsSync(file)) {
     const state = await withSharedFile(config, ({ grants }) => grants.of(user).state);
     await writeDurably(file, JSON.stringify(state));
   }
-  await setState(config, user, 'suspended');
+  await setState(config, user, 'draining');
   return JSON.parse(await readFile(file, 'utf8')) as AccountStateName;
 }
 
@@ -177,7 +178,7 @@ async function setState(config: Config, user: string, state: AccountStateName): 
   );
 }
 
-/** Waits until the requests that were running at the suspension have ended. */
+/** Waits until the requests that are still running have ended. */
 async function quiet(stores: Stores, user: string): Promise<void> {
   const endMs = performance.now() + limits.moveWaitMsMax;
   let before = versionsOf(stores, user);

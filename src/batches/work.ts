@@ -16,6 +16,7 @@ import {
   refusedLine,
   type UnrunReason,
 } from '../protocol/batches.js';
+import { accountOf, endOfRunning } from '../rules/account-policy.js';
 import {
   type BatchEnd,
   type BatchFault,
@@ -175,11 +176,14 @@ export class BatchWork {
 
   /** A line that runs may take long: nobody else looks at the key meanwhile. @returns the end of the watch. */
   #watchKey(): () => void {
-    const { clock, isKey } = this.parts;
+    const { clock, isKey, policyOf } = this.parts;
+    const { owner, keyId } = this.batch;
     let cancel = () => {};
     const look = () => {
-      if (isKey(this.batch.keyId)) cancel = clock.after(limits.batchKeyCheckMs, look);
-      else this.#revoked();
+      const refusal = endOfRunning(policyOf(owner), { user: accountOf(owner), keyId });
+      if (!isKey(keyId)) this.#revoked();
+      else if (refusal !== null) this.#notActive(refusal.message);
+      else cancel = clock.after(limits.batchKeyCheckMs, look);
     };
     look();
     return () => cancel();
@@ -188,6 +192,10 @@ export class BatchWork {
   #revoked(): void {
     const fault = faultOf('key_revoked', 'the key that created the batch was revoked');
     this.#end({ unrun: 'cancelled', fault });
+  }
+
+  #notActive(message: string): void {
+    this.#end({ unrun: 'cancelled', fault: faultOf('account_not_active', message) });
   }
 
   /** A line begins once the one before has evaluated its prompt: then it finds the beginning that both share. */

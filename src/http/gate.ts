@@ -3,13 +3,22 @@
  * It must never let a request through unchecked, nor settle an admission twice.
  */
 import type { Accounts, Admission } from '../accounts/accounts.js';
+import type { Clock } from '../clock.js';
 import { ApiError, type ErrorName } from '../errors.js';
 import { loopTurns } from '../fairness/loop-turns.js';
 import { limits } from '../limits/index.js';
 import type { TokenUsage } from '../rules/account.js';
-import { type AccountPolicy, type Api, checkEntry, ownerOf } from '../rules/account-policy.js';
+import {
+  type AccountPolicy,
+  type Api,
+  accountOf,
+  checkEntry,
+  endOfRunning,
+  ownerOf,
+} from '../rules/account-policy.js';
 import { requestKey } from './auth.js';
 import type { Exchange } from './exchange.js';
+import { KeyWatch, type Running } from './key-watch.js';
 import type { Asker, Handler } from './router.js';
 
 interface KeyHolder {
@@ -28,6 +37,8 @@ export interface Caller {
 /** A caller whose request holds a place among the running ones. */
 export interface Admitted extends Caller {
   readonly admission: Pick<Admission, 'reserve' | 'rates'>;
+  /** For work that outlives its client: what to do when key or account are not let in any more. */
+  onEnded(task: () => void): void;
 }
 
 export interface Keys {
@@ -60,12 +71,25 @@ export interface Entrance {
 
 const NOTHING: TokenUsage = { promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
 
+export interface GateParts {
+  readonly keys: Keys;
+  readonly accounts: Accounts;
+  readonly policies: Policies;
+  readonly clock: Clock;
+}
+
 export class Gate {
-  constructor(
-    readonly keys: Keys,
-    readonly accounts: Accounts,
-    readonly policies: Policies,
-  ) {}
+  readonly keys: Keys;
+  readonly accounts: Accounts;
+  readonly policies: Policies;
+  readonly #watch: KeyWatch;
+
+  constructor({ keys, accounts, policies, clock }: GateParts) {
+    this.keys = keys;
+    this.accounts = accounts;
+    this.policies = policies;
+    this.#watch = new KeyWatch(clock, (running) => this.#refusalOf(running));
+  }
 
   /**
    * For a request that takes no place among the running ones.
@@ -96,14 +120,32 @@ export class Gate {
       }
       const admission = await this.accounts.admit(caller.user, caller.keyId, caller.policy);
       let used = NOTHING;
+      const ended: { task: (() => void) | null } = { task: null };
+      const running: Running = {
+        ...caller,
+        stop: (refusal) => {
+          ended.task?.();
+          exchange.stop(refusal);
+        },
+      };
+      this.#watch.add(running);
+      const onEnded = (task: () => void) => {
+        ended.task = task;
+      };
       try {
         // One with a body has its turn when the body is there.
         if (exchange.declaredBytes === 0) await loopTurns.take(caller.user);
-        used = (await handler(exchange, { ...caller, admission }, params)) ?? NOTHING;
+        used = (await handler(exchange, { ...caller, admission, onEnded }, params)) ?? NOTHING;
       } finally {
+        this.#watch.delete(running);
         admission.settle(used);
       }
     };
+  }
+
+  #refusalOf({ user, keyId }: Running): ApiError | null {
+    if (!this.keys.isLive(keyId)) return new ApiError('wrongKey');
+    return endOfRunning(this.policies.of(user), { user: accountOf(user), keyId });
   }
 
   /** The same for a handler that uses no tokens. */

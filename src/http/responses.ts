@@ -101,7 +101,7 @@ class ResponseHandlers {
     if (run === null) return null;
     const { chat } = run;
     const { background } = echoOf(chat);
-    if (background) await this.#runBehind(exchange, caller.user, run);
+    if (background) await this.#runBehind(exchange, caller, run);
     else {
       const keep = async () => {
         await this.#keep(caller.user, chat);
@@ -153,9 +153,10 @@ class ResponseHandlers {
   }
 
   /** The client has its answer before the response is made. */
-  async #runBehind(exchange: Exchange, user: string, run: ChatRun): Promise<void> {
+  async #runBehind(exchange: Exchange, caller: Admitted, run: ChatRun): Promise<void> {
     const { responses, pace } = this.parts;
     const { chat } = run;
+    const { user } = caller;
     const queued = responseOf(chat, 'queued');
     await responses.keep(user, newResponse(chat, queued, 'queued'));
     const behind = this.#runs.begin(run, async (events) => {
@@ -163,6 +164,8 @@ class ResponseHandlers {
       if (final) await responses.end(chat.head.id, final, events);
       await this.#converse(user, chat);
     });
+    // How that went stands in its record.
+    caller.onEnded(() => void behind.cancel().catch(() => {}));
     try {
       // Who left meanwhile asks for it by its id; its place and its tokens are settled when it is over.
       if (exchange.gone) return;

@@ -83,6 +83,9 @@ export const limits = {
   /** Seconds in which its other end must answer a ping. */
   socketSilentS: 60,
 
+  /** How often it is looked whether the keys of running requests are still let in. */
+  runningKeyCheckMs: 5_000,
+
   // ------------------------------------------------------------------- lists
   pageLengthMax: 100,
   pageLengthDefault: 20,

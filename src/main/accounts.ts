@@ -28,6 +28,6 @@ export async function openAccounts(context: Context, records: Store): Promise<Op
     all: () => accounts.recorded(),
   };
   const users = new UserBook({ file: shared, apiKeys: config.apiKeys, clock, recorded });
-  const gate = new Gate(shared.keys, accounts, shared.grants);
+  const gate = new Gate({ ...shared, accounts, policies: shared.grants, clock });
   return { gate, accounts, users, adminKeys: shared.adminKeys };
 }

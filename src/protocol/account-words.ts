@@ -3,7 +3,8 @@
  * It must never say what follows from them.
  */
 
-export const accountStates = ['active', 'suspended', 'closed'] as const;
+/** While it is draining nothing new begins, and what runs goes on to its end. */
+export const accountStates = ['active', 'draining', 'suspended', 'closed'] as const;
 export type AccountStateName = (typeof accountStates)[number];
 
 /** APIs that can be closed to an account; all others (models, the own account) are open to every active one. */

@@ -108,13 +108,20 @@ export interface AccountName {
 
 /** @throws ApiError 403 for an account that is not active, then for an API that is not open to it. */
 export function checkEntry(policy: AccountPolicy, name: AccountName, api: Api | null): void {
-  if (policy.state !== 'active') {
-    const state = { 'current state': policy.state };
-    throw new ApiError('accountNotActive', { uid: name.user, 'ak-id': name.keyId, ...state });
-  }
+  if (policy.state !== 'active') throw notActive(policy, name);
   if (api !== null && policy.apis !== null && !policy.apis.includes(api)) {
     throw new ApiError('apiNotOpen');
   }
+}
+
+/** Why a request that runs must end; null: it may go on. */
+export function endOfRunning(policy: AccountPolicy, name: AccountName): ApiError | null {
+  const goesOn = policy.state === 'active' || policy.state === 'draining';
+  return goesOn ? null : notActive(policy, name);
+}
+
+function notActive({ state }: AccountPolicy, { user, keyId }: AccountName): ApiError {
+  return new ApiError('accountNotActive', { uid: user, 'ak-id': keyId, 'current state': state });
 }
 
 /** An automatic id is open where one of the models it stands for is. */

@@ -43,7 +43,7 @@ export const balanceKind = integer(0, TOKENS_MAX);
 export const grantTable: { readonly [Name in GrantName]: GrantRow<AccountPolicy[Name]> } = {
   state: {
     kind: oneOf(...accountStates),
-    help: 'every request of an account that is not active is a 403',
+    help: 'every new request of an account that is not active is a 403; those that run end within 5 seconds, but go on where it is draining',
   },
   concurrency: { kind: integer(1, COUNT_MAX), help: 'requests at the same time' },
   rpm: { kind: unbounded(integer(1, COUNT_MAX)), help: 'requests in any 60 seconds' },
