@@ -19,7 +19,8 @@ import { DiskRoom } from '../store/disk-room.js';
 import { synced } from '../store/durable.js';
 import { LmdbStore } from '../store/lmdb-store.js';
 import { LocalBlobs } from '../store/local-blobs.js';
-import { PostgresStore } from '../store/postgres-store.js';
+import { openPostgres } from '../store/postgres-node.js';
+import type { PostgresStore } from '../store/postgres-store.js';
 import { Reserve } from '../store/reserve.js';
 import { S3Blobs } from '../store/s3-blobs.js';
 import { scan } from '../store/scan.js';
@@ -97,7 +98,7 @@ async function withRecords<Result>(
   act: (records: Store, own: string) => Promise<Result>,
 ): Promise<Result> {
   return await withTemporaryFolder(async (own) => {
-    const records = url === null ? openFolder(dataDir) : await openPostgres(url, own);
+    const records = url === null ? openFolder(dataDir) : await openDatabase(url, own);
     try {
       const copies = join(own, 'copies');
       await mkdir(copies);
@@ -115,8 +116,8 @@ function openFolder(folder: string): LmdbStore {
   return LmdbStore.open({ folder });
 }
 
-async function openPostgres(url: string, folder: string): Promise<PostgresStore> {
-  const store = await PostgresStore.open({ url, folder, clock: wakefulClock });
+async function openDatabase(url: string, folder: string): Promise<PostgresStore> {
+  const store = await openPostgres({ url, folder, clock: wakefulClock });
   const holder = await store.lead().catch(async (cause: unknown) => {
     await store.close();
     throw cause;

@@ -10,8 +10,8 @@ import { systemClock, wakefulClock } from '../clock.js';
 import type { Config } from '../settings/config.js';
 import { synced } from '../store/durable.js';
 import { LmdbStore } from '../store/lmdb-store.js';
+import { openPostgres } from '../store/postgres-node.js';
 import { PostgresShared } from '../store/postgres-shared.js';
-import { PostgresStore } from '../store/postgres-store.js';
 import { pages, scanWithPauses } from '../store/scan.js';
 import type { Store, StoreChange } from '../store/store.js';
 import { bindFolder } from '../store/store-folder.js';
@@ -95,7 +95,7 @@ async function withBoth<Result>(
     try {
       const records = add(LmdbStore.open({ folder, acceptLoss: true }));
       const keys = add(LmdbStore.open({ folder, name: 'keys', exclusive: false }));
-      const far = add(await PostgresStore.open({ url, folder: own, clock: wakefulClock }));
+      const far = add(await openPostgres({ url, folder: own, clock: wakefulClock }));
       const holder = await far.lead();
       if (holder !== null) throw new Error(`${holder.words}: stop the services first`);
       const shared = { url, folder: own, clock: systemClock, follows: false } as const;

@@ -3,7 +3,7 @@
  * It must never read a user's data.
  */
 import type { Catalog } from '../chat/catalog.js';
-import type { ChatService } from '../chat/service.js';
+import type { GenerationLoad } from '../chat/generation.js';
 import { type Clock, unixS } from '../clock.js';
 import { limits } from '../limits/index.js';
 import type { ExtractionPool } from '../pool/extraction.js';
@@ -20,14 +20,14 @@ export interface StatusParts {
   readonly clock: Clock;
   readonly engines: ReadonlyMap<string, Host>;
   readonly catalog: Catalog;
-  readonly chats: Pick<ChatService, 'load'>;
+  readonly load: GenerationLoad;
   readonly extraction: Pick<ExtractionPool, 'load'>;
   readonly metrics: Pick<Metrics, 'workersEnded'>;
   readonly gauges: Pick<Gauges, 'diskBytes' | 'memoryBytes' | 'requests'>;
 }
 
 export function statusOf(parts: StatusParts): () => Promise<WireServiceStatus> {
-  const { version, config, clock, chats, extraction, metrics, gauges } = parts;
+  const { version, config, clock, load, extraction, metrics, gauges } = parts;
   const startedS = unixS(clock);
   return async () => {
     const { active, bodyBytesHeld } = gauges.requests();
@@ -37,7 +37,7 @@ export function statusOf(parts: StatusParts): () => Promise<WireServiceStatus> {
       started_at: startedS,
       uptime_seconds: Math.max(0, unixS(clock) - startedS),
       requests: { active, body_bytes_held: bodyBytesHeld },
-      chats: { ...chats.load, waiting_max: config.limits.inferQueue },
+      chats: { ...load, waiting_max: config.limits.inferQueue },
       extractions: {
         ...extraction.load,
         waiting_max: limits.extractionQueueMax,

@@ -52,6 +52,8 @@ export interface ChatServiceOptions {
   /** Takes lines for the operator. */
   readonly log: (line: string) => void;
   readonly doctor: PrefixDoctor;
+  /** Of the process. */
+  readonly load: GenerationLoad;
   readonly promotion: Promotion;
   /** Lines that change with every request go to its end, unless the request says otherwise. */
   readonly movesVolatile: boolean;
@@ -84,7 +86,6 @@ interface Opened {
 }
 
 export class ChatService {
-  readonly load: GenerationLoad = { waiting: 0, running: 0 };
   readonly #otherCounts: OtherCounts;
 
   constructor(readonly options: ChatServiceOptions) {
@@ -200,7 +201,7 @@ export class ChatService {
       promotion,
       newBytes,
       clock,
-      load: this.load,
+      load: this.options.load,
       otherCounts: this.#otherCounts,
       tokenizeUs: wholeUs(countedMs - openedMs),
       cacheUs,

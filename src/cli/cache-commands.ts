@@ -17,7 +17,7 @@ import { age, type CacheRecord } from '../rules/cache-state.js';
 import type { Config } from '../settings/config.js';
 import { DataFolderInUseError } from '../store/lmdb-open.js';
 import { LmdbStore } from '../store/lmdb-store.js';
-import { PostgresStore } from '../store/postgres-store.js';
+import { openPostgres } from '../store/postgres-node.js';
 import { scan } from '../store/scan.js';
 import type { Store } from '../store/store.js';
 import { sizeText } from '../weights/progress.js';
@@ -75,7 +75,7 @@ async function removeHere(config: Config, id: string, options: RemoveOptions): P
   const { store: url } = config;
   if (url === null) return await removeFrom(claimed(config), config, id, options);
   return await withTemporaryFolder(async (folder) => {
-    const store = await PostgresStore.open({ url, folder, clock: wakefulClock });
+    const store = await openPostgres({ url, folder, clock: wakefulClock });
     const isFree = (await store.lead()) === null;
     if (!isFree) await store.close();
     return await removeFrom(isFree ? store : null, config, id, options);

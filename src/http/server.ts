@@ -15,7 +15,7 @@ import { Cors } from './cors.js';
 import { type Edge, Exchange, type Wire } from './exchange.js';
 import { errorReply, headText } from './head.js';
 import { copyRequest, type RequestHead } from './request.js';
-import { type Route, Router } from './router.js';
+import { type Asker, type Route, Router, type SocketCheck } from './router.js';
 import { utf8 } from './sink.js';
 import { type SocketEdge, Sockets } from './sockets.js';
 
@@ -69,6 +69,8 @@ export interface Server {
   readonly bodyBytesHeld: number;
   /** Takes these routes in place of those it listened with. */
   serve(routes: readonly Route[]): Server;
+  /** Tells the requests of now that they end by this error, while new ones are taken. Resolves when they have ended, or at last then. */
+  cut(error: ApiError, msMax: number): Promise<void>;
   /** Answers new requests with 503, waits for those under way up to `drainMs`, then tells the rest that the service ends. */
   drain(drainMs: number): Promise<void>;
   /** Drains. At last the port is free. @param seenMs how long after the begin of the draining that is at the earliest. */
@@ -95,10 +97,17 @@ export function prepareServer(options: ServerOptions): PreparedServer {
 
 async function listenWith(front: Front, { host, port, routes }: ListenOptions): Promise<Server> {
   const app = uws.App();
+  const bound = new Set<string>();
   const serve = (served: readonly Route[]) => {
     front.serve(served);
     for (const { path, socket } of served) {
-      if (socket) app.ws(path, front.sockets.behavior(socket));
+      // The library has one way for each path, which stays while the routes change.
+      if (socket === undefined || bound.has(path)) continue;
+      bound.add(path);
+      app.ws(
+        path,
+        front.sockets.behavior((asker) => front.letIn(path, asker)),
+      );
     }
   };
   serve(routes);
@@ -123,6 +132,7 @@ async function listenWith(front: Front, { host, port, routes }: ListenOptions): 
       serve(next);
       return server;
     },
+    cut: (error, msMax) => front.cut(error, msMax),
     drain: (drainMs) => front.drained(drainMs),
     close(drainMs = limits.drainMsMax, seenMs = 0) {
       closing ??= close(drainMs, seenMs);
@@ -138,6 +148,7 @@ class Front implements Edge, SocketEdge {
   readonly bodies: BodyBudget;
   readonly sockets = new Sockets(this);
   #router = new Router([]);
+  #socketChecks = new Map<string, SocketCheck>();
   readonly #cors: Cors;
   readonly #report: TakeReport;
   readonly #instead: Instead;
@@ -145,7 +156,8 @@ class Front implements Edge, SocketEdge {
   readonly newRequestId: () => string;
   readonly #active = new Set<Exchange>();
   #closingMs: number | null = null;
-  #onIdle: (() => void) | null = null;
+  /** Each is called when a request is over. */
+  readonly #onOver = new Set<() => void>();
 
   constructor(options: ServerOptions) {
     this.clock = options.clock;
@@ -159,6 +171,16 @@ class Front implements Edge, SocketEdge {
 
   serve(routes: readonly Route[]): void {
     this.#router = new Router(routes);
+    this.#socketChecks = new Map(
+      routes.flatMap(({ path, socket }) => (socket ? [[path, socket]] : [])),
+    );
+  }
+
+  /** Throws for a client that may not have a WebSocket there. */
+  letIn(path: string, asker: Asker): void {
+    const check = this.#socketChecks.get(path);
+    if (check === undefined) throw new ApiError('notFound', { kind: 'route', id: path });
+    check(asker);
   }
 
   get activeCount(): number {
@@ -274,20 +296,20 @@ class Front implements Edge, SocketEdge {
   }
 
   finished(exchange: Exchange): void {
-    if (exchange.handled) this.#over(exchange);
+    if (exchange.handled) this.#settled(exchange);
   }
 
   /** A stream outlives its handler, and a handler its client: a request is over when both are. */
   #handled(exchange: Exchange): void {
     exchange.handled = true;
-    if (exchange.ended) this.#over(exchange);
+    if (exchange.ended) this.#settled(exchange);
   }
 
-  #over(exchange: Exchange): void {
+  #settled(exchange: Exchange): void {
     this.#told(exchange.report());
     exchange.release();
     this.#active.delete(exchange);
-    if (this.#active.size === 0) this.#onIdle?.();
+    for (const look of this.#onOver) look();
   }
 
   #told(report: Report): void {
@@ -300,11 +322,11 @@ class Front implements Edge, SocketEdge {
 
   async drained(drainMs: number): Promise<void> {
     this.#closingMs ??= this.clock.monotonicMs();
-    this.sockets.drain();
-    if (!(await this.#idle(drainMs))) {
+    this.sockets.drain('the service is stopping');
+    if (!(await this.#over(this.#active, drainMs))) {
       for (const exchange of this.#active) exchange.stop(stopping());
       // Lets the handlers settle what was used so far.
-      await this.#idle(limits.drainStopMsMax);
+      await this.#over(this.#active, limits.drainStopMsMax);
     }
     // The last answers are in the library's hands; let this turn send them.
     await new Promise(setImmediate);
@@ -316,15 +338,29 @@ class Front implements Edge, SocketEdge {
     if (leftMs > 0) await new Promise<void>((resolve) => this.clock.after(leftMs, resolve));
   }
 
-  /** False: requests were still running at the end of that time. */
-  #idle(msMax: number): Promise<boolean> {
-    if (this.#active.size === 0) return Promise.resolve(true);
+  async cut(error: ApiError, msMax: number): Promise<void> {
+    this.sockets.drain('the node does not serve any more');
+    const running = new Set(this.#active);
+    for (const exchange of running) exchange.stop(error);
+    await this.#over(running, msMax);
+  }
+
+  /** False: some of them were still running at the end of that time. */
+  #over(those: ReadonlySet<Exchange>, msMax: number): Promise<boolean> {
+    const isOver = () => {
+      for (const each of those) if (this.#active.has(each)) return false;
+      return true;
+    };
+    if (isOver()) return Promise.resolve(true);
     return new Promise((resolve) => {
-      const cancel = this.clock.after(msMax, () => resolve(false));
-      this.#onIdle = () => {
+      const end = (inTime: boolean) => {
         cancel();
-        resolve(true);
+        this.#onOver.delete(look);
+        resolve(inTime);
       };
+      const look = () => isOver() && end(true);
+      const cancel = this.clock.after(msMax, () => end(false));
+      this.#onOver.add(look);
     });
   }
 }

@@ -68,8 +68,8 @@ export class Sockets {
   }
 
   /** Each ends when its turn is over. */
-  drain(): void {
-    for (const turns of this.#all) turns.leave(GOING_AWAY, 'the service is stopping');
+  drain(reason: string): void {
+    for (const turns of this.#all) turns.leave(GOING_AWAY, reason);
   }
 
   #upgrade(

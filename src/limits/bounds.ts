@@ -526,6 +526,8 @@ export const limits = {
   takeOverRetryMs: 2_000,
   /** How long a node that ends goes on refusing requests, until its balancer sends them elsewhere. */
   drainSeenMs: 1_500,
+  /** How long a node that lost the records may take to end what works on them. Then its process ends. */
+  turnEndMsMax: 20_000,
   /** Rest of a connection to the node that serves. The library closes one that rests for 8 s. */
   forwardIdleMs: 4_000,
   /** How long a node may take to connect to another one. */

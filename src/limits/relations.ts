@@ -159,6 +159,11 @@ function assertCacheRelations(limits: Limits): void {
     3 * limits.leaseRenewMs + limits.leaseMarginMs < limits.leaseMs,
     'a lease must outlast a renewal that fails',
   );
+  assert(
+    limits.postgresAnswerMs + limits.postgresConnectMs + limits.drainStopMsMax <
+      limits.turnEndMsMax,
+    'the end of a turn waits for the last statement',
+  );
   assert(4 * limits.sharedPollMs <= 1_000, 'a revoked key must end within a second');
   assert(limits.postgresPageMin <= limits.postgresPageMax);
   assert(limits.prefillsWaitingMax < limits.actorsActiveMax, 'a waiting prefill holds its actor');

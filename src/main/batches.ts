@@ -10,7 +10,7 @@ import type { ChatService } from '../chat/service.js';
 import type { Files } from '../files/files.js';
 import type { Gate } from '../http/gate.js';
 import type { Parser } from '../parsing/parser.js';
-import { OwnerTurns } from '../parsing/turns.js';
+import type { OwnerTurns } from '../parsing/turns.js';
 import type { Store } from '../store/store.js';
 import type { VectorService } from '../vectors/service.js';
 import { type Context, faultLog } from './context.js';
@@ -24,19 +24,24 @@ export interface BatchParts {
   readonly parser: Parser;
   readonly vectors: VectorService;
   readonly memory: Memory;
+  readonly reading: OwnerTurns;
 }
 
 export async function openBatches(context: Context, parts: BatchParts): Promise<Batches> {
   const { clock, newBytes, opened } = context;
-  const { records: store, gate, parser, ...others } = parts;
+  const { records: store, gate, parser, reading } = parts;
+  const { accounts, files, chats, vectors, memory } = parts;
   const policyOf = (owner: string) => gate.policies.of(owner);
-  const reading = new OwnerTurns(1);
   const max = (owner: string) => {
     const { batches: count, batchBytes: bytes } = policyOf(owner);
     return { count, bytes };
   };
   const all = {
-    ...others,
+    accounts,
+    files,
+    chats,
+    vectors,
+    memory,
     store,
     parser,
     policyOf,

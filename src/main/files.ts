@@ -14,9 +14,8 @@ import { findWalls, wallsText } from '../pool/walls.js';
 import type { TakeRoom } from '../room.js';
 import { s3Text } from '../settings/s3-address.js';
 import type { Blobs } from '../store/blobs.js';
-import { DiskRoom } from '../store/disk-room.js';
+import type { DiskRoom } from '../store/disk-room.js';
 import { LocalBlobs } from '../store/local-blobs.js';
-import { Reserve } from '../store/reserve.js';
 import { S3 } from '../store/s3.js';
 import { S3Blobs } from '../store/s3-blobs.js';
 import type { Store } from '../store/store.js';
@@ -41,11 +40,12 @@ export interface FileParts {
   readonly records: Store;
   readonly gate: Gate;
   readonly extraction: ExtractionPool;
+  readonly room: DiskRoom;
 }
 
 export async function openFiles(
   context: Context,
-  { records, gate, extraction }: FileParts,
+  { records, gate, extraction, room }: FileParts,
 ): Promise<Files> {
   const { clock, newBytes, opened } = context;
   const max = (owner: string) => {
@@ -54,7 +54,7 @@ export async function openFiles(
   };
   const files = new Files({
     store: records,
-    blobs: await openBlobs(context, records),
+    blobs: await openBlobs(context, records, room),
     extraction,
     clock,
     newBytes,
@@ -66,10 +66,9 @@ export async function openFiles(
   return files;
 }
 
-async function openBlobs(context: Context, records: Store): Promise<Blobs> {
+async function openBlobs(context: Context, records: Store, room: DiskRoom): Promise<Blobs> {
   const { config, newBytes, log } = context;
   const { dataDir, blobs: address, blobsKey: key } = config;
-  const room = new DiskRoom(dataDir, Reserve.of(dataDir));
   const withRoom: TakeRoom = (bytes, write) => room.write(bytes, write);
   const folder = join(dataDir, 'files');
   const known = await storeIdOf(records, { make: address === null ? null : newBytes });

@@ -6,56 +6,56 @@ import type { Exchange } from '../http/exchange.js';
 import { Forwarder, unavailable } from '../http/forward.js';
 import type { Instead } from '../http/server.js';
 import { isFull, LmdbStore, type LmdbStoreOptions } from '../store/lmdb-store.js';
-import { PostgresStore } from '../store/postgres-store.js';
+import { PostgresNode } from '../store/postgres-node.js';
+import type { PostgresStore, Waits } from '../store/postgres-store.js';
 import { Reserve } from '../store/reserve.js';
 import type { Store } from '../store/store.js';
 import type { Context } from './context.js';
 
 /** The right to serve, which one of several nodes has. */
 export interface Standing {
-  /** Resolves when this node has it and the records. @param port on which it listens. */
-  wait(port: number, leaving: AbortSignal): Promise<void>;
+  /** Resolves when this node has it and the records, which who asked closes. @param port on which it listens. */
+  wait(port: number, leaving: AbortSignal): Promise<PostgresStore>;
   /** Whether requests can be forwarded, or this node takes over. */
   readonly isReady: boolean;
-  /** From now on requests pass while this node has it. */
-  serves(): void;
-  /** Until then the node that has it answers. */
+  /** From now on requests pass while this node has these records. */
+  serves(records: PostgresStore): void;
+  /** They are lost: from now on the node that has them answers. */
+  standsBy(why: string): void;
+  /** What answers in place of the routes. */
   readonly instead: Instead;
-  /** Resolves when it is lost for good: the process must end. */
-  readonly lost: Promise<Error>;
 }
 
-export interface OpenRecords {
-  readonly records: Store;
-  /** Null where no other node can have the records. */
-  readonly standing: Standing | null;
-}
+/** In the data folder, or where several nodes reach them. */
+export type OpenRecords =
+  | { readonly records: Store; readonly standing: null }
+  | { readonly records: null; readonly standing: Standing };
 
 export async function openRecords(context: Context): Promise<OpenRecords> {
   const { store: url } = context.config;
   if (url === null) return { records: openFolder(context), standing: null };
-  const records = await openPostgres(context, url);
-  return { records, standing: standingOf(context, records) };
+  const node = await openNode(context, url);
+  return { records: null, standing: standingOf(context, node) };
 }
 
-async function openPostgres({ config, clock, log, opened }: Context, url: string) {
+async function openNode({ config, clock, log, opened }: Context, url: string) {
   const { dataDir: folder, limits } = config;
   const bytesMax = limits.recordsBytes;
-  const store = await PostgresStore.open({ url, folder, clock, bytesMax });
-  log(`records: in PostgreSQL at ${store.database}`);
+  const node = await PostgresNode.open({ url, folder, clock, bytesMax });
+  log(`records: in PostgreSQL at ${node.database}`);
   if (config.blobs === null) {
     log(
       `files: their bytes stay in ${folder}, on this node alone: set PREFACE_BLOBS to share them`,
     );
   }
   if (!Reserve.of(folder).fill()) log(FULL);
-  return opened.add(store, (part) => part.close());
+  return opened.add(node, (part) => part.close());
 }
 
-function standingOf({ config, clock, log, opened }: Context, store: PostgresStore): Standing {
+function standingOf({ config, clock, log, opened }: Context, node: PostgresNode): Standing {
   const forwarder = opened.add(new Forwarder({ clock, log }), (part) => part.close());
   let why = 'it starts';
-  let serves = false;
+  let serving: PostgresStore | null = null;
   let takesOver = false;
   const stands = (told: string) => {
     if (told !== why) log(`stand-by: ${told}`);
@@ -65,16 +65,19 @@ function standingOf({ config, clock, log, opened }: Context, store: PostgresStor
   const standBy = () => Promise.reject(unavailable('this node stands by'));
   const wait = () => Promise.reject(unavailable('this node waits for the database of its records'));
   return {
-    lost: store.lost,
     get isReady() {
       return takesOver || forwarder.origin !== null;
     },
-    serves() {
-      serves = true;
+    serves(records) {
+      serving = records;
+    },
+    standsBy(told) {
+      [serving, takesOver] = [null, false];
+      stands(told);
     },
     async wait(port, leaving) {
-      const own = config.address ?? originOf(config.host, port, store.localAddress);
-      await store.leadWhenFree({
+      const own = config.address ?? originOf(config.host, port, node.localAddress);
+      return await leading(node, {
         leaving,
         origin: own,
         held({ words, origin }) {
@@ -96,11 +99,23 @@ function standingOf({ config, clock, log, opened }: Context, store: PostgresStor
     },
     instead({ path, query }) {
       if (path === '/metrics' || (path === '/health' && query === '')) return null;
-      if (serves) return store.held ? null : wait;
+      if (serving !== null) return serving.held ? null : wait;
       if (path === '/health' || path === '/ready') return null;
       return forwarder.origin === null ? standBy : forward;
     },
   };
+}
+
+/** @throws Error; then nothing of the records stays open. */
+async function leading(node: PostgresNode, waits: Waits): Promise<PostgresStore> {
+  const store = node.store();
+  try {
+    await store.leadWhenFree(waits);
+    return store;
+  } catch (cause) {
+    await store.close();
+    throw cause;
+  }
 }
 
 const EVERY_ADDRESS: ReadonlySet<string> = new Set(['0.0.0.0', '::']);

@@ -46,6 +46,7 @@ import { resources } from '../protocol/chat-api.js';
 import type { HomeFacts } from '../protocol/home-page.js';
 import { openApiDocument } from '../protocol/openapi.js';
 import { pluginName } from '../settings/built-in-plugins.js';
+import type { AdminKeys } from '../store/admin-keys.js';
 import type { VectorService } from '../vectors/service.js';
 import { downloadsIn } from '../weights/downloads.js';
 import type { OpenAccounts } from './accounts.js';
@@ -64,6 +65,7 @@ export interface RouteParts extends OpenAccounts, OpenResponses {
   readonly doctor: PrefixDoctor;
   readonly vectors: VectorService;
   readonly version: string;
+  readonly adminKeys: AdminKeys;
   readonly status: () => Promise<WireServiceStatus>;
 }
 

@@ -93,7 +93,10 @@ export class PostgresConnection implements DatabaseDoor {
   async close(): Promise<void> {
     this.#closed = true;
     const open = await this.#open?.catch(() => null);
-    await open?.client.end();
+    if (!open) return;
+    // A database that is gone does not say goodbye.
+    const timer = setTimeout(() => open.socket.destroy(), limits.postgresConnectMs);
+    await open.client.end().finally(() => clearTimeout(timer));
   }
 
   #onOne(): Query {

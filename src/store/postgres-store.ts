@@ -12,11 +12,11 @@ import { type Clock, pause } from '../clock.js';
 import { ApiError } from '../errors.js';
 import { limits } from '../limits/index.js';
 import { Lease, LeaseLost } from './lease.js';
-import { claim, makeFolder, type Release } from './lmdb-open.js';
-import { Mirror, type MirrorRow, type RecordCopy } from './mirror.js';
-import { ConnectionLost, type DatabaseDoor, PostgresConnection } from './postgres-connection.js';
-import { allRows, openPart, readPart } from './postgres-part.js';
-import { statements } from './postgres-tables.js';
+import type { Release } from './lmdb-open.js';
+import type { MirrorRow, RecordCopy } from './mirror.js';
+import { ConnectionLost, type DatabaseDoor } from './postgres-connection.js';
+import { allRows, readPart } from './postgres-part.js';
+import { type PartName, statements } from './postgres-tables.js';
 import { type Step, stepsOf } from './steps.js';
 import type {
   Store,
@@ -26,7 +26,6 @@ import type {
   StoreKey,
   StoreRange,
 } from './store.js';
-import { assertOwnFolder } from './store-folder.js';
 
 export interface PostgresStoreOptions {
   readonly url: string;
@@ -39,6 +38,7 @@ export interface PostgresStoreOptions {
 
 /** What the store works with. It closes all of it. */
 export interface PostgresStoreParts {
+  readonly part: PartName;
   readonly connection: DatabaseDoor;
   /** Empty. */
   readonly mirror: RecordCopy;
@@ -75,10 +75,10 @@ interface Waiting {
   readonly reject: (cause: unknown) => void;
 }
 
-const PART = 'records';
 const { leaseRenewMs, leasePollMs, postgresGroupBytes } = limits;
 
 export class PostgresStore implements Store {
+  readonly #part: PartName;
   readonly #connection: DatabaseDoor;
   readonly #mirror: RecordCopy;
   readonly #release: Release;
@@ -95,55 +95,29 @@ export class PostgresStore implements Store {
   #removed: Buffer[] = [];
   #closing: Promise<void> | null = null;
   #tellLost: (cause: Error) => void = () => {};
-  /** Resolves when this process may not go on: another one has the records. */
+  /** Resolves when this store may not go on: another process has the records. */
   readonly lost = new Promise<Error>((resolve) => {
     this.#tellLost = resolve;
   });
 
-  /** @throws Error that names the folder or the database, and the remedy. */
-  static async open(options: PostgresStoreOptions): Promise<PostgresStore> {
-    const { url, folder, clock, bytesMax } = options;
-    makeFolder(folder);
-    const release = claim(folder, PART);
-    const connection = new PostgresConnection(url);
-    try {
-      const storeId = await openPart(connection, PART);
-      assertOwnFolder(folder, storeId, connection.database);
-      const mirror = new Mirror(folder, 'mirror', bytesMax);
-      return new PostgresStore({ connection, mirror, clock, release }, storeId);
-    } catch (cause) {
-      await connection.close();
-      await release();
-      throw cause;
-    }
-  }
-
   /** @param parts.connection its tables are there. */
   constructor(
-    { connection, mirror, clock, release }: PostgresStoreParts,
+    { part, connection, mirror, clock, release }: PostgresStoreParts,
     /** Which its tables got when they were made. */
     readonly storeId: string,
   ) {
+    this.#part = part;
     this.#connection = connection;
     this.#release = release;
     this.#clock = clock;
     this.#mirror = mirror;
     const holder = `${hostname()}:${process.pid}:${randomUUID()}`;
-    this.#lease = new Lease({ connection, part: PART, holder, clock });
-  }
-
-  get database(): string {
-    return this.#connection.database;
+    this.#lease = new Lease({ connection, part, holder, clock });
   }
 
   /** Whether this process may answer from the records now. */
   get held(): boolean {
     return this.#lease.held && this.#doubt === null;
-  }
-
-  /** With which this machine reaches the database; null for a database on it. */
-  get localAddress(): string | null {
-    return this.#connection.localAddress;
   }
 
   /**
@@ -152,12 +126,13 @@ export class PostgresStore implements Store {
    * @returns who holds it, or null when this process does.
    */
   async lead(origin?: string, taken: () => void = () => {}): Promise<Holder | null> {
-    if (!(await this.#lease.take(origin))) return holderOf(await readPart(this.#connection, PART));
+    if (!(await this.#lease.take(origin)))
+      return holderOf(await readPart(this.#connection, this.#part));
     taken();
     this.#beatLater();
     this.#removed = [];
     await this.#mirror.clear();
-    for await (const rows of allRows(this.#connection, PART)) {
+    for await (const rows of allRows(this.#connection, this.#part)) {
       this.#removed.push(...rows.filter(({ value }) => value === null).map(({ key }) => key));
       await this.#mirror.apply(rows.filter(({ value }) => value !== null));
     }
@@ -335,7 +310,7 @@ export class PostgresStore implements Store {
 
   async #forget(): Promise<void> {
     const keys = this.#removed.slice(0, limits.storePageMax);
-    await this.#connection.query(statements.forget, [PART, keys]);
+    await this.#connection.query(statements.forget, [this.#part, keys]);
     this.#removed = this.#removed.slice(keys.length);
   }
 

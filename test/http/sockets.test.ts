@@ -112,6 +112,41 @@ t.test('without a message it is closed, with one it is not', async (t) => {
   t.equal(busy.closed, null);
 });
 
+t.test('what runs is cut while new requests are taken, by the routes of now', async (t) => {
+  const { clock, server, open, begun, release } = await startTurns(t);
+  const [idle, busy] = [await open(), await open()];
+  busy.send('hold');
+  await until(() => begun.length === 1);
+  let isCut = false;
+  const cut = async () => {
+    await server.cut(new ApiError('unavailable', { error: 'elsewhere' }), 1_000);
+    isCut = true;
+  };
+  const first = cut();
+  t.match(await idle.untilClosed(), { code: 1001, reason: 'the node does not serve any more' });
+  t.match(await busy.turn(), [{ type: 'error', error: { message: /elsewhere/ } }]);
+  t.equal(isCut, false, 'its handler has not ended');
+  await release();
+  await busy.untilClosed();
+  await first;
+  const deaf = await open();
+  deaf.send('hold');
+  await until(() => begun.length === 2);
+  const second = cut();
+  await clock.advance(1_000);
+  await second;
+  server.serve([route('GET', '/name', (exchange) => exchange.reply(200, 'other routes'))]);
+  const url = `http://127.0.0.1:${server.port}`;
+  t.equal(await (await fetch(`${url}/name`)).text(), 'other routes');
+  await t.rejects(open(), /was refused/);
+  const turns = route('POST', '/turns', (exchange) => exchange.reply(200, '{"type":"error"}'));
+  const asked: string[] = [];
+  server.serve([{ ...turns, socket: () => void asked.push('the second check') }]);
+  await open();
+  t.same(asked, ['the second check']);
+  await release();
+});
+
 t.test('at its age it ends once its turn is over, and says why', async (t) => {
   const { clock, server, open, release } = await startTurns(t);
   const client = await open();

@@ -46,6 +46,7 @@ class Simulation implements World {
   );
   readonly broken: string[] = [];
   takeOvers = 0;
+  losses = 0;
   readCount = 0;
   #databaseJumpedMs = 0;
   #isFaulty = true;
@@ -104,6 +105,10 @@ class Simulation implements World {
 
   tookOver(): void {
     this.takeOvers += 1;
+  }
+
+  lost(): void {
+    this.losses += 1;
   }
 
   async #step(): Promise<void> {
@@ -219,19 +224,21 @@ t.setTimeout(600_000);
 t.test('no order of faults loses a write, or lets two nodes write a record', async (t) => {
   const seed = testSeed();
   t.comment(`TEST_SEED=${seed}`);
-  const sums = { takeOvers: 0, reads: 0, fenced: 0, acknowledged: 0 };
+  const sums = { takeOvers: 0, losses: 0, reads: 0, fenced: 0, acknowledged: 0 };
   for (let run = 0; run < RUNS; run++) {
     const simulation = new Simulation(seed + run, 2 + (run % 2), true);
     await simulation.run();
     const { broken, takeOvers, readCount, database, ledgers } = simulation;
     if (broken.length > 0) t.fail(`TEST_SEED=${seed + run}: ${broken.slice(0, 3).join('; ')}`);
     sums.takeOvers += takeOvers;
+    sums.losses += simulation.losses;
     sums.reads += readCount;
     sums.fenced += database.fencedCount;
     for (const { acknowledged } of ledgers.values()) sums.acknowledged += Number(acknowledged > 0n);
   }
   t.comment(JSON.stringify(sums));
   t.ok(sums.takeOvers > 2 * RUNS, 'nodes took over from each other');
+  t.ok(sums.losses > RUNS / 4, 'nodes lost the records, and went on without them');
   t.ok(sums.reads > RUNS, 'reads were answered');
   t.ok(sums.acknowledged > RUNS, 'writes were acknowledged');
 });

@@ -15,7 +15,8 @@ import {
   type Query,
   type Statement,
 } from '../../src/store/postgres-connection.js';
-import { PostgresStore } from '../../src/store/postgres-store.js';
+import { openPostgres } from '../../src/store/postgres-node.js';
+import type { PostgresStore } from '../../src/store/postgres-store.js';
 import { type PartRow, statements } from '../../src/store/postgres-tables.js';
 import type { StoreChange } from '../../src/store/store.js';
 import { testStore } from '../contract/store.js';
@@ -51,7 +52,7 @@ async function testAll(server: TestPostgres): Promise<void> {
 }
 
 async function opened(t: Test, url: string): Promise<PostgresStore> {
-  const store = await PostgresStore.open({ url, folder: temporaryFolder(t), clock: systemClock });
+  const store = await openPostgres({ url, folder: temporaryFolder(t), clock: systemClock });
   t.teardown(() => store.close());
   return store;
 }
@@ -249,7 +250,7 @@ async function stalled(t: Test, server: TestPostgres): Promise<void> {
   const monotonicMs = () => systemClock.monotonicMs() + laterMs;
   const clock = { ...systemClock, monotonicMs, after: () => () => {} };
   const url = await server.database();
-  const store = await PostgresStore.open({ url, folder: temporaryFolder(t), clock });
+  const store = await openPostgres({ url, folder: temporaryFolder(t), clock });
   t.teardown(() => store.close());
   await store.lead();
   laterMs = 10 * limits.leaseMs;
@@ -332,7 +333,7 @@ async function restarted(t: Test, server: TestPostgres): Promise<void> {
 async function folders(t: Test, server: TestPostgres): Promise<void> {
   const folder = temporaryFolder(t);
   const open = async (url: string) =>
-    await (await PostgresStore.open({ url, folder, clock: systemClock })).close();
+    await (await openPostgres({ url, folder, clock: systemClock })).close();
   const own = LmdbStore.open({ folder });
   await t.rejects(open(await server.database()), /in use by another process/);
   await own.close();
@@ -341,7 +342,7 @@ async function folders(t: Test, server: TestPostgres): Promise<void> {
   const fresh = temporaryFolder(t);
   const urls = [await server.database(), await server.database()] as const;
   const openFresh = async (url: string) =>
-    await (await PostgresStore.open({ url, folder: fresh, clock: systemClock })).close();
+    await (await openPostgres({ url, folder: fresh, clock: systemClock })).close();
   await openFresh(urls[0]);
   await openFresh(urls[1]);
   mkdirSync(join(fresh, 'files'));

@@ -35,6 +35,8 @@ export interface World {
   /** Before an effect of this addition. */
   echoes(name: string, addition: number): void;
   tookOver(node: SimulatedNode): void;
+  /** It goes on without the records, and may take over again. */
+  lost(node: SimulatedNode): void;
 }
 
 type Counters = Registry<Counter, CounterSaved, CounterMessage, Counter, Echo>;
@@ -149,19 +151,31 @@ export class SimulatedNode {
   }
 
   async #live(life: Life): Promise<void> {
-    const { world, name } = this;
+    const connection = this.#link(life);
+    const storeId = await openPart(connection, 'records');
+    await connection.close();
     const clock = this.#clockOf(life);
-    const connection = new SimulatedLink({
+    // A turn ends when another node has taken the records. It fails when the node leaves.
+    while (!life.leaving.signal.aborted) await this.#turn(life, clock, storeId);
+  }
+
+  #link(life: Life): SimulatedLink {
+    const { world } = this;
+    return new SimulatedLink({
       ...world,
       fate: () => world.fate(this),
       deliver: (task) => this.#deliver(life, task),
       isGone: () => this.#life !== life,
     });
-    const storeId = await openPart(connection, 'records');
-    const parts = { connection, clock, mirror: new MemoryCopy(), release: async () => {} };
+  }
+
+  async #turn(life: Life, clock: Clock, storeId: string): Promise<void> {
+    const { world, name } = this;
+    const connection = this.#link(life);
+    const mirror = new MemoryCopy();
+    const parts = { part: 'records', connection, clock, mirror, release: async () => {} } as const;
     const store = new PostgresStore(parts, storeId);
     life.store = store;
-    void store.lost.then(() => this.#end(life));
     await store.leadWhenFree({
       origin: name,
       leaving: life.leaving.signal,
@@ -173,10 +187,16 @@ export class SimulatedNode {
       },
       lost() {},
     });
-    life.counters = this.#open(store, clock);
+    const counters = this.#open(store, clock);
+    life.counters = counters;
     world.tookOver(this);
     // What was not done when the last holder went is taken up.
-    for (const each of world.names) life.counters.ask(each, { type: 'read' });
+    for (const each of world.names) counters.ask(each, { type: 'read' });
+    await store.lost;
+    world.lost(this);
+    life.counters = null;
+    await counters.close();
+    await store.close();
   }
 
   #open(store: PostgresStore, clock: Clock): Counters {

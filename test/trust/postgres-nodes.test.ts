@@ -1,6 +1,6 @@
 /**
  * Services whose records are in PostgreSQL: nothing acknowledged is lost with a node or its disk, one node serves, another takes
- * over, and a node that was paused for longer than its lease writes nothing.
+ * over, and a node that was paused for longer than its lease writes nothing and stands by.
  */
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -13,6 +13,7 @@ import { crashRun } from '../support/crash-run.js';
 import { postgresPassword, skipPostgres, TestPostgres } from '../support/postgres.js';
 import { openService, serviceEnv, temporaryFolder } from '../support/service.js';
 import { type ServiceProcess, startServiceProcess } from '../support/service-process.js';
+import { SocketClient } from '../support/socket-client.js';
 import { until } from '../support/until.js';
 
 t.setTimeout(600_000);
@@ -133,6 +134,9 @@ async function paused(t: Test, server: TestPostgres): Promise<void> {
   const first = await startServiceProcess(t, {}, { PREFACE_STORE: store });
   const id = await idOfNewCache(first);
   const { serving } = await standBy(t, store);
+  const headers = { authorization: `Bearer ${first.key}` };
+  const socket = () => new SocketClient(t, `${first.url}/responses`, headers).opened();
+  const before = await socket();
   process.kill(first.pid, 'SIGSTOP');
   const second = await serving;
   const changed = await call(second, 'PUT', `/caching/${id}`, { metadata: { by: 'second' } });
@@ -141,10 +145,31 @@ async function paused(t: Test, server: TestPostgres): Promise<void> {
   process.kill(first.pid, 'SIGCONT');
   const refused = await late.then(({ status }) => status).catch(() => 'cut off');
   t.ok([503, 'cut off'].includes(refused), `${refused}`);
-  t.equal(await first.ended, 1);
-  t.match(first.log(), /another process took over the records/);
-  const kept = (await (await call(second, 'GET', `/caching/${id}`)).json()) as ShownMetadata;
-  t.equal(kept.metadata.by, 'second');
+  await until(async () => (await isReady(first)) === 'stands by', TAKE_OVER_MS_MAX);
+  t.match(first.log(), /stand-by: another process took over the records/);
+  t.equal((await before.untilClosed()).code, 1001, 'its connections end');
+  await t.rejects(socket(), /was refused/);
+  t.equal(await metadataBy(first, id), 'second', 'it forwards, from the same process');
+  process.kill(second.pid, 'SIGKILL');
+  await until(async () => (await isReady(first)) === 'serves', TAKE_OVER_MS_MAX);
+  t.equal(await metadataBy(first, id), 'second', 'it has read the records again');
+  t.ok(await idOfNewCache(first));
+  const after = await socket();
+  after.send({ type: 'response.create', model: 'svc-v1-8k', input: 'hello' });
+  t.equal((await after.turn()).at(-1)?.type, 'response.completed');
+  process.kill(first.pid, 'SIGTERM');
+  t.equal(await first.ended, 0);
+}
+
+async function isReady({ url }: Caller): Promise<'stands by' | 'serves' | null> {
+  const response = await fetch(new URL('/ready', url)).catch(() => null);
+  if (response?.status !== 200) return null;
+  return 'stands_by' in ((await response.json()) as object) ? 'stands by' : 'serves';
+}
+
+async function metadataBy(at: Caller, id: string): Promise<string> {
+  const response = await call(at, 'GET', `/caching/${id}`);
+  return ((await response.json()) as ShownMetadata).metadata.by;
 }
 
 interface ShownMetadata {
@@ -187,7 +212,9 @@ else {
   await t.test('records outlive a node and its disk', (t) => anotherDisk(t, server));
   await t.test('a key counts, and ends, on a running node', (t) => keys(t, server));
   await t.test('a node that stands by takes over after kill -9', (t) => takeOver(t, server));
-  await t.test('a node that was paused writes nothing and ends', (t) => paused(t, server));
+  await t.test('a node that was paused writes nothing, stands by and serves again', (t) =>
+    paused(t, server),
+  );
   await t.test('the database stops and comes back', (t) => restarted(t, server));
   await t.test('four kills under load', (t) => kills(t, server));
   await t.test('the bench of both stores', (t) => bench(t, server));

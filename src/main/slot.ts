@@ -1,0 +1,60 @@
+/**
+ * Owns what works on one set of records: the actors of all kinds, and the routes that reach them.
+ * It must never outlive its records, nor leave an actor behind when it is closed.
+ */
+import { Promotion } from '../chat/promotion.js';
+import { ChatService } from '../chat/service.js';
+import type { Route } from '../http/router.js';
+import type { Store } from '../store/store.js';
+import { openAccounts } from './accounts.js';
+import { openBatches } from './batches.js';
+import { openCaches } from './caches.js';
+import { type Context, faultLog } from './context.js';
+import { openFiles } from './files.js';
+import { openResponses } from './responses.js';
+import { allRoutes } from './routes.js';
+import type { Shared } from './shared.js';
+
+/** The order of opening: who works with a part is opened after it. @param context closes the slot. */
+export async function openSlot(context: Context, shared: Shared, records: Store): Promise<Route[]> {
+  const { gate, accounts, users } = openAccounts(context, records, shared.file);
+  const caches = await openCaches(context, { ...shared, records, gate });
+  const files = await openFiles(context, { ...shared, records, gate });
+  const kept = await openResponses(context, records, gate);
+  const chats = openChats(context, { ...shared, caches });
+  const batches = await openBatches(context, {
+    ...shared,
+    records,
+    gate,
+    accounts,
+    files,
+    chats,
+  });
+  const { adminKeys } = shared.file;
+  const actors = { gate, accounts, users, caches, files, ...kept, chats, batches };
+  return allRoutes(context, { ...shared, ...actors, adminKeys });
+}
+
+type ChatParts = Pick<
+  ChatService['options'],
+  'catalog' | 'caches' | 'parser' | 'review' | 'doctor' | 'load'
+>;
+
+function openChats(context: Context, parts: ChatParts): ChatService {
+  const { config, clock, newBytes, log } = context;
+  const { catalog, caches, parser, review, doctor, load } = parts;
+  return new ChatService({
+    catalog,
+    caches,
+    parser,
+    review,
+    doctor,
+    load,
+    promotion: new Promotion(caches, clock),
+    movesVolatile: config.volatile === 'move',
+    clock,
+    newBytes,
+    report: faultLog(context, 'cache'),
+    log,
+  });
+}
