@@ -32,7 +32,7 @@ export const question: Question = {
 async function openQuestion(port: number, { tiny }: Scale): Promise<Omit<OpenQuestion, 'close'>> {
   const recipes = new Recipes(
     port,
-    tiny ? { words: 20, questions: 2 } : { words: 300, questions: 4 },
+    tiny ? { words: 20, tools: 2, questions: 2 } : { words: 300, tools: 8, questions: 4 },
   );
   await recipes.warm();
   const side = (name: string, run: () => Promise<Sample>): Side => ({

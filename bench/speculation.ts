@@ -10,6 +10,8 @@ import type { Line, Question, Sample, Scale, Side } from './support/question.js'
 import { type Server, startService } from './support/servers.js';
 
 const ANSWER_TOKENS = 160;
+/** Characters of a task. */
+const TINY_LENGTH = 80;
 const WAYS = [
   { name: 'exact', exact: 'true', speculation: 'auto', beside: 'exact' },
   { name: 'exact, on', exact: 'true', speculation: 'on', beside: 'exact' },
@@ -115,7 +117,8 @@ function lineOf(task: Task, { name, beside }: (typeof WAYS)[number]): Line {
 }
 
 async function stream({ port }: Server, task: Task, { tiny }: Scale): Promise<Sample> {
-  const messages = [{ role: 'user', content: TASKS[task] }];
+  const content = tiny ? TASKS[task].slice(0, TINY_LENGTH) : TASKS[task];
+  const messages = [{ role: 'user', content }];
   const length = { max_tokens: tiny ? 6 : ANSWER_TOKENS, ignore_eos: true };
   const body = { model: MODEL, messages, temperature: 0, ...length };
   const { ms, endMs, text, answerTokens, promptTokens } = await firstContent({ port, body });

@@ -12,7 +12,6 @@ const FAMILY = 'svc-v1';
 const ANSWER_TOKENS = 4;
 const READY_MS_MAX = 120_000;
 const PEOPLE = 4;
-const TOOLS = 8;
 
 /** The account of the bench has a key for each person who asks. */
 const keys = [KEY, ...Array.from({ length: PEOPLE }, (_, at) => `${KEY}-${at}`)];
@@ -21,6 +20,7 @@ export const cookbookKeys = keys.map((key) => `bench:${key}`).join();
 export interface RecipeSize {
   /** Of the prefix. */
   readonly words: number;
+  readonly tools: number;
   readonly questions: number;
 }
 
@@ -82,8 +82,8 @@ export class Recipes {
   /** The talk grows, as an agent's does; the tools come first in each prompt. */
   async #talk(isCooked: boolean): Promise<Used[]> {
     const text = this.#text().split(' ');
-    const size = Math.ceil(text.length / TOOLS);
-    const tools = Array.from({ length: TOOLS }, (_, at) =>
+    const size = Math.ceil(text.length / this.size.tools);
+    const tools = Array.from({ length: this.size.tools }, (_, at) =>
       toolOf(at, text.slice(at * size, (at + 1) * size).join(' ')),
     );
     const messages: object[] = [{ role: 'system', content: 'Use the tools.' }];
