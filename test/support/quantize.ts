@@ -1,5 +1,5 @@
 /**
- * Owns the conversion of small models to other types of weights, by the library that the engine uses.
+ * Owns the conversion of small models to other types of weights and to fewer layers, by the library that the engine uses.
  * It must never be used while something else is to happen on its thread: it blocks it.
  */
 import { readdirSync } from 'node:fs';
@@ -26,12 +26,25 @@ const PARAMS = {
   imatrix: 'void *',
   kv_overrides: 'void *',
   tt_overrides: 'void *',
-  prune_layers: 'void *',
+  prune_layers: 'int32_t *',
   max_buf_size: 'size_t',
 };
 
 /** Converts every tensor that can be. */
 export function quantize(from: string, to: string, type: QuantizedType): void {
+  write(from, to, { ftype: TYPES[type], pure: true, allow_requantize: true });
+}
+
+/**
+ * The same weights with their first layers alone: each layer has the same kernels and shapes as the next, and takes its time. For
+ * tests that compare answers with each other, and need no sense in them.
+ */
+export function keepLayers(from: string, to: string, kept: number, all: number): void {
+  const pruned = Array.from({ length: all - kept }, (_, at) => kept + at);
+  write(from, to, { only_copy: true, prune_layers: Int32Array.of(...pruned, -1) });
+}
+
+function write(from: string, to: string, options: object): void {
   const platform = `${process.platform}-${process.arch}`;
   const main = createRequire(import.meta.url).resolve(`@node-llama-cpp/${platform}`);
   const folder = join(dirname(main), '..', 'bins', platform);
@@ -47,9 +60,7 @@ export function quantize(from: string, to: string, type: QuantizedType): void {
   const status = convert(from, to, {
     ...defaults,
     nthread: 2,
-    ftype: TYPES[type],
-    pure: true,
-    allow_requantize: true,
+    ...options,
   });
-  if (status !== 0) throw new Error(`${from} was not converted to ${type} (${status})`);
+  if (status !== 0) throw new Error(`${to} was not written (${status})`);
 }

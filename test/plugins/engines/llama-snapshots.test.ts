@@ -1,13 +1,11 @@
 /**
- * Owns what the local engine promises of kept prefixes on the real model: the same answer as cold, from memory and disk.
+ * Owns what the local engine promises of kept prefixes on layers of the real model: the same answer as cold, from memory and disk.
  * It must never assert a time that a slower machine would miss; TEST_LONG=1 compares 200 prompts instead of 20.
  */
-import { existsSync } from 'node:fs';
 import { copyFile, mkdtemp, open, readdir, rm, truncate } from 'node:fs/promises';
-import { homedir, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { copyExactness } from '../../../bench/support/known-exactness.js';
 import { Context } from '../../../plugins/engines/llama/context.js';
 import plugin from '../../../plugins/engines/llama/index.js';
 import { Runtime, type Weights } from '../../../plugins/engines/llama/native.js';
@@ -15,22 +13,26 @@ import { limits } from '../../../src/limits/index.js';
 import type { Engine, EngineOptions, GenerateTask } from '../../../src/plugin/contract.js';
 import { type Answer, answer, control } from '../../../src/plugin/test/engine.js';
 import { snapshotSuite } from '../../../src/plugin/test/engine-snapshots.js';
+import { keepLayers } from '../../support/quantize.js';
+import { skipWithoutWeights, smallModelPath } from '../../support/weights.js';
 
-const WEIGHTS =
-  process.env.PREFACE_TEST_WEIGHTS ??
-  join(homedir(), '.cache/preface/models/SmolLM2-135M-Instruct.Q4_1.gguf');
 const END = 2;
 const COMPARED = process.env.TEST_LONG === '1' ? 200 : 20;
 
 // A slow machine with other work may take minutes for what takes one here.
 t.setTimeout(COMPARED * 60_000);
 
-if (!existsSync(WEIGHTS)) {
-  t.pass('the real model', { skip: `no weights at ${WEIGHTS}` });
+if (skipWithoutWeights !== false) {
+  t.pass('the real model', { skip: skipWithoutWeights });
   t.end();
   process.exit(0);
 }
 
+/** Eight of thirty layers: what is promised is the same for each of them, and a quarter of the time is enough. */
+const cut = await mkdtemp(join(tmpdir(), 'preface-layers-'));
+t.teardown(() => rm(cut, { recursive: true }));
+const WEIGHTS = join(cut, 'eight-layers.gguf');
+keepLayers(smallModelPath, WEIGHTS, 8, 30);
 const runtime = await Runtime.open();
 const vocabulary: Weights = await runtime.load(WEIGHTS);
 t.teardown(async () => {
@@ -39,7 +41,6 @@ t.teardown(async () => {
 
 const CERTIFICATE = 'engine-llama-exactness.json';
 const certified = await mkdtemp(join(tmpdir(), 'preface-engine-'));
-copyExactness(certified);
 t.teardown(() => rm(certified, { recursive: true }));
 
 /** With the finding that these weights are exact here: to make it for each folder anew would take most of the time. */
