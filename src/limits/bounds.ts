@@ -547,6 +547,10 @@ export const limits = {
   postgresPageMin: 64,
   postgresPageMax: 4_096,
   postgresPageBytes: 4 * MIB,
+  /** Versions of the records in PostgreSQL whose changed keys are known. A copy that is further behind is made anew. */
+  changeLogLength: 8_192,
+  /** Changed records that are read at a time: each may be some megabytes. */
+  followedKeys: 32,
   /** Nesting of a value that is hashed or stored: that of a body, and the record around it. */
   recordDepthMax: 128,
 

@@ -7,6 +7,7 @@
  */
 import type { Clock } from '../clock.js';
 import { limits } from '../limits/index.js';
+import { logKey, logOf, packKeys } from './change-log.js';
 import type { MirrorRow } from './mirror.js';
 import { type DatabaseDoor, isConflict } from './postgres-connection.js';
 import { type PartName, statements } from './postgres-tables.js';
@@ -112,15 +113,17 @@ export class Lease {
   }
 
   /**
-   * Writes all rows or none; each gets `version`. It renews the lease too.
+   * Writes all rows or none, and their keys into the log; each row gets `version`. It renews the lease too.
    * @throws LeaseLost, and nothing is written; ConnectionLost, and `retake` tells.
    */
   async write(version: number, rows: readonly Omit<MirrorRow, 'version'>[]): Promise<void> {
     const { connection, part } = this.#parts;
     const sent = this.#now();
-    const keys = rows.map(({ key }) => key);
-    const bytes = rows.map(({ value }) => value);
-    const values = [part, this.#fence, leaseMs, version, keys, bytes];
+    const changed = rows.map(({ key }) => key);
+    const parts = [...rows.map(() => part), logOf(part)];
+    const keys = [...changed, logKey(version)];
+    const bytes = [...rows.map(({ value }) => value), packKeys(changed)];
+    const values = [part, this.#fence, leaseMs, version, parts, keys, bytes];
     const { count } = await withoutConflicts(() => connection.query(statements.write, values));
     if (count === 0) throw this.#lost();
     this.#version = version;

@@ -11,11 +11,13 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Clock, pause } from '../clock.js';
 import { ApiError } from '../errors.js';
 import { limits } from '../limits/index.js';
+import { logKey, logOf } from './change-log.js';
+import { Follower } from './follower.js';
 import { Lease, LeaseLost } from './lease.js';
 import type { Release } from './lmdb-open.js';
 import type { MirrorRow, RecordCopy } from './mirror.js';
 import { ConnectionLost, type DatabaseDoor } from './postgres-connection.js';
-import { allRows, readPart } from './postgres-part.js';
+import { readPart } from './postgres-part.js';
 import { type PartName, statements } from './postgres-tables.js';
 import { type Step, stepsOf } from './steps.js';
 import type {
@@ -75,7 +77,7 @@ interface Waiting {
   readonly reject: (cause: unknown) => void;
 }
 
-const { leaseRenewMs, leasePollMs, postgresGroupBytes } = limits;
+const { leaseRenewMs, leasePollMs, postgresGroupBytes, changeLogLength } = limits;
 
 export class PostgresStore implements Store {
   readonly #part: PartName;
@@ -84,6 +86,7 @@ export class PostgresStore implements Store {
   readonly #release: Release;
   readonly #clock: Clock;
   readonly #lease: Lease;
+  readonly #follower: Follower;
   #waiting: Waiting[] = [];
   #running: Promise<void> | null = null;
   /** Writes, renewals and removals come one after the other. */
@@ -93,6 +96,11 @@ export class PostgresStore implements Store {
   #doubt: number | null = null;
   /** Keys of rows without a value. */
   #removed: Buffer[] = [];
+  /** Of the part, when another process held it. */
+  #seen = 0;
+  #followsNot = false;
+  /** Versions before this one are not in the log. */
+  #prunedTo = 0;
   #closing: Promise<void> | null = null;
   #tellLost: (cause: Error) => void = () => {};
   /** Resolves when this store may not go on: another process has the records. */
@@ -113,6 +121,7 @@ export class PostgresStore implements Store {
     this.#mirror = mirror;
     const holder = `${hostname()}:${process.pid}:${randomUUID()}`;
     this.#lease = new Lease({ connection, part, holder, clock });
+    this.#follower = new Follower({ connection, part, mirror, clock });
   }
 
   /** Whether this process may answer from the records now. */
@@ -126,20 +135,23 @@ export class PostgresStore implements Store {
    * @returns who holds it, or null when this process does.
    */
   async lead(origin?: string, taken: () => void = () => {}): Promise<Holder | null> {
-    if (!(await this.#lease.take(origin)))
-      return holderOf(await readPart(this.#connection, this.#part));
+    if (!(await this.#lease.take(origin))) return await this.#otherHolder();
     taken();
     this.#beatLater();
-    this.#removed = [];
-    await this.#mirror.clear();
-    for await (const rows of allRows(this.#connection, this.#part)) {
-      this.#removed.push(...rows.filter(({ value }) => value === null).map(({ key }) => key));
-      await this.#mirror.apply(rows.filter(({ value }) => value !== null));
-    }
+    this.#removed = await this.#follower.finish(this.#lease.version);
     return null;
   }
 
-  /** Waits for the lease as long as another process holds it, or the database does not answer. */
+  async #otherHolder(): Promise<Holder> {
+    const row = await readPart(this.#connection, this.#part);
+    this.#seen = Number(row.version);
+    return holderOf(row);
+  }
+
+  /**
+   * Waits for the lease as long as another process holds it, or the database does not answer. Meanwhile the mirror follows what
+   * is written, so that taking over reads little.
+   */
   async leadWhenFree(waits: Waits): Promise<void> {
     const { origin, taken, held, lost } = waits;
     const { leaving = new AbortController().signal } = waits;
@@ -149,6 +161,7 @@ export class PostgresStore implements Store {
         leaving.throwIfAborted();
         if (holder === null) return;
         held(holder);
+        await this.#follow(lost);
       } catch (cause) {
         if (!(cause instanceof ConnectionLost)) throw cause;
         lost(cause.message);
@@ -156,6 +169,18 @@ export class PostgresStore implements Store {
       await pause(this.#clock, leasePollMs, leaving);
     }
     throw new Error('the store is closed');
+  }
+
+  /** Who takes over without a copy reads all records then. */
+  async #follow(tell: (why: string) => void): Promise<void> {
+    if (this.#followsNot) return;
+    try {
+      await this.#follower.follow(this.#seen);
+    } catch (cause) {
+      if (cause instanceof ConnectionLost) throw cause;
+      this.#followsNot = true;
+      tell(`the records are not copied before this node has them: ${(cause as Error).message}`);
+    }
   }
 
   get(key: StoreKey): StoredRecord | null {
@@ -302,6 +327,7 @@ export class PostgresStore implements Store {
       if (this.#doubt !== null && (await this.#outcome()) === 'written') throw new LeaseLost(LATE);
       if (this.#doubt === null && this.#lease.isDue) await this.#lease.renew();
       if (this.#removed.length > 0) await this.#forget();
+      if (this.#lease.version - this.#prunedTo > 2 * changeLogLength) await this.#prune();
     } catch (cause) {
       // Until the database answers again, the lease ends, and commits are refused.
       if (cause instanceof LeaseLost) this.#lose(cause);
@@ -312,6 +338,12 @@ export class PostgresStore implements Store {
     const keys = this.#removed.slice(0, limits.storePageMax);
     await this.#connection.query(statements.forget, [this.#part, keys]);
     this.#removed = this.#removed.slice(keys.length);
+  }
+
+  async #prune(): Promise<void> {
+    const from = this.#lease.version - changeLogLength;
+    await this.#connection.query(statements.prune, [logOf(this.#part), logKey(from)]);
+    this.#prunedTo = from;
   }
 
   #lose(cause: unknown): void {

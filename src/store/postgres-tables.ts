@@ -3,7 +3,8 @@
  * It must never use what CockroachDB, YugabyteDB, Neon or Aurora do not document as supported.
  *
  * A part is a set of records that changes in one order. Each part has a row: how many changes it has seen, and who may write it.
- * A removed record keeps its row without a value until all who copy the part have seen that.
+ * A removed record keeps its row without a value until all who copy the part have seen that. Beside the rows of a part lie those
+ * of its log (`change-log.ts`), under a name of their own.
  */
 import type { MirrorRow } from './mirror.js';
 import type { Statement } from './postgres-connection.js';
@@ -79,7 +80,7 @@ export const statements = {
   },
   /**
    * One statement is one transaction and one round trip. It waits for a lease that is being taken, and then writes nothing.
-   * $1 part, $2 fence, $3 milliseconds, $4 version, $5 keys, $6 values.
+   * $1 part, $2 fence, $3 milliseconds, $4 version, $5 parts of the rows, $6 keys, $7 values.
    */
   write: {
     name: 'write',
@@ -88,14 +89,24 @@ export const statements = {
           held_until = clock_timestamp() + $3::float8 * INTERVAL '1 millisecond'
         WHERE part = $1 AND fence = $2 RETURNING version)
       INSERT INTO preface_records (part, key, version, value)
-      SELECT $1, each.key, held.version, each.value
-      FROM held CROSS JOIN unnest($5::bytea[], $6::bytea[]) AS each (key, value)
+      SELECT each.part, each.key, held.version, each.value
+      FROM held CROSS JOIN unnest($5::text[], $6::bytea[], $7::bytea[]) AS each (part, key, value)
       ON CONFLICT (part, key) DO UPDATE SET version = excluded.version, value = excluded.value`,
   },
   /** The rows of removed records: nothing that is read changes, so any process may send it. $1 part, $2 keys. */
   forget: {
     name: 'forget',
     text: 'DELETE FROM preface_records WHERE part = $1 AND key = ANY($2::bytea[]) AND value IS NULL',
+  },
+  /** The log of changes up to a version. Any process may send it. $1 log of the part, $2 the first key that stays. */
+  prune: {
+    name: 'prune',
+    text: 'DELETE FROM preface_records WHERE part = $1 AND key < $2',
+  },
+  /** $1 part, $2 keys. */
+  rows: {
+    name: 'rows',
+    text: 'SELECT key, version, value FROM preface_records WHERE part = $1 AND key = ANY($2::bytea[])',
   },
   /** $1 part, $2 the last key before the page, $3 length. */
   page: {

@@ -99,7 +99,12 @@ async function removed(t: Test, server: TestPostgres): Promise<void> {
   await store.commit([put('a', 'one'), put('b', 'two')]);
   await store.commit([{ type: 'remove', key: ['a'] }]);
   const rows = async () =>
-    (await server.ask<{ count: string }>('SELECT count(*) FROM preface_records', url))[0]?.count;
+    (
+      await server.ask<{ count: string }>(
+        "SELECT count(*) FROM preface_records WHERE part = 'records'",
+        url,
+      )
+    )[0]?.count;
   await until(async () => (await rows()) === '1');
   t.equal(textAt(store, 'b'), 'two');
 }
@@ -137,7 +142,10 @@ async function paused(t: Test, server: TestPostgres): Promise<void> {
   await t.rejects(stale.write(1_000, rows), LeaseLost);
   t.notOk(stale.held);
   t.equal(textAt(next, 'a'), 'before');
-  const [count] = await server.ask<{ count: string }>('SELECT count(*) FROM preface_records', url);
+  const [count] = await server.ask<{ count: string }>(
+    "SELECT count(*) FROM preface_records WHERE part = 'records'",
+    url,
+  );
   t.equal(count?.count, '1');
   await clock.advance(limits.leaseMs);
   t.notOk(stale.held);
@@ -183,7 +191,18 @@ async function delayed(t: Test, server: TestPostgres): Promise<void> {
   const { leaseMs } = limits;
   const cases: [Statement, (fence: string) => readonly unknown[]][] = [
     [renewLease, (fence) => ['records', fence, leaseMs]],
-    [write, (fence) => ['records', fence, leaseMs, 1, [Buffer.from('a')], [Buffer.from('b')]]],
+    [
+      write,
+      (fence) => [
+        'records',
+        fence,
+        leaseMs,
+        1,
+        ['records'],
+        [Buffer.from('a')],
+        [Buffer.from('b')],
+      ],
+    ],
     [retakeLease, () => ['records', 'one', leaseMs]],
     [takeLease, () => ['records', 'one', leaseMs]],
   ];

@@ -3,6 +3,7 @@
  */
 import t, { type Test } from 'tap';
 import { type Random, seededRandom, testSeed } from '../../src/plugin/test/random-text.js';
+import { logOf } from '../../src/store/change-log.js';
 import { PostgresConnection, type Statement } from '../../src/store/postgres-connection.js';
 import { type PartRow, statements, tables } from '../../src/store/postgres-tables.js';
 import { skipPostgres, TestPostgres } from '../support/postgres.js';
@@ -20,6 +21,7 @@ function randomStatement(random: Random, fences: readonly string[]): [Statement,
   const fence = random(2) === 0 ? last : (fences[random(fences.length)] ?? null);
   const keys = [...new Set([random(6), random(6), random(6)])].map((at) => Buffer.from([at, 255]));
   const values = keys.map((key) => (random(3) === 0 ? null : Buffer.concat([key, key])));
+  const parts = keys.map((_, at) => (at === 1 ? logOf('keys') : part));
   const version = 1 + random(50);
   const all: [Statement, unknown[]][] = [
     [statements.addPart, [part, 'the id', 1]],
@@ -28,9 +30,11 @@ function randomStatement(random: Random, fences: readonly string[]): [Statement,
     [statements.retakeLease, [part, holder, ms]],
     [statements.renewLease, [part, fence, ms]],
     [statements.releaseLease, [part, random(4) === 0 ? fence : null]],
-    [statements.write, [part, fence, ms, version, keys, values]],
-    [statements.write, [part, last, ms, version, keys, values]],
+    [statements.write, [part, fence, ms, version, parts, keys, values]],
+    [statements.write, [part, last, ms, version, parts, keys, values]],
     [statements.forget, [part, keys]],
+    [statements.prune, [logOf('keys'), keys[0]]],
+    [statements.rows, [part, keys]],
     [statements.page, [part, keys[0], 1 + random(4)]],
     [statements.changes, [part, version]],
   ];

@@ -49,6 +49,8 @@ export class SimulatedPostgres {
       [statements.releaseLease, (values) => this.#release(values)],
       [statements.write, (values) => this.#write(values)],
       [statements.forget, (values) => this.#forget(values)],
+      [statements.prune, (values) => this.#prune(values)],
+      [statements.rows, (values) => this.#found(values)],
       [statements.page, (values) => this.#page(values)],
       [statements.changes, (values) => this.#changes(values)],
     ];
@@ -73,7 +75,6 @@ export class SimulatedPostgres {
     const lease = { version: 0, fence: 0, holder: '', heldUntilMs: 0 };
     const made = { storeId: String(storeId), format: Number(format) };
     this.#parts.set(String(part), Object.assign(made, lease));
-    this.#rows.set(String(part), new Map());
     return 1;
   }
 
@@ -125,7 +126,7 @@ export class SimulatedPostgres {
     return found !== undefined && fence !== null && found.fence === Number(fence) ? found : null;
   }
 
-  #write([part, fence, ms, version, keys, values]: Values): number {
+  #write([part, fence, ms, version, parts, keys, values]: Values): number {
     const held = this.#heldBy(part, fence);
     if (held === null) this.fencedCount += 1;
     const written = held ?? (this.checksFence ? null : (this.#parts.get(String(part)) ?? null));
@@ -135,7 +136,7 @@ export class SimulatedPostgres {
     const bytes = values as readonly (Buffer | null)[];
     for (const [at, key] of (keys as readonly Buffer[]).entries()) {
       const row = { key, version: Number(version), value: bytes[at] ?? null };
-      this.#rowsOf(part).set(key.toString('latin1'), row);
+      this.#rowsOf((parts as readonly string[])[at]).set(key.toString('latin1'), row);
     }
     return (keys as readonly Buffer[]).length;
   }
@@ -147,6 +148,18 @@ export class SimulatedPostgres {
       return rows.get(text)?.value === null && rows.delete(text);
     });
     return gone.length;
+  }
+
+  #prune([part, first]: Values): number {
+    const rows = this.#rowsOf(part);
+    const gone = [...rows.keys()].filter((key) => key < (first as Buffer).toString('latin1'));
+    return gone.filter((key) => rows.delete(key)).length;
+  }
+
+  #found([part, keys]: Values): Rows {
+    const rows = this.#rowsOf(part);
+    const wanted = new Set((keys as readonly Buffer[]).map((key) => key.toString('latin1')));
+    return [...wanted].flatMap((key) => rows.get(key) ?? []).map(shownRow);
   }
 
   #page([part, after, length]: Values): Rows {
@@ -166,7 +179,9 @@ export class SimulatedPostgres {
   }
 
   #rowsOf(part: unknown): Map<string, Row> {
-    return this.#rows.get(String(part)) ?? new Map();
+    const known = this.#rows.get(String(part)) ?? new Map<string, Row>();
+    this.#rows.set(String(part), known);
+    return known;
   }
 }
 
