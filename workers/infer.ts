@@ -26,6 +26,13 @@ export default async function infer(task: InferTask): Promise<void> {
   try {
     const { module, options } = task.engine;
     const plugin = await loadPlugin(module, 'engine');
+    if (plugin.nativeFree === true && task.place === 'either') {
+      transport.send({ type: 'movable' });
+      await new Promise<void>((resolve) => transport.finish(resolve));
+      return;
+    }
+    if (plugin.nativeFree !== true && task.place === 'thread')
+      throw new Error(`plugin ${module} does not say that it is free of native code`);
     await serve(await plugin.open(options), transport, task.warmFirst);
   } catch (cause) {
     transport.send({ type: 'failed', error: toErrorValue(cause) });

@@ -23,6 +23,7 @@ const plugin: EnginePlugin = {
   kind: 'engine',
   name: 'paced',
   contract: 1,
+  nativeFree: true,
   open: async ({ models }): Promise<Engine> => {
     const timer = setInterval(step, STEP_MS);
     return {

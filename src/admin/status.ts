@@ -54,10 +54,10 @@ export function statusOf(parts: StatusParts): () => Promise<WireServiceStatus> {
 }
 
 function workers({ engines }: StatusParts): Promise<WireServiceStatus['workers']> {
-  const looks = [...engines].map(async ([module, { pid }]) => ({
+  const looks = [...engines].map(async ([module, { place, pid }]) => ({
     kind: 'inference' as const,
     engine: pluginName(module),
-    state: pid === undefined ? ('restarting' as const) : ('running' as const),
+    state: place === null ? ('restarting' as const) : ('running' as const),
     pid: pid ?? null,
     memory_bytes: await residentBytes(pid),
   }));

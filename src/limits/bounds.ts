@@ -363,6 +363,8 @@ export const limits = {
   hostRestartDelayMsMax: 5_000,
   /** How long a process may take to end after its pipe is closed. */
   hostLeaveMsMax: 2_000,
+  /** JavaScript heap of an engine that runs in a thread of the main process. */
+  engineThreadHeapBytesMax: 2_048 * MIB,
   /** An inference process that runs this long gets another one as a stand-by. */
   hostStandByDelayMs: 2_000,
 

@@ -12,10 +12,16 @@ import type { ParseResult, ParseTask } from '../parsing/tasks.js';
 import type { EngineModel } from '../plugin/contract.js';
 import { FairEncoding } from '../pool/fair-encoding.js';
 import { Host } from '../pool/host.js';
-import type { HostStart, TokenizeResult, TokenizerRef, TokenizeTask } from '../pool/messages.js';
+import type {
+  EnginePlace,
+  HostStart,
+  TokenizeResult,
+  TokenizerRef,
+  TokenizeTask,
+} from '../pool/messages.js';
 import { Pool } from '../pool/pool.js';
 import { TokenCounter } from '../pool/token-counter.js';
-import { pluginName } from '../settings/built-in-plugins.js';
+import { nativeFreeEngines, pluginName } from '../settings/built-in-plugins.js';
 import type { Config, ModelConfig } from '../settings/config.js';
 import { countOnlyModels } from '../settings/count-only.js';
 import { thisMachine } from '../settings/machine.js';
@@ -27,7 +33,7 @@ import { libraryEnvironment } from '../weights/gpu-library.js';
 import { weightsPath } from '../weights/index.js';
 import type { Context } from './context.js';
 
-/** One host process for each engine plugin, with all the models it serves. */
+/** One host for each engine plugin, with all the models it serves. */
 export function openEngines({ config, clock, log, report, opened }: Context): Map<string, Host> {
   const onEnded = (reason: string) => report({ type: 'worker-ended', worker: 'inference', reason });
   const modules = new Set(config.models.map(({ engine }) => engine));
@@ -35,12 +41,18 @@ export function openEngines({ config, clock, log, report, opened }: Context): Ma
     [...modules].map((module) => {
       const start = hostStart(config, module);
       const streamsMax = limits.engineStreamsMax;
+      const place = placeOf(config, module);
       const isLocal = pluginName(module) === 'engine-llama';
       const env = isLocal ? libraryEnvironment(config) : {};
-      const host = new Host({ start, env, streamsMax, clock, log, onEnded });
+      const host = new Host({ start, place, env, streamsMax, clock, log, onEnded });
       return [module, opened.add(host, (part) => part.close())];
     }),
   );
+}
+
+function placeOf({ engineProcess }: Config, module: string): EnginePlace {
+  if (engineProcess) return 'process';
+  return nativeFreeEngines.has(pluginName(module)) ? 'thread' : 'either';
 }
 
 function hostStart(config: Config, module: string): HostStart {

@@ -427,6 +427,11 @@ export interface Engine {
 
 export interface EnginePlugin extends Plugin<'engine', EngineOptions, Engine> {
   /**
+   * True: neither the plugin nor anything it imports runs native code of its own, and no step of it takes long. It may run in a
+   * thread of the service, which is quicker; what it throws ends that thread alone. Absent: a process of its own.
+   */
+  readonly nativeFree?: boolean;
+  /**
    * Done in a process that stands by until the one at work dies: what `open` needs long for and little memory, so no
    * weights. What fails here is met again, and told, by `open`.
    */

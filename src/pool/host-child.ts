@@ -25,14 +25,14 @@ async function main(lines: Lines): Promise<void> {
     sleepsBetweenTasks: false,
     onThreadError: fail,
   });
-  const { engine, beatMs } = await next<HostLine>(lines);
+  const { engine, beatMs, place } = await next<HostLine>(lines);
   startBeats(beatMs);
   const prepared = pool.run({ type: 'prepare', engine });
   const { warmFirst } = await next<HostOpen>(lines);
   // Nothing more is said; that there is an end says that the parent has met its own.
   void next(lines);
   await prepared;
-  await pool.run({ type: 'serve', engine, asker: PIPE_FD, warmFirst });
+  await pool.run({ type: 'serve', engine, asker: PIPE_FD, warmFirst, place });
   process.exit(1);
 }
 

@@ -1,10 +1,8 @@
 /**
- * Owns the life of a host process: starts it, speaks with it, and starts another when it dies.
+ * Owns the life of an engine's process or thread: starts it, speaks with it, and starts another when it dies.
  * A death must cost only the streams that ran in it; it must never take the server along.
  */
-import type { ChildProcess } from 'node:child_process';
 import type { Clock } from '../clock.js';
-import { engineEnvironment } from '../environment.js';
 import { ApiError, type ErrorValue, fromErrorValue } from '../errors.js';
 import { limits } from '../limits/index.js';
 import type {
@@ -20,17 +18,11 @@ import type {
   WarmCount,
   WarmReport,
 } from '../plugin/contract.js';
-import { childPipe, killChild, startChild } from './child.js';
+import { EngineProcess } from './engine-process.js';
+import type { EngineRunner } from './engine-runner.js';
+import { EngineThread } from './engine-thread.js';
 import type { LargeImages } from './large-images.js';
-import { LifeWatch } from './life-watch.js';
-import type {
-  EngineWork,
-  FromEngine,
-  HostLine,
-  HostOpen,
-  HostStart,
-  ToEngine,
-} from './messages.js';
+import type { EnginePlace, EngineWork, HostStart } from './messages.js';
 import {
   type EngineState,
   refused,
@@ -41,12 +33,16 @@ import {
 
 export interface HostOptions {
   readonly start: HostStart;
+  /** A process of its own if absent. */
+  readonly place?: EnginePlace;
   /** Streams that may run or wait in the engine at the same time; one more is `overloaded`. */
   readonly streamsMax: number;
   readonly clock: Clock;
   readonly log: (line: string) => void;
   /** Beside what an engine gets of this process's own. */
   readonly env?: Readonly<Record<string, string>>;
+  /** Of a thread; `limits.engineThreadHeapBytesMax` if absent. */
+  readonly threadHeapBytesMax?: number;
   /** `limits.hostPingMs` and `hostPingsMax` if absent. */
   readonly pingMs?: number;
   readonly pingsMax?: number;
@@ -72,9 +68,11 @@ const RESTARTING: ErrorValue = {
 };
 
 export class Host {
-  #child: ChildProcess | null = null;
+  #runner: EngineRunner | null = null;
+  /** The engine runs no native code, and nobody asked for a process. */
+  #inThread: boolean;
   /** Takes the place of the one that dies: its engine is imported and what takes long is done, but for the weights. */
-  #standBy: ChildProcess | null = null;
+  #standBy: EngineRunner | null = null;
   #client: TokenStreamClient | null = null;
   #closed = false;
   /** The present engine has said that it is open. */
@@ -83,9 +81,8 @@ export class Host {
   #cancelStandBy = () => {};
   /** Of the present engine, until it is open. */
   #cancelOpen = () => {};
-  readonly #watches = new WeakMap<ChildProcess, LifeWatch>();
-  /** Their pipes have closed, and others are in their place; they have not ended yet. */
-  readonly #leaving = new Set<ChildProcess>();
+  /** The ways to them have closed, and others are in their place; they have not ended yet. */
+  readonly #leaving = new Set<EngineRunner>();
   readonly #watchers: HostWatcher[] = [];
   #refused: readonly RefusedModel[] = [];
   /** As the present engine says. */
@@ -98,6 +95,7 @@ export class Host {
   readonly ready: Promise<readonly EngineModel[]>;
 
   constructor(readonly options: HostOptions) {
+    this.#inThread = options.place === 'thread';
     this.ready = new Promise((resolve, reject) => {
       this.#onFirstState = (state) => {
         if (state.type === 'ready') {
@@ -131,8 +129,14 @@ export class Host {
     return this.serving ? this.#memory.get(model) : undefined;
   }
 
+  /** Where it runs now; null between an end and the next start. */
+  get place(): EngineRunner['kind'] | null {
+    return this.#runner?.kind ?? null;
+  }
+
+  /** Of its process; undefined for a thread of this one, too. */
   get pid(): number | undefined {
-    return this.#child?.pid;
+    return this.#runner?.pid;
   }
 
   /** With the one that stands by. */
@@ -224,26 +228,25 @@ export class Host {
     return refused(handlers, RESTARTING);
   }
 
-  close(): Promise<void> {
+  async close(): Promise<void> {
     this.#closed = true;
     this.#cancelOpen();
-    const all = [this.#child, this.#standBy, ...this.#leaving];
-    return Promise.all(all.map(killed)).then(() => {});
+    const all = [this.#runner, this.#standBy, ...this.#leaving];
+    await Promise.all(all.map(killed));
   }
 
   #spawn(): void {
-    const child = this.#takeStandBy() ?? this.#fork();
-    this.#child = child;
-    this.#boundOpening(child);
-    const open: HostOpen = { warmFirst: !this.#everOpened };
-    child?.stdin?.write(`${JSON.stringify(open)}\n`);
-    const transport = childPipe<ToEngine, FromEngine>(child);
-    if (transport === null) {
-      this.#died(child, 'it could not be started');
+    const runner = this.#takeStandBy() ?? this.#newRunner();
+    this.#runner = runner;
+    this.#boundOpening(runner);
+    runner?.open({ warmFirst: !this.#everOpened });
+    const transport = runner?.connect() ?? null;
+    if (runner === null || transport === null) {
+      this.#died(runner, 'it could not be started');
       return;
     }
     // Before the client tells those whose streams are lost, so that who comes again at once finds the next one.
-    if (child !== null) transport.onClose(() => this.#leave(child));
+    transport.onClose(() => this.#leave(runner));
     this.#client = new TokenStreamClient(
       transport,
       (state) => this.#onState(state),
@@ -254,52 +257,70 @@ export class Host {
   }
 
   /** One that shows no life now would keep everybody waiting until that is certain. */
-  #takeStandBy(): ChildProcess | null {
-    const child = this.#standBy;
+  #takeStandBy(): EngineRunner | null {
+    const runner = this.#standBy;
     this.#standBy = null;
-    if (child === null || this.#watches.get(child)?.isLively === true) return child;
-    killChild(child);
+    if (runner === null || runner.isLively) return runner;
+    runner.kill();
     return null;
   }
 
-  #boundOpening(child: ChildProcess | null): void {
+  #boundOpening(runner: EngineRunner | null): void {
     this.#cancelOpen();
-    if (child === null) return;
-    const { clock, log, openMsMax = limits.hostOpenMsMax } = this.options;
+    if (runner === null) return;
+    const { clock, openMsMax = limits.hostOpenMsMax } = this.options;
     this.#cancelOpen = clock.after(openMsMax, () => {
-      log(`inference process: its engine is not open after ${openMsMax / 1000} s, it is ended`);
-      killChild(child);
+      this.#tell(`its engine is not open after ${openMsMax / 1000} s, it is ended`);
+      runner.kill();
     });
   }
 
-  #fork(): ChildProcess | null {
-    const { clock, log, pingMs = limits.hostPingMs, pingsMax = limits.hostPingsMax } = this.options;
-    const start: HostLine = { ...this.options.start, beatMs: Math.ceil(pingMs / 2) };
+  #newRunner(): EngineRunner | null {
     try {
-      const child = startChild({
-        entry: new URL('./host-child.js', import.meta.url),
-        start,
-        input: 'start',
-        beats: true,
-        env: { ...engineEnvironment(process.env), ...this.options.env },
-        prints: true,
-        onEnd: (ended, how) => this.#ended(ended, how),
-      });
-      const onSilent = (ms: number) =>
-        log(`inference process ${child.pid}: no sign of life for ${ms / 1000} s, it is ended`);
-      const watch = { child, clock, lookMs: pingMs, silentMax: pingsMax, onSilent };
-      this.#watches.set(child, new LifeWatch(watch));
-      return child;
+      return this.#inThread ? this.#newThread() : this.#newProcess();
     } catch (cause) {
-      this.options.log(`inference process: ${cause instanceof Error ? cause.message : cause}`);
+      this.#tell(cause instanceof Error ? cause.message : String(cause));
       return null;
     }
   }
 
+  #newThread(): EngineRunner {
+    const { start, env = {}, threadHeapBytesMax } = this.options;
+    const heapBytesMax = threadHeapBytesMax ?? limits.engineThreadHeapBytesMax;
+    const onEnd = (ended: EngineRunner, how: string) => this.#ended(ended, how);
+    return new EngineThread({ ...start, env, heapBytesMax, onEnd });
+  }
+
+  #newProcess(): EngineRunner {
+    const { start, place = 'process', env = {}, clock, log } = this.options;
+    const { pingMs = limits.hostPingMs, pingsMax = limits.hostPingsMax } = this.options;
+    return new EngineProcess({
+      line: { ...start, place, beatMs: Math.ceil(pingMs / 2) },
+      env,
+      clock,
+      lookMs: pingMs,
+      silentMax: pingsMax,
+      log,
+      onEnd: (ended, how) => this.#ended(ended, how),
+    });
+  }
+
+  get #name(): string {
+    return this.#inThread ? 'inference thread' : 'inference process';
+  }
+
+  #tell(what: string): void {
+    this.options.log(`${this.#name}: ${what}`);
+  }
+
   #onState(state: EngineState): void {
+    if (state.type === 'movable') {
+      this.#move();
+      return;
+    }
     this.#onFirstState(state);
     if (state.type === 'warm') {
-      this.options.log(`inference process: ${warmLine(state.report)}`);
+      this.#tell(warmLine(state.report));
       return;
     }
     if (state.type !== 'failed') {
@@ -310,8 +331,17 @@ export class Host {
       }
     }
     if (state.type === 'ready') this.#ready();
-    else if (state.type === 'failed')
-      this.options.log(`inference process: ${fromErrorValue(state.error).message}`);
+    else if (state.type === 'failed') this.#tell(fromErrorValue(state.error).message);
+  }
+
+  /** From the process, which has found that none is needed, to a thread. */
+  #move(): void {
+    const runner = this.#runner;
+    if (this.#inThread || this.#closed) return;
+    this.#inThread = true;
+    this.#runner = null;
+    runner?.kill();
+    this.#spawn();
   }
 
   #ready(): void {
@@ -320,15 +350,16 @@ export class Host {
     this.#opened = true;
     this.#everOpened = true;
     this.#watch();
-    // Later, so that it takes no time from the first to ask.
-    this.#standByAfter(this.options.standByDelayMs ?? limits.hostStandByDelayMs);
+    // Later, so that it takes no time from the first to ask. A thread is there at once.
+    if (!this.#inThread)
+      this.#standByAfter(this.options.standByDelayMs ?? limits.hostStandByDelayMs);
     for (const watcher of this.#watchers) watcher.back();
   }
 
   #standByAfter(delayMs: number): void {
     this.#cancelStandBy();
     this.#cancelStandBy = this.options.clock.after(delayMs, () => {
-      if (!this.#closed && this.#opened) this.#standBy ??= this.#fork();
+      if (!this.#closed && this.#opened) this.#standBy ??= this.#newRunner();
     });
   }
 
@@ -337,14 +368,14 @@ export class Host {
    * machine that slept, or a clock that jumped, is no fault of the engine.
    */
   #watch(): void {
-    const [child, client] = [this.#child, this.#client];
-    if (child === null || client === null) return;
-    const { clock, log, pingMs = limits.hostPingMs, pingsMax = limits.hostPingsMax } = this.options;
+    const [runner, client] = [this.#runner, this.#client];
+    if (runner === null || client === null) return;
+    const { clock, pingMs = limits.hostPingMs, pingsMax = limits.hostPingsMax } = this.options;
     clock.after(pingMs, () => {
-      if (this.#closed || this.#child !== child) return;
+      if (this.#closed || this.#runner !== runner) return;
       if (client.pingsUnanswered >= pingsMax) {
-        log(`inference process: no sign of life for ${(pingMs * pingsMax) / 1000} s, it is ended`);
-        killChild(child);
+        this.#tell(`no sign of life for ${(pingMs * pingsMax) / 1000} s, it is ended`);
+        runner.kill();
         return;
       }
       client.ping();
@@ -352,9 +383,9 @@ export class Host {
     });
   }
 
-  #ended(child: ChildProcess, how: string): void {
-    if (child !== this.#standBy) {
-      this.#died(child, how);
+  #ended(runner: EngineRunner, how: string): void {
+    if (runner !== this.#standBy) {
+      this.#died(runner, how);
       return;
     }
     this.#standBy = null;
@@ -364,11 +395,11 @@ export class Host {
   }
 
   /** A large process is gone a tenth of a second after its pipe has closed: where one stands by, nobody waits for that. */
-  #leave(child: ChildProcess): void {
-    if (this.#child !== child || this.#closed || this.#standBy === null) return;
-    this.#leaving.add(child);
+  #leave(runner: EngineRunner): void {
+    if (this.#runner !== runner || this.#closed || this.#standBy === null) return;
+    this.#leaving.add(runner);
     this.options.clock.after(limits.hostLeaveMsMax, () => {
-      if (this.#leaving.has(child)) killChild(child);
+      if (this.#leaving.has(runner)) runner.kill();
     });
     this.#drop();
     this.#spawn();
@@ -377,26 +408,26 @@ export class Host {
   #drop(): void {
     this.#cancelOpen();
     this.#client = null;
-    this.#child = null;
+    this.#runner = null;
     if (!this.#opened) {
       for (const watcher of this.#watchers) watcher.lost(fromErrorValue(RESTARTING));
     }
     this.#opened = false;
   }
 
-  #died(child: ChildProcess | null, how: string): void {
-    const left = child !== null && this.#leaving.delete(child);
-    if (this.#closed || !(left || this.#child === child)) return;
+  #died(runner: EngineRunner | null, how: string): void {
+    const left = runner !== null && this.#leaving.delete(runner);
+    if (this.#closed || !(left || this.#runner === runner)) return;
     if (!left) this.#drop();
-    const error = { row: 'server', values: { error: `the inference process ended: ${how}` } };
+    const error = { row: 'server', values: { error: `the ${this.#name} ended: ${how}` } };
     this.#onFirstState({ type: 'failed', error: { ...error, extra: {} } as ErrorValue });
     this.options.onEnded?.(how);
     if (left || this.#standBy) {
-      this.options.log(`inference process ended (${how}), the one that stood by takes its place`);
+      this.options.log(`${this.#name} ended (${how}), the one that stood by takes its place`);
       if (!left) this.#spawn();
       return;
     }
-    this.options.log(`inference process ended (${how}), next start in ${this.#delayMs} ms`);
+    this.options.log(`${this.#name} ended (${how}), next start in ${this.#delayMs} ms`);
     this.options.clock.after(this.#delayMs, () => {
       if (!this.#closed) this.#spawn();
     });
@@ -404,14 +435,9 @@ export class Host {
   }
 }
 
-async function killed(child: ChildProcess | null): Promise<void> {
-  if (child === null || child.exitCode !== null || child.signalCode !== null) return;
-  await new Promise((resolve) => {
-    child.once('exit', resolve);
-    // Of one that never ran.
-    child.once('error', resolve);
-    killChild(child);
-  });
+async function killed(runner: EngineRunner | null): Promise<void> {
+  runner?.kill();
+  await runner?.ended;
 }
 
 function warmLine({ pinned, loaded, ms }: WarmReport): string {

@@ -110,6 +110,8 @@ export type FromEngine =
   | { readonly type: 'events'; readonly stream: number; readonly events: EngineEvent[] }
   | { readonly type: 'end'; readonly stream: number }
   | { readonly type: 'error'; readonly stream: number; readonly error: ErrorValue }
+  /** In a process: the engine runs no native code, so that a thread will do. Nothing follows. */
+  | { readonly type: 'movable' }
   /** `reachable`: see `Engine.reachable`. */
   | { readonly type: 'pong'; readonly reachable: boolean };
 
@@ -129,7 +131,20 @@ export type InferTask =
       readonly asker: number | MessagePort;
       /** Whether the engine is warm before it is ready: see `Engine.warm`. */
       readonly warmFirst: boolean;
+      readonly place: EnginePlace;
     };
+
+/**
+ * Where an engine runs. In a `thread` of the main process only one without native code is opened; a process that may be
+ * `either` says `movable` where its engine is such a one, and ends.
+ */
+export type EnginePlace = 'process' | 'thread' | 'either';
+
+/** The options of an engine's thread. */
+export interface ThreadStart {
+  readonly engine: EngineRef;
+  readonly asker: MessagePort;
+}
 
 export interface HostStart {
   readonly engine: EngineRef;
@@ -139,6 +154,7 @@ export interface HostStart {
 export interface HostLine extends HostStart {
   /** How often it tells that it lives. */
   readonly beatMs: number;
+  readonly place: EnginePlace;
 }
 
 /** The next line tells the process to open its engine: until then it stands by. */

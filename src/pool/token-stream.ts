@@ -29,7 +29,7 @@ export type StreamMessage = Exclude<ToEngine, { readonly type: 'ping' }>;
 
 export type EngineState = Extract<
   FromEngine,
-  { readonly type: 'ready' | 'models' | 'warm' | 'failed' }
+  { readonly type: 'ready' | 'models' | 'warm' | 'movable' | 'failed' }
 >;
 
 export const ENGINE_GONE: ErrorValue = {

@@ -39,6 +39,9 @@ export const builtInPlugins: Readonly<Record<string, string>> = {
   'tokenizer-upstream': 'tokenizers/upstream.js',
 };
 
+/** Built-in engines without native code, as they say themselves: no process is started to find that out. */
+export const nativeFreeEngines: ReadonlySet<string> = new Set(['engine-echo', 'engine-openai']);
+
 /** @returns absolute path of the module, undefined where no built-in plugin has this name. */
 export function builtInPath(name: string): string | undefined {
   const module = Object.hasOwn(builtInPlugins, name) ? builtInPlugins[name] : undefined;

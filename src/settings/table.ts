@@ -98,6 +98,11 @@ export const settings = {
     default: 'llama',
     help: 'engine of the models that name none; echo needs no weights',
   },
+  engineProcess: {
+    kind: boolean(),
+    default: false,
+    help: 'whether engines without native code (echo, openai) also run in processes of their own; a thread of the service is faster',
+  },
   gpu: {
     kind: oneOf('off', 'vulkan', 'cuda'),
     default: 'off',

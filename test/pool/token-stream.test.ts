@@ -4,7 +4,13 @@ import t from 'tap';
 import { systemClock } from '../../src/clock.js';
 import type { ErrorName } from '../../src/errors.js';
 import { Host } from '../../src/pool/host.js';
-import type { EngineRef, FromEngine, InferTask, ToEngine } from '../../src/pool/messages.js';
+import type {
+  EnginePlace,
+  EngineRef,
+  FromEngine,
+  InferTask,
+  ToEngine,
+} from '../../src/pool/messages.js';
 import { Pool } from '../../src/pool/pool.js';
 import { TokenStreamClient } from '../../src/pool/token-stream.js';
 import { portTransport } from '../../src/pool/transport.js';
@@ -23,8 +29,8 @@ const engine: EngineRef = {
   options: echoOptions,
 };
 
-function openHost(log: (line: string) => void = () => {}): Host {
-  return new Host({ start: { engine }, streamsMax: 256, clock: systemClock, log });
+function openHost(log: (line: string) => void = () => {}, place: EnginePlace = 'process'): Host {
+  return new Host({ start: { engine }, place, streamsMax: 256, clock: systemClock, log });
 }
 
 async function openThread(): Promise<OpenedStreams> {
@@ -43,7 +49,10 @@ async function openThread(): Promise<OpenedStreams> {
   const fail = (fault: unknown) => {
     throw fault;
   };
-  const serving = pool.run({ type: 'serve', engine, asker: port2, warmFirst: true }, [port2]);
+  const serving = pool.run(
+    { type: 'serve', engine, asker: port2, warmFirst: true, place: 'thread' },
+    [port2],
+  );
   const client = await new Promise<TokenStreamClient>((resolve) => {
     const made = new TokenStreamClient(transport, () => resolve(made), fail, 256);
   });
@@ -58,6 +67,9 @@ async function openThread(): Promise<OpenedStreams> {
 }
 
 t.test('over a thread', (t) => tokenStreamSuite(t, openThread));
+t.test('over a host’s thread', (t) =>
+  tokenStreamSuite(t, async () => openHost(undefined, 'thread')),
+);
 t.test('over a process', (t) => tokenStreamSuite(t, async () => openHost()));
 
 t.test('a killed process costs its streams an error, and the next one answers', async (t) => {

@@ -73,6 +73,8 @@ t.test('a key is in no process list, log, answer or error', async (t) => {
   fake.acts = [says(400, { error: { message: `bad key ${KEY}` } })];
   const upstreams = [{ url: fake.url, apiKey: KEY }];
   const service = await openWithSettings(t, {
+    // A list of processes shows nothing of a thread.
+    engineProcess: true,
     models: { [model]: { engine: 'openai', tokenizer: 'bytes', upstreams } },
   });
   const refused = await post(service, said('hi'));

@@ -11,7 +11,7 @@ import { until } from '../support/until.js';
 const START_MS_MAX = 60_000;
 t.setTimeout(3 * START_MS_MAX);
 
-const service = await openService(t);
+const service = await openService(t, { PREFACE_ENGINE_PROCESS: 'true' });
 
 async function figures(): Promise<string> {
   return await (await fetch(new URL('/metrics', service.url))).text();

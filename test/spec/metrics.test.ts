@@ -122,7 +122,7 @@ t.test('chats: tokens in, out and saved, times, caches by what became of them', 
 });
 
 t.test('errors by type, streams that broke, engines that ended', async (t) => {
-  const service = await openService(t);
+  const service = await openService(t, { PREFACE_ENGINE_PROCESS: 'true' });
   t.equal((await post(service, said(''))).status, 400);
   t.equal((await post(service, said('/fail one'))).status, 500);
   await events(await post(service, said('/fail one', { stream: true }))).catch(() => {});
@@ -163,7 +163,7 @@ t.test('what waits, what runs, and what there is room for', async (t) => {
 });
 
 t.test('documents by format and outcome, and what lies on the disk', async (t) => {
-  const service = await openService(t, gatedEnv);
+  const service = await openService(t, { ...gatedEnv, PREFACE_ENGINE_PROCESS: 'true' });
   const good = await upload(service, JSON.stringify({ text: 'words' }));
   t.equal((await contentOf(service, good.id)).content, 'words');
   const bad = await upload(service, JSON.stringify({ refusal: 'it is torn' }));

@@ -28,7 +28,7 @@ function engineProcesses(parent: number): number[] {
 t.test(
   'while the engine stands still `/ready` is 503 and `/health` is 200; then both are 200',
   async (t) => {
-    const service = await startServiceProcess(t, {}, {});
+    const service = await startServiceProcess(t, {}, { PREFACE_ENGINE_PROCESS: 'true' });
     const ask = async (path: string) => {
       const response = await fetch(new URL(path, service.url));
       return { status: response.status, body: (await response.json()) as unknown };

@@ -38,6 +38,7 @@ const plugin: EnginePlugin = {
   kind: 'engine',
   name: 'echo',
   contract: 1,
+  nativeFree: true,
   open: async (options) => new EchoEngine(options),
 };
 

@@ -41,6 +41,7 @@ const plugin: EnginePlugin = {
   kind: 'engine',
   name: 'openai',
   contract: 1,
+  nativeFree: true,
   open: async (options) => new OpenAiEngine(options, systemClock),
 };
 
