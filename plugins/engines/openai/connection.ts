@@ -29,6 +29,7 @@ export class Connection {
   readonly #url: URL;
   readonly #base: string;
   readonly #headers: Record<string, string>;
+  readonly #postHeaders: Record<string, string>;
 
   constructor(
     { url, apiKey }: UpstreamSpec,
@@ -41,6 +42,7 @@ export class Connection {
       'user-agent': 'preface',
       ...(apiKey === null ? {} : { authorization: `Bearer ${apiKey}` }),
     };
+    this.#postHeaders = { ...this.#headers, 'content-type': 'application/json' };
     const Agent = this.#isSecure ? HttpsAgent : HttpAgent;
     this.#agent = new Agent({
       keepAlive: true,
@@ -54,19 +56,15 @@ export class Connection {
   /** Resolves with the head of an answer of any status. @throws UpstreamError */
   async ask({ path, body, signal, firstByteMs = this.waits.firstByteMs }: Ask): Promise<Answer> {
     signal.throwIfAborted();
-    const stop = new AbortController();
-    const onAbort = () => stop.abort(signal.reason);
-    signal.addEventListener('abort', onAbort, { once: true });
-    const release = () => signal.removeEventListener('abort', onAbort);
     const startedMs = performance.now();
+    const asked = new Asked(this.#request(path, body), signal, firstByteMs);
     try {
-      const asked = this.#request(path, body, stop.signal);
-      const response = await inTime(asked, firstByteMs, tooLate(firstByteMs), stop);
+      const response = await asked.head;
       const leftMs = Math.max(1, firstByteMs - (performance.now() - startedMs));
       const waits = { leftMs, firstByteMs, silenceMs: this.waits.silenceMs };
-      return new Answer(response, waits, stop, release);
+      return new Answer(response, waits, asked);
     } catch (cause) {
-      release();
+      asked.release();
       signal.throwIfAborted();
       throw failureOfConnection(cause);
     }
@@ -80,27 +78,60 @@ export class Connection {
     return this.#url.protocol === 'https:';
   }
 
-  #request(path: string, body: string | null, signal: AbortSignal): Promise<IncomingMessage> {
+  /** With its body on the way. */
+  #request(path: string, body: string | null): ClientRequest {
     const { hostname, port } = this.#url;
-    const options = {
+    const request = (this.#isSecure ? httpsRequest : httpRequest)({
       agent: this.#agent,
       // An address of IPv6 stands in brackets in a URL alone.
       host: hostname.replace(/^\[|\]$/g, ''),
       port,
       path: this.#base + path,
       method: body === null ? 'GET' : 'POST',
-      headers:
-        body === null ? this.#headers : { ...this.#headers, 'content-type': 'application/json' },
-      signal,
-    };
-    return new Promise((resolve, reject) => {
-      const request = (this.#isSecure ? httpsRequest : httpRequest)(options, resolve);
-      // It stays when the answer has begun: an error after that is told by the answer.
-      request.on('error', reject);
-      boundConnecting(request, this.waits.connectMs);
-      request.end(body ?? undefined);
+      headers: body === null ? this.#headers : this.#postHeaders,
     });
+    boundConnecting(request, this.waits.connectMs);
+    request.end(body ?? undefined);
+    return request;
   }
+}
+
+/** A request under way. What stops it before its head stops the request, and after it the answer. */
+class Asked {
+  readonly head: Promise<IncomingMessage>;
+  #body: IncomingMessage | null = null;
+
+  constructor(
+    readonly request: ClientRequest,
+    readonly signal: AbortSignal,
+    firstByteMs: number,
+  ) {
+    const cancel = later(firstByteMs, () => this.stop(tooLate(firstByteMs)));
+    this.head = new Promise((resolve, reject) => {
+      request.once('response', (response) => {
+        cancel();
+        this.#body = response;
+        resolve(response);
+      });
+      // It stays when the answer has begun: an error after that is told by the answer.
+      request.on('error', (cause) => {
+        cancel();
+        reject(cause);
+      });
+    });
+    signal.addEventListener('abort', this.#onAbort);
+  }
+
+  stop(cause: Error): void {
+    (this.#body ?? this.request).destroy(cause);
+  }
+
+  /** Nobody will stop it any more. */
+  release(): void {
+    this.signal.removeEventListener('abort', this.#onAbort);
+  }
+
+  readonly #onAbort = () => this.stop(this.signal.reason as Error);
 }
 
 /** Names, connection and TLS. A connection that was kept open has all of them. */
@@ -118,6 +149,14 @@ function notConnected(): Error {
 
 /** An answer whose head has arrived. The caller must read its bytes or drop it. */
 export class Answer {
+  /** Beyond so many bytes it is broken off. */
+  bytesMax = Number.POSITIVE_INFINITY;
+  #length = 0;
+  #isRead = false;
+  #isOver = false;
+  #failure: Error | null = null;
+  #wake: (() => void) | null = null;
+
   constructor(
     readonly body: IncomingMessage,
     readonly waits: {
@@ -126,11 +165,12 @@ export class Answer {
       readonly firstByteMs: number;
       readonly silenceMs: number;
     },
-    readonly stop: AbortController,
-    readonly release: () => void,
+    readonly asked: Asked,
   ) {
-    // A reader gets this error too; without a reader it must not end the process.
-    body.on('error', () => {});
+    // Without a reader it must not end the process.
+    body.on('error', (cause) => this.#over(cause));
+    body.on('end', () => this.#over(null));
+    body.on('close', () => this.#over(new Error('it was closed')));
   }
 
   get status(): number {
@@ -152,45 +192,81 @@ export class Answer {
     return this.#header('content-type')?.startsWith('text/event-stream') ?? false;
   }
 
-  /** As they come. Pull is the back-pressure. Leaving the loop drops the rest. @throws UpstreamError, also beyond the bound. */
-  async *bytes(bytesMax = Number.POSITIVE_INFINITY): AsyncGenerator<Buffer> {
+  /**
+   * The next bytes as they come, null after the last ones; without a promise where they are here. Pull is the back-pressure.
+   * @throws UpstreamError, also beyond the bound.
+   */
+  next(): Buffer | null | Promise<Buffer | null> {
+    if (!this.#isRead) this.body.on('readable', () => this.#wake?.());
+    this.#isRead = true;
+    return this.#here() ?? (this.#isOver ? this.#end() : this.#later());
+  }
+
+  #here(): Buffer | null {
+    const bytes = this.#isOver ? null : (this.body.read() as Buffer | null);
+    this.#length += bytes?.length ?? 0;
+    if (this.#length > this.bytesMax)
+      throw this.#failed(broken(`it is longer than ${this.bytesMax} bytes`));
+    return bytes;
+  }
+
+  #end(): null {
+    if (this.#failure !== null) throw this.#failed(this.#failure);
+    this.asked.release();
+    return null;
+  }
+
+  /** The wait alone has a bound: a caller may take its time. */
+  async #later(): Promise<Buffer | null> {
     const { leftMs, firstByteMs, silenceMs } = this.waits;
-    const iterator = this.body[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
-    let length = 0;
-    let [ms, late] = [leftMs, tooLate(firstByteMs)];
-    let begun = false;
+    const begun = this.#length > 0;
+    const cancel = later(begun ? silenceMs : leftMs, () => {
+      this.#over(begun ? broken(`no byte for ${silenceMs} ms`) : tooLate(firstByteMs));
+    });
     try {
       for (;;) {
-        const next = await inTime(iterator.next(), ms, late, this.stop);
-        if (next.done) return;
-        if (!begun) [ms, late] = [silenceMs, broken(`no byte for ${silenceMs} ms`)];
-        begun = true;
-        length += next.value.length;
-        if (length > bytesMax) throw broken(`it is longer than ${bytesMax} bytes`);
-        yield next.value;
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
+        const bytes = this.#here();
+        if (bytes !== null || this.#isOver) return bytes ?? this.#end();
       }
-    } catch (cause) {
-      const failure = failureOfConnection(cause);
-      throw begun && failure.again !== 'never' ? broken(failure.message) : failure;
     } finally {
-      this.drop();
+      this.#wake = null;
+      cancel();
     }
+  }
+
+  #over(failure: Error | null): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#failure = failure;
+    this.#wake?.();
+  }
+
+  #failed(cause: Error): UpstreamError {
+    this.drop();
+    const failure = failureOfConnection(cause);
+    return this.#length > 0 && failure.again !== 'never' ? broken(failure.message) : failure;
   }
 
   /** The whole text, cut at its bound. */
   async text(): Promise<string> {
     const parts: Buffer[] = [];
     let length = 0;
-    for await (const part of this.bytes()) {
+    for (let part = await this.next(); part !== null; part = await this.next()) {
       parts.push(part);
       length += part.length;
-      if (length > limits.upstreamBodyBytesMax) break;
+      if (length > limits.upstreamBodyBytesMax) {
+        this.drop();
+        break;
+      }
     }
     return Buffer.concat(parts).toString('utf8');
   }
 
   drop(): void {
-    this.release();
+    this.asked.release();
     this.body.destroy();
   }
 
@@ -203,24 +279,4 @@ export class Answer {
 function tooLate(ms: number): UpstreamError {
   const message = `the upstream did not begin to answer within ${ms} ms`;
   return new UpstreamError(message, 'unavailable', 'elsewhere', 1000, true);
-}
-
-async function inTime<Value>(
-  promise: Promise<Value>,
-  ms: number,
-  late: UpstreamError,
-  stop: AbortController,
-): Promise<Value> {
-  let cancel = () => {};
-  const timeout = new Promise<never>((_, reject) => {
-    cancel = later(ms, () => {
-      reject(late);
-      stop.abort(late);
-    });
-  });
-  try {
-    return await Promise.race([promise, timeout]);
-  } finally {
-    cancel();
-  }
 }

@@ -33,7 +33,7 @@ import { broken, failureOf, UpstreamError } from './failure.js';
 import { chatChunk, rawBody, scoredEvents } from './raw-prompt.js';
 import { type Replica, Replicas } from './replicas.js';
 import { chatBody, prefixBody } from './request.js';
-import { serverEvents } from './server-events.js';
+import { ServerEvents } from './server-events.js';
 import { isCached, type Usage, usageOf } from './usage.js';
 import { remoteVectors, vectorsFrom } from './vectors.js';
 
@@ -51,8 +51,9 @@ export default plugin;
 interface Begun {
   readonly replica: Replica;
   readonly answer: Answer;
-  readonly events: AsyncGenerator<string>;
-  readonly first: IteratorResult<string, void>;
+  readonly events: ServerEvents;
+  /** The data of the first one; null: there is none. */
+  readonly first: string | null;
   /** The usage of the call that checked the prefix, where the task has one. */
   readonly prefix: Usage | null;
 }
@@ -115,7 +116,7 @@ class OpenAiEngine implements Engine {
       yield { type: 'started', reusedTokens };
       const echo = task.raw ? '' : echoOf(asked(task.conversation), replica.dialect);
       const reader = new AnswerReader(task.choices, task.maxTokens, replica.upstream.apiKey, echo);
-      for await (const data of resumed(begun)) {
+      for (let data = begun.first; data !== null; data = await begun.events.next()) {
         isWhole = data === '[DONE]';
         if (isWhole) break;
         for (const event of reader.read(task.raw ? chatChunk(data) : data)) {
@@ -148,7 +149,8 @@ class OpenAiEngine implements Engine {
             : await evaluate(replica, owner, prefixOf(asked(conversation)), signal);
         const answer = await post(replica, wireOf(task, replica), signal);
         if (!answer.isStream) throw noStream(answer);
-        const events = serverEvents(answer.bytes(answerBytesMax(task)));
+        answer.bytesMax = answerBytesMax(task);
+        const events = new ServerEvents(answer);
         return { replica, answer, events, first: await events.next(), prefix };
       } catch (cause) {
         replica.running -= 1;
@@ -289,16 +291,11 @@ function usageIn(text: string): unknown {
   }
 }
 
-/** Ending this generator does not end `events`, which `reuse` reads on. */
-async function* resumed({ events, first }: Begun): AsyncGenerator<string> {
-  for (let next = first; !next.done; next = await events.next()) yield next.value;
-}
-
 /** Reads to the end, so that the connection can be used again; drops an answer whose end does not come in time. */
 async function reuse({ events, answer }: Begun): Promise<void> {
   const cancel = systemClock.after(limits.upstreamEndMsMax, () => answer.drop());
   try {
-    while (!(await events.next()).done);
+    while ((await events.next()) !== null);
   } catch {
     // The answer is complete all the same.
   } finally {
@@ -323,8 +320,9 @@ function scoredBytesMax(task: GenerateTask): number {
 }
 
 async function wholeText(answer: Answer, bytesMax: number): Promise<string> {
+  answer.bytesMax = bytesMax;
   const parts: Buffer[] = [];
-  for await (const part of answer.bytes(bytesMax)) parts.push(part);
+  for (let part = await answer.next(); part !== null; part = await answer.next()) parts.push(part);
   return Buffer.concat(parts).toString();
 }
 

@@ -1,32 +1,61 @@
 /**
  * Owns the reading of a stream of server-sent events: bytes in, the data of each event out, within a bound.
- * It must never interpret the data.
+ * It must never interpret the data, nor read ahead of who takes it.
  */
 import { createParser } from 'eventsource-parser';
 import { limits } from 'preface/plugin';
+import type { Answer } from './connection.js';
 import { broken } from './failure.js';
 
 /** Skips comments, other fields and an incomplete event at the end. */
-export async function* serverEvents(bytes: AsyncIterable<Buffer>): AsyncGenerator<string> {
-  let lastMs = performance.now();
-  const decoder = new TextDecoder();
-  const ready: string[] = [];
-  let tooLong = false;
-  const parser = createParser({
+export class ServerEvents {
+  readonly #decoder = new TextDecoder();
+  readonly #ready: string[] = [];
+  /** Of those that are ready. */
+  #at = 0;
+  #lastMs = performance.now();
+  #tooLong = false;
+  readonly #parser = createParser({
     maxBufferSize: limits.upstreamEventBytesMax,
-    onEvent: ({ data }) => void ready.push(data),
+    onEvent: ({ data }) => void this.#ready.push(data),
     onError: ({ type }) => {
-      tooLong ||= type === 'max-buffer-size-exceeded';
+      this.#tooLong ||= type === 'max-buffer-size-exceeded';
     },
   });
-  for await (const chunk of bytes) {
-    parser.feed(decoder.decode(chunk, { stream: true }));
-    if (tooLong) throw broken(`an event is longer than ${limits.upstreamEventBytesMax} bytes`);
+
+  constructor(readonly answer: Answer) {}
+
+  /** The data of the next event, null after the last one; without a promise where it is here. @throws UpstreamError */
+  next(): string | null | Promise<string | null> {
+    while (this.#at === this.#ready.length) {
+      const bytes = this.answer.next();
+      if (bytes === null) return null;
+      if (!Buffer.isBuffer(bytes)) return this.#later(bytes);
+      this.#take(bytes);
+    }
+    return this.#ready[this.#at++] as string;
+  }
+
+  async #later(coming: Promise<Buffer | null>): Promise<string | null> {
+    const bytes = await coming;
+    if (bytes === null) return null;
+    this.#take(bytes);
+    return await this.next();
+  }
+
+  #take(bytes: Buffer): void {
+    this.#ready.length = 0;
+    this.#at = 0;
+    this.#parser.feed(this.#decoder.decode(bytes, { stream: true }));
+    if (this.#tooLong) {
+      this.answer.drop();
+      throw broken(`an event is longer than ${limits.upstreamEventBytesMax} bytes`);
+    }
     // Comments keep a connection open while a prompt is evaluated, but not for ever.
-    if (ready.length > 0) lastMs = performance.now();
-    else if (performance.now() - lastMs > limits.upstreamEventMsMax) {
+    if (this.#ready.length > 0) this.#lastMs = performance.now();
+    else if (performance.now() - this.#lastMs > limits.upstreamEventMsMax) {
+      this.answer.drop();
       throw broken(`no event for ${limits.upstreamEventMsMax} ms`);
     }
-    yield* ready.splice(0);
   }
 }
