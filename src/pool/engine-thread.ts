@@ -50,13 +50,10 @@ export class EngineThread implements EngineRunner {
     this.#worker.once('error', ({ message }) => {
       how = message;
     });
-    this.ended = new Promise<void>((resolve) => {
-      this.#worker.once('exit', (code) => {
-        port1.close();
-        resolve();
-        onEnd(this, how ?? `code ${code}`);
-      });
-    });
+    const exited = new Promise<number>((resolve) => this.#worker.once('exit', resolve));
+    // What it said last may come after its exit is told: its end of the port closes behind all that.
+    const silent = new Promise<void>((resolve) => port1.once('close', resolve));
+    this.ended = Promise.all([exited, silent]).then(([code]) => onEnd(this, how ?? `code ${code}`));
   }
 
   connect() {
