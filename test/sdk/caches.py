@@ -16,7 +16,7 @@ MODEL = "svc-v1-8k"
 KEY = os.environ["API_KEY"]
 # Another one in each run, so that no run finds what the one before it left.
 EDITION = f"Edition {int(time.time() * 1000) % 1000000:06d}\n"
-ARTICLES = [f"Article {n}: the keeper of room {n} holds key number {n * 7 % 50}." for n in range(1, 26)]
+ARTICLES = [f"Article {n}: the keeper of room {n} holds key number {n * 7 % 50}." for n in range(1, 13)]
 DOCUMENT = EDITION + "\n".join(ARTICLES)
 QUESTIONS = [f"Which key does the keeper of room {n} hold?" for n in range(1, 11)]
 HANDBOOK = [{"role": "system", "content": DOCUMENT}]
@@ -130,7 +130,7 @@ class Session:
         assert (answer.choices[0].message.content, answer.usage.completion_tokens) == ("", 0)
 
     def a_new_version_takes_the_tag(self):
-        newer = self.create(DOCUMENT + "\nArticle 26: no more.", tags=["handbook"])
+        newer = self.create(DOCUMENT + "\nArticle 13: no more.", tags=["handbook"])
         headers, answer = self.ask([{"role": "cache", "content": "tag=handbook"}, question(QUESTIONS[3])])
         self.check_hit(headers, answer.usage, newer)
         self.client.delete(f"/caching/{newer['id']}", cast_to=Json)
