@@ -19,6 +19,7 @@ import {
 import { requestKey } from './auth.js';
 import type { Exchange } from './exchange.js';
 import { KeyWatch, type Running } from './key-watch.js';
+import { onlyHeaderOf } from './request.js';
 import type { Asker, Handler } from './router.js';
 
 interface KeyHolder {
@@ -93,7 +94,7 @@ export class Gate {
 
   /**
    * For a request that takes no place among the running ones.
-   * @throws ApiError 401, 403.
+   * @throws ApiError 400, 401, 403.
    */
   identify(exchange: Asker, { api, keyHeader }: Entrance): Caller {
     const ownHeader = keyHeader === undefined ? undefined : exchange.header(keyHeader);
@@ -104,7 +105,8 @@ export class Gate {
     const policy = this.policies.of(user);
     checkEntry(policy, holder, api);
     const { userHeader } = policy;
-    const person = userHeader === null ? undefined : exchange.header(userHeader.toLowerCase());
+    const person =
+      userHeader === null ? undefined : onlyHeaderOf(exchange.headers, userHeader.toLowerCase());
     return { user: ownerOf(user, person), keyId, policy };
   }
 

@@ -35,6 +35,13 @@ export function headerOf(headers: readonly string[], name: string): string | und
   return undefined;
 }
 
+/** For a header that says whose a request is: of two, a program before this one may have meant the other. @throws ApiError */
+export function onlyHeaderOf(headers: readonly string[], name: string): string | undefined {
+  const count = headers.filter((each, i) => i % 2 === 0 && each === name).length;
+  if (count > 1) throw invalid(`${name} is given more than once`);
+  return headerOf(headers, name);
+}
+
 let collected: string[] = [];
 const collect = (name: string, value: string): void => {
   collected.push(name, value);

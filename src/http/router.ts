@@ -28,6 +28,8 @@ export interface Route {
 
 /** Who asks to come in, or has come in over a WebSocket and is looked at again. */
 export interface Asker {
+  /** Name and value alternate; names are lower case. */
+  readonly headers: readonly string[];
   header(name: string): string | undefined;
   readonly note: { account: string | null };
 }

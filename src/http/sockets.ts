@@ -275,7 +275,11 @@ class SocketTurns {
   #isLetIn(): boolean {
     const { headers } = this.opening.head;
     try {
-      this.opening.check({ header: (name) => headerOf(headers, name), note: { account: null } });
+      this.opening.check({
+        headers,
+        header: (name) => headerOf(headers, name),
+        note: { account: null },
+      });
       return true;
     } catch (cause) {
       // A store that cannot be read now says nothing about the key.

@@ -17,7 +17,8 @@ import {
   said,
 } from '../support/cache-client.js';
 import { openWithSettings } from '../support/chat-client.js';
-import { serviceEnv, type TestService, temporaryFolder } from '../support/service.js';
+import { RawClient, request } from '../support/raw-client.js';
+import { aliceKey, serviceEnv, type TestService, temporaryFolder } from '../support/service.js';
 import { skipWithoutWeights } from '../support/weights.js';
 
 t.setTimeout(0);
@@ -53,6 +54,27 @@ t.test('people of one account share nothing', async (t) => {
   const own = await readyCache(service, { messages }, ben);
   t.not(own.id, cache.id, 'an equal cache is another one');
 });
+
+t.test(
+  'who is named twice is nobody: a program may add its name behind that of its client',
+  async (t) => {
+    const service = await open(t);
+    const port = Number(new URL(service.url).port);
+    const names = [`${HEADER}: ben@example.com`, `${HEADER.toLowerCase()}: ada@example.com`];
+    const answerTo = async (headers: readonly string[]) => {
+      const key = `Authorization: Bearer ${aliceKey}`;
+      const client = new RawClient(port).send(request('GET /v1/caching', [key, ...headers]));
+      const answer = await client.answer('}');
+      client.destroy();
+      return answer;
+    };
+    t.match(await answerTo(names.slice(1)), /^HTTP\/1\.1 200 /);
+    t.match(
+      await answerTo(names),
+      /^HTTP\/1\.1 400 [\s\S]*x-openwebui-user-id is given more than once/,
+    );
+  },
+);
 
 t.test("a person's prompt saves another nothing", { skip: skipWithoutWeights }, async (t) => {
   const real = { PREFACE_ENGINE: 'llama', PREFACE_THREADS: '1,1', PREFACE_SLOTS: '2' };
