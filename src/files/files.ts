@@ -89,6 +89,7 @@ export class Files {
   readonly #damage: Damage;
   #inputOf: (id: string) => string | null = () => null;
   #cancelResume = () => {};
+  #swept: Promise<void> = Promise.resolve();
   #closed = false;
 
   constructor(parts: FilesParts) {
@@ -114,16 +115,28 @@ export class Files {
     });
   }
 
-  /** Removes blobs that the last run left without a record, and resumes its extractions. */
+  /** Resumes the extractions of the last run. The blobs that it left without a record are removed beside the first requests. */
   async start(): Promise<void> {
+    this.#swept = this.#sweep().catch(this.#parts.report);
+    await this.#resume(null);
+  }
+
+  /** Resolves when what the last run left is removed. */
+  get swept(): Promise<void> {
+    return this.#swept;
+  }
+
+  /** It ends by itself when this closes: only who may write removes. */
+  async #sweep(): Promise<void> {
     const { blobs } = this.#parts;
     for await (const name of blobs.names()) {
+      if (this.#closed) return;
       const id = fileIdOfBlob(name);
-      // One whose record is damaged has a record.
+      // One whose record is damaged has a record. One that is being uploaded gets its record last.
       const known = this.#damage.without(`file ${id}`, () => this.#read(id) !== null) ?? true;
-      if (!known && (await this.#mayRemove(id))) await blobs.remove(name);
+      if (known || this.#uploads.isKeeping(id)) continue;
+      if (await this.#mayRemove(id)) await blobs.remove(name);
     }
-    await this.#resume(null);
   }
 
   /** @throws ApiError as `Uploads.begin`. */

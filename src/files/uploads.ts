@@ -28,6 +28,8 @@ export interface UploadsParts {
 export class Uploads {
   readonly #parts: UploadsParts;
   readonly #running = new OwnerLoad();
+  /** Files whose bytes are kept, or about to be, and whose record is not. */
+  readonly #keeping = new Set<string>();
 
   constructor(parts: UploadsParts) {
     this.#parts = parts;
@@ -48,12 +50,17 @@ export class Uploads {
       place = await quota.reserve(owner, bytesMin);
       const writer = await blobs.create(name);
       const ended = () => this.#running.remove(owner);
-      return new Upload({ ...this.#parts, owner, writer, ended }, place);
+      return new Upload({ ...this.#parts, owner, writer, ended, keeping: this.#keeping }, place);
     } catch (cause) {
       place?.giveBack();
       this.#running.remove(owner);
       throw cause;
     }
+  }
+
+  /** Whether its bytes may be there before its record is. */
+  isKeeping(id: string): boolean {
+    return this.#keeping.has(id);
   }
 
   #checkRoom(owner: string): void {
@@ -67,6 +74,7 @@ export class Uploads {
 interface UploadParts extends UploadsParts {
   readonly owner: string;
   readonly writer: BlobWriter;
+  readonly keeping: Set<string>;
   readonly ended: () => void;
 }
 
@@ -91,12 +99,13 @@ export class Upload {
 
   /** @throws ApiError `fileEmpty`, `fileTotal`, `overloaded`, `unavailable`. */
   async keep(filename: string, purpose?: FilePurpose): Promise<FileRecord> {
-    const { owner, writer, quota, hasRoom, commit, ids, clock } = this.#parts;
+    const { owner, writer, keeping, quota, hasRoom, commit, ids, clock } = this.#parts;
     if (writer.bytes === 0) throw new ApiError('fileEmpty', {}, { param: 'file' });
     // Files are listed in the order in which they are made, and that is now.
     const nowMs = clock.nowMs();
     const id = ids.next(owner, nowMs);
     this.#id = id;
+    keeping.add(id);
     const kept = await writer.keep(sourceBlob(id));
     if (!hasRoom(owner)) throw overloaded();
     this.#place?.giveBack();
@@ -111,7 +120,7 @@ export class Upload {
 
   /** Removes all bytes of an upload that was not kept. */
   async end(): Promise<void> {
-    const { writer, blobs, exists, ended } = this.#parts;
+    const { writer, keeping, blobs, exists, ended } = this.#parts;
     const id = this.#id;
     const place = this.#place;
     this.#place = null;
@@ -121,6 +130,7 @@ export class Upload {
       if (id !== null) await blobs.remove(sourceBlob(id));
       place.giveBack();
     } finally {
+      if (id !== null) keeping.delete(id);
       ended();
     }
   }

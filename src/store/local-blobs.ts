@@ -123,7 +123,7 @@ export class LocalBlobs implements Blobs {
   }
 
   async *names(): AsyncGenerator<string> {
-    for await (const { name } of await opendir(this.#folder)) yield name;
+    for await (const { name } of await opendir(this.#folder)) if (!name.endsWith(PART)) yield name;
   }
 }
 

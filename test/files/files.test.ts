@@ -409,6 +409,7 @@ t.test('only who may write removes blobs that no record explains', async (t) => 
       max: () => ({ count: 10, bytes: 1000 }),
     });
     await files.start();
+    await files.swept;
     await files.close();
     return faults;
   };
@@ -420,6 +421,45 @@ t.test('only who may write removes blobs that no record explains', async (t) => 
   refusal = null;
   await start();
   t.same(readdirSync(folder), []);
+});
+
+t.test('a start does not wait for the look at all bytes, which spares an upload', async (t) => {
+  const { files, store, disk, blobs, folder } = await world(t, [read]);
+  let look = () => {};
+  const asked = new Promise<void>((resolve) => {
+    look = resolve;
+  });
+  const names = disk.names.bind(disk);
+  disk.names = async function* () {
+    await asked;
+    yield* names();
+  };
+  let write = (_now: boolean) => {};
+  const mayWrite = new Promise<boolean>((resolve) => {
+    write = resolve;
+  });
+  let isHeld = false;
+  const commit = store.commit.bind(store);
+  store.commit = async (changes) => {
+    // A record comes with the entries of its indexes.
+    isHeld ||= changes.length > 1;
+    if (changes.length > 1) await mayWrite;
+    return await commit(changes);
+  };
+  writeFileSync(join(folder, 'orphan.source'), 'of the last run');
+  await files.start();
+  const adding = add(files);
+  await until(() => isHeld);
+  const begun = await files.begin('bob', 0);
+  await begun.write(Buffer.from('its bytes have no name yet'));
+  look();
+  await files.swept;
+  write(true);
+  const id = await adding;
+  t.equal((await begun.keep('b.txt')).bytes, 26);
+  await begun.end();
+  t.ok(blobs().includes(`${id}.source`), 'its bytes came before its record');
+  t.notOk(blobs().includes('orphan.source'));
 });
 
 function sum(numbers: readonly number[]): number {

@@ -14,6 +14,7 @@ import { skipPostgres, TestPostgres } from '../support/postgres.js';
 import { S3Server, s3Key, s3Missing } from '../support/s3-server.js';
 import { openService, temporaryFolder } from '../support/service.js';
 import { startServiceProcess } from '../support/service-process.js';
+import { until } from '../support/until.js';
 
 t.setTimeout(300_000);
 
@@ -51,6 +52,7 @@ t.test('the bytes of files in a bucket', { skip: s3Missing }, async (t) => {
     writeFileSync(join(server.folder, 'bucket/p/orphan.source'), 'of an upload that had no end');
 
     const second = await openService(t, { ...server.env(), PREFACE_DATA_DIR: first.dataDir });
+    await until(() => server.objects().length === all.length, undefined, 'what no record explains');
     t.same(server.objects(), all, 'what no record explains is removed');
     const [gone = '', kept = ''] = ids;
     await second.call('DELETE', `/files/${gone}`);

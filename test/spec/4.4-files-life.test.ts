@@ -126,6 +126,7 @@ t.test('a service that starts again goes on reading, and frees what has no recor
   t.teardown(() => after.close());
   const response = await fetch(`${after.url}/files/${id}/content`, { headers: authorization });
   t.match(await response.json(), { content: 'after the restart' });
+  await until(() => blobs({ dataDir }).length === 2, undefined, 'nobody’s bytes are gone');
   t.same(blobs({ dataDir }), [`${id}.source`, `${id}.text`]);
 });
 
