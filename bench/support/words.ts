@@ -15,6 +15,8 @@ export interface WordsCompared {
 /** Shorter texts have few phrases, so their single words are compared. */
 const PHRASE_TEXT_WORDS = 40;
 const PHRASE_WORDS = 3;
+/** Where every phrase recurs, or none is met, none is in a wrong place: what is missing counts as not found. */
+const NOTHING_TO_ORDER = 1;
 
 export function compareWords(got: string, wanted: string): WordsCompared {
   const [own, other] = [wordsOf(got), wordsOf(wanted)];
@@ -26,7 +28,7 @@ export function compareWords(got: string, wanted: string): WordsCompared {
   return {
     found: foundCount(own, other) / other.length,
     precise: foundCount(other, own) / Math.max(1, own.length),
-    ordered: met.length === 0 ? 0 : longestRise(met) / met.length,
+    ordered: met.length === 0 ? NOTHING_TO_ORDER : longestRise(met) / met.length,
   };
 }
 

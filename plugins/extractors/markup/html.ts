@@ -32,6 +32,11 @@ const typeByEnding = new Map([
 const opening =
   /^\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->)[\s\S])*-->\s*)*<(?:!doctype\s+html|html|head|body)[\s>]/i;
 
+/** Programs write tables without a page around them, and name them as the office program does that is to open them. */
+const part =
+  /^\s*(?:<!--(?:(?!-->)[\s\S])*-->\s*)*<(?:table|div|p|h[1-6]|meta|title|style|header|main|section|article|ul|ol|center|font|span|form|b)[\s>]/i;
+const documentEndings = new Set('doc docx xls xlsx ppt pptx rtf'.split(' '));
+
 function accepts({ bytes, filename }: SourceDocument): DocumentClaim | null {
   const named = typeByEnding.get(endingOf(filename));
   if (named === undefined && !mayOpen(bytes)) return null;
@@ -40,7 +45,9 @@ function accepts({ bytes, filename }: SourceDocument): DocumentClaim | null {
   const fileType = named ?? 'text/html';
   // A template of PHP or Vue begins like a page but is source code.
   const other = textTypeOf(filename) !== undefined && endingOf(filename) !== 'xml';
-  if (!other && opening.test(headOf(bytes, encoding))) return { fileType, ground: 'content' };
+  const head = headOf(bytes, encoding);
+  const isPage = opening.test(head) || (documentEndings.has(endingOf(filename)) && part.test(head));
+  if (!other && isPage) return { fileType, ground: 'content' };
   return named === undefined ? null : { fileType, ground: 'name' };
 }
 

@@ -66,6 +66,15 @@ export function turnedBack(place: LinePlace, { width, height }: Size, turn: Turn
   return around(place.score, [back([x0, y0]), back([x1, y1])]);
 }
 
+/** @param picture before it was mirrored. */
+export function mirroredBack({ box, score }: LinePlace, { width }: Size): LinePlace {
+  const [x0, y0, x1, y1] = box;
+  return around(score, [
+    [width - x0, y0],
+    [width - x1, y1],
+  ]);
+}
+
 type Point = readonly [number, number];
 
 function around(score: number | undefined, points: readonly Point[]): LinePlace {

@@ -11,10 +11,10 @@ import type { Worker as Thread } from 'node:worker_threads';
 import { createWorker, OEM, PSM, type Worker } from 'tesseract.js';
 import { NO_TEXT, type PlacedText } from '../shared/placed.js';
 import { strangeShare } from '../shared/plausible.js';
-import { levelLines, placesOf, turnedBack } from './lines.js';
+import { levelLines, mirroredBack, placesOf, turnedBack } from './lines.js';
 import { type GreyPicture, isBlank, pgmOf } from './picture.js';
 import { allowRelaxedSimd } from './relaxed-simd.js';
-import { runsSideways, type Turn, turned } from './turn.js';
+import { mirrored, runsSideways, type Turn, turned } from './turn.js';
 
 /** Lines as they stand in the picture, in its pixels; empty where no text is found. */
 export interface Recognized extends PlacedText {
@@ -169,10 +169,20 @@ class OcrEngine {
     }
   }
 
-  /** The likelier directions first; the first good one is taken. */
+  /** The likelier directions first; a mirror shows signs that are much like letters, so a poor text may be one of its. */
   async #bestTurn(picture: GreyPicture): Promise<Attempt> {
+    const isSideways = runsSideways(picture);
+    const order: Turn[] = isSideways ? [90, 270, 0, 180] : [0, 180, 90, 270];
+    const best = await this.#firstGood(picture, order);
+    if (isGood(best) || !isText(best)) return best;
+    const seen = await this.#firstGood(mirrored(picture), order.slice(0, 2));
+    if (!isGood(seen)) return best;
+    return { ...seen, lines: seen.lines.map((line) => line && mirroredBack(line, picture)) };
+  }
+
+  /** The best where none is good. */
+  async #firstGood(picture: GreyPicture, order: readonly Turn[]): Promise<Attempt> {
     let best: Attempt | null = null;
-    const order: Turn[] = runsSideways(picture) ? [90, 270, 0, 180] : [0, 180, 90, 270];
     for (const turn of order) {
       const attempt = await this.#upright(turned(picture, turn), true);
       if (best === null || worthOf(attempt) > worthOf(best)) {

@@ -1,5 +1,5 @@
 /**
- * Owns the turning of pictures: by quarters, and the guess which way their lines run.
+ * Owns the turning of pictures: by quarters, as in a mirror, and the guess which way their lines run.
  * It must never decide whether a picture holds text.
  */
 import type { GreyPicture } from './picture.js';
@@ -23,6 +23,15 @@ export function turned({ width, height, pixels }: GreyPicture, turn: Turn): Grey
     }
   }
   return { width: height, height: width, pixels: out };
+}
+
+/** Left and right change places, as on the back of a transparent sheet. */
+export function mirrored({ width, height, pixels }: GreyPicture): GreyPicture {
+  const out = new Uint8Array(pixels.length);
+  for (let y = 0; y < height; y += 1) {
+    out.set(pixels.subarray(y * width, (y + 1) * width).toReversed(), y * width);
+  }
+  return { width, height, pixels: out };
 }
 
 /** Lines of text make the ink of rows rise and fall; where the ink of columns does so more, they run upwards or down. */

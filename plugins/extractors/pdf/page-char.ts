@@ -8,6 +8,8 @@ export interface PageChar {
   readonly code: number;
   /** A space that the page does not draw: the library takes a gap for it. */
   readonly isGuess?: boolean;
+  /** Its font does not say which letter it is: the code is that of the font. */
+  readonly isUnmapped?: boolean;
   /** In points, `top` above `bottom`. */
   readonly left: number;
   readonly right: number;

@@ -6,6 +6,7 @@ import type { ExtractionBounds, LinePlace } from 'preface/plugin';
 import { type GreyPicture, shrinkOf } from '../ocr/picture.js';
 import { NO_TEXT, type PlacedText } from '../shared/placed.js';
 import { type Box, unreadAreas } from './areas.js';
+import { withLettersOfGlyphs } from './glyph-numbers.js';
 import { type Instance, type Pdfium, putBack, takeInstance } from './instance.js';
 import { textOfChars } from './layout.js';
 import { hasWidgets, notesOf } from './notes.js';
@@ -170,9 +171,10 @@ export class PdfFile {
       const max = this.bounds.textLengthMax;
       if (count > max)
         throw coded('bound', `a page has ${count} characters, at most ${max} are read`);
-      const { text: words, boxes } = textOfChars(this.#chars(text, count));
+      const chars = withLettersOfGlyphs([...this.#chars(text, count)]);
+      const { text: words, boxes } = textOfChars(chars);
       const lines = this.#places(page, boxes);
-      return { text: withLettersOfPairs(words), lines, unmapped: this.#unmapped(text, count) };
+      return { text: withLettersOfPairs(words), lines, unmapped: unmappedOf(chars) };
     } finally {
       pdfium._FPDFText_ClosePage(text);
     }
@@ -209,32 +211,21 @@ export class PdfFile {
     return { width: pdfium._FPDF_GetPageWidth(page), height: pdfium._FPDF_GetPageHeight(page) };
   }
 
-  #unmapped(text: number, count: number): Unmapped {
-    const { pdfium } = this;
-    let [visible, controls] = [0, 0];
-    for (let i = 0; i < count; i += 1) {
-      if (pdfium._FPDFText_HasUnicodeMapError(text, i) !== 1) continue;
-      const code = pdfium._FPDFText_GetUnicode(text, i);
-      if (code > SPACE) visible += 1;
-      else if (isControl(code)) controls += 1;
-    }
-    return { visible, controls };
-  }
-
   *#chars(text: number, count: number): Generator<PageChar> {
     const { pdfium } = this;
     const rect = this.#allocate(16);
     let box: Float32Array = new Float32Array(0);
     for (let i = 0; i < count; i += 1) {
       const code = pdfium._FPDFText_GetUnicode(text, i);
+      const isUnmapped = pdfium._FPDFText_HasUnicodeMapError(text, i) === 1;
       // Most calls would be for spaces and line ends, whose positions are not needed.
-      if (code > SPACE) pdfium._FPDFText_GetLooseCharBox(text, i, rect);
+      if (code > SPACE || isUnmapped) pdfium._FPDFText_GetLooseCharBox(text, i, rect);
       // The heap moves when it grows.
       if (box.buffer !== pdfium.HEAPU8.buffer)
         box = new Float32Array(pdfium.HEAPU8.buffer, rect, 4);
       const [left = 0, top = 0, right = 0, bottom = 0] = box;
       const isGuess = code === SPACE && pdfium._FPDFText_IsGenerated(text, i) === 1;
-      yield { code, isGuess, left, right, bottom, top };
+      yield { code, isGuess, isUnmapped, left, right, bottom, top };
     }
     pdfium.wasmExports.free(rect);
   }
@@ -405,6 +396,14 @@ function cropped({ width, pixels }: GreyPicture, box: PixelBox): GreyPicture {
     out.set(pixels.subarray(from, from + wide), y * wide);
   }
   return { width: wide, height: high, pixels: out };
+}
+
+function unmappedOf(chars: readonly PageChar[]): Unmapped {
+  const codes = chars.filter(({ isUnmapped }) => isUnmapped).map(({ code }) => code);
+  return {
+    visible: codes.filter((code) => code > SPACE).length,
+    controls: codes.filter(isControl).length,
+  };
 }
 
 /** Without those that stand for blanks, and the mark of a hyphen. */

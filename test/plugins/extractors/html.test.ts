@@ -83,6 +83,25 @@ t.test('source code that looks like a page is not a page', async (t) => {
   });
 });
 
+t.test(
+  'a table that is named as a workbook is a page; named as text it is its source',
+  async (t) => {
+    const extractor = await plugin.open({ bounds: documentBounds, languages: [] });
+    const claim = { fileType: 'text/html', ground: 'content' };
+    for (const name of ['a.xls', 'a.doc']) {
+      t.match(
+        extractor.accepts(document('<!-- x --><table border=1><tr><td>1', name)),
+        claim,
+        name,
+      );
+      t.match(extractor.accepts(document('\n<header class="a">Hello</header>', name)), claim, name);
+      t.equal(extractor.accepts(document('<less than, they say', name)), null, name);
+    }
+    for (const name of ['a.txt', 'a.vue', 'a.tmpl'])
+      t.equal(extractor.accepts(document('<table><tr><td>1', name)), null, name);
+  },
+);
+
 t.test('the encoding is what the bytes are, else what the page says', async (t) => {
   const sjis = Buffer.concat([
     Buffer.from('<html><head><meta charset="Shift_JIS"></head><body><p>'),

@@ -1,5 +1,10 @@
 import { gzipSync } from 'node:zlib';
-import { ImageMagick, MagickFormat, MagickImageCollection } from '@imagemagick/magick-wasm';
+import {
+  Gravity,
+  ImageMagick,
+  MagickFormat,
+  MagickImageCollection,
+} from '@imagemagick/magick-wasm';
 import t from 'tap';
 import plugin from '../../../plugins/extractors/image/image.js';
 import { PictureFile } from '../../../plugins/extractors/image/magick.js';
@@ -113,6 +118,32 @@ t.test('a scan that lies on its side, on its head or askew is read', async (t) =
     t.ok((page?.recognized ?? 0) > 60, `${page?.recognized}`);
   }
 });
+
+t.test(
+  'a scan of the back of a transparent sheet is read, and its lines stand where they are',
+  async (t) => {
+    const file = await PdfFile.open(documentBytes('text.pdf'), testBounds);
+    const rendered = file.render(0);
+    if (rendered === null) throw new Error('not rendered');
+    const scan = (isMirrored: boolean) =>
+      ImageMagick.read(pgmOf(rendered), MagickFormat.Pgm, (image) => {
+        image.crop(image.width, 600, Gravity.North);
+        if (isMirrored) image.flop();
+        return image.write(MagickFormat.Png, (data) => new Uint8Array(data));
+      });
+    const [sound] = await readAll(extractor, scan(false));
+    const [mirrored] = await readAll(extractor, scan(true));
+    t.ok(wordErrorRate(mirrored?.text ?? '', sound?.text ?? '') < 0.05, mirrored?.text ?? '');
+    const [left = 0, top = 0, right = 0, bottom = 0] = sound?.layout?.lines[0]?.box ?? [];
+    const width = sound?.layout?.width ?? 0;
+    const wanted = [width - right, top, width - left, bottom];
+    const found = mirrored?.layout?.lines[0]?.box ?? [];
+    t.ok(
+      wanted.every((side, at) => Math.abs(side - (found[at] ?? 0)) < 8),
+      `${found} for ${wanted}`,
+    );
+  },
+);
 
 t.test('every page of a TIFF is read, of an animation the first picture', async (t) => {
   const both = (format: MagickFormat) => {

@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import t from 'tap';
+import { withLettersOfGlyphs } from '../../../plugins/extractors/pdf/glyph-numbers.js';
 import { putBack, takeInstance } from '../../../plugins/extractors/pdf/instance.js';
 import { textOfChars as boxedText } from '../../../plugins/extractors/pdf/layout.js';
 import type { PageChar } from '../../../plugins/extractors/pdf/page-char.js';
@@ -253,6 +254,50 @@ t.test('text that no letter can be made of is left out, and its page says so', a
     { text: '', skipped: [/fonts do not say/] },
     { text: 'The other page' },
   ]);
+});
+
+t.test('numbers of glyphs in the standard order become their letters', async (t) => {
+  const blind = await openForTest(plugin, {}, []);
+  t.teardown(() => blind.close());
+  const glyphs = (text: string) =>
+    [...text].map((letter) => (letter === 'é' ? 112 : letter.charCodeAt(0) - 29).toString(16));
+  const shown = (text: string) =>
+    `<${glyphs(text)
+      .map((code) => code.padStart(4, '0'))
+      .join('')}>`;
+  const odd =
+    '<< /Type /Font /Subtype /Type0 /BaseFont /TimesNewRoman /Encoding /Identity-H /DescendantFonts [<< /Type /Font /Subtype /CIDFontType2 /BaseFont /TimesNewRoman /CIDSystemInfo << /Registry (Adobe) /Ordering (Identity) /Supplement 0 >> >>] >>';
+  const read = async (text: string) => {
+    const [page] = await readAll(
+      blind,
+      pdfOf([
+        '<< /Type /Catalog /Pages 2 0 R >>',
+        kids,
+        '<< /Type /Page /Parent 2 0 R /MediaBox [0 0 900 200] /Resources << /Font << /F1 5 0 R >> >> /Contents 4 0 R >>',
+        streamOf(`BT /F1 12 Tf 20 100 Td ${shown(text)} Tj ET`),
+        odd,
+      ]),
+    );
+    return page;
+  };
+  const words = "Je demande l'attestation du 3 mai 2024 (précise).";
+  t.match(await read(words), { text: words, skipped: undefined });
+  t.match(await read('ALL IN CAPITALS, 12 OF 30'), { text: 'ALL IN CAPITALS, 12 OF 30' });
+});
+
+t.test('codes that are characters, or of no known order, stay as they are', async (t) => {
+  const charsOf = (text: string): PageChar[] =>
+    [...text].map((char, at) => {
+      const box = { left: at * 5, right: at * 5 + 5, bottom: 0, top: 10 };
+      return { code: char.codePointAt(0) ?? 0, isUnmapped: char !== '\n', ...box };
+    });
+  for (const text of [
+    'Volume summary of the codes',
+    '0.5 1.0 1.5 2.0 2.5 3.0',
+    'n n n n n n n n n n n n n',
+    '\u0bcb\u0a05\u03a1\u0f0f'.repeat(5),
+  ])
+    t.same(withLettersOfGlyphs(charsOf(text)), charsOf(text), text);
 });
 
 t.test('letters drawn as outlines are recognised', async (t) => {
