@@ -204,13 +204,23 @@ export class Catalog {
   /** What becomes of images in a prompt: an automatic id sees where each of its models does. */
   sight(id: string, models: readonly ServedModel[], policy: AccountPolicy): Sight {
     if (models.length > 0 && models.every(sees)) return 'sees';
+    const blind = () => this.#blind(id, policy);
+    // Most chats have no image: who refuses one makes the text.
+    return {
+      get blind() {
+        return blind();
+      },
+    };
+  }
+
+  #blind(id: string, policy: AccountPolicy): string {
     const others = this.#chats().filter((each) => each.vision && this.isOpen(policy, each.id));
     const named = others.slice(0, NAMED_MAX).map((each) => `'${each.id}'`);
     const instead =
       named.length > 0
         ? `images are for ${named.join(', ')}`
         : 'no model here sees: one of an upstream can, a local one cannot yet';
-    return { blind: `the model '${id}' takes text only; ${instead}` };
+    return `the model '${id}' takes text only; ${instead}`;
   }
 
   /** Whether any model here sees. */

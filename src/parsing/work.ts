@@ -35,7 +35,7 @@ import { type WireFormName, wireForm } from '../protocol/wire-forms.js';
 import { chatPrompt, type ReadImage } from '../rules/chat-prompt.js';
 import { ChatTemplate } from '../rules/chat-template.js';
 import { conversationDiff } from '../rules/conversation-diff.js';
-import { imageReader, type Sight } from '../rules/image-tokens.js';
+import { type Blind, imageReader, type Sight } from '../rules/image-tokens.js';
 import { markedHashes, prefixAt } from '../rules/marked-prefix.js';
 import {
   beginsWith,
@@ -316,9 +316,9 @@ function canonicalWithImages(talk: PackedTalk): CanonicalPrefix {
   return { messages: messages.map((text) => withImages(text, images, images.bytes)), tools };
 }
 
-function readerOf(sight: Sight, images: LargeImages | null): ReadImage | string {
+function readerOf(sight: Sight, images: LargeImages | null): ReadImage | Blind {
   const reader = imageReader(sight);
-  if (typeof reader === 'string' || images === null) return reader;
+  if (typeof reader === 'object' || images === null) return reader;
   return (url, field) => reader(withImages(url, images, images.bytes), field);
 }
 

@@ -7,6 +7,7 @@ import { invalid } from '../errors.js';
 import type { ChatMessage, ContentPart } from '../protocol/message.js';
 import type { JsonObject } from '../protocol/schema.js';
 import type { ChatTool } from '../protocol/tool.js';
+import type { Blind } from './image-tokens.js';
 import type { PromptInput, PromptMessage, PromptPart, PromptTool } from './prompt.js';
 
 export interface PromptSource {
@@ -20,7 +21,10 @@ export interface PromptSource {
 export type ReadImage = (url: string, field: string) => { width: number; height: number };
 
 /** @param readImage why there is none, for a model that cannot see: an image is then refused, not ignored. */
-export function chatPrompt(source: PromptSource, readImage: ReadImage | string): PromptInput {
+export function chatPrompt(
+  source: PromptSource,
+  readImage: ReadImage | string | Blind,
+): PromptInput {
   return {
     messages: source.messages.map((message, position) =>
       promptMessage(message, position, readImage),
@@ -46,7 +50,7 @@ function promptTool(tool: ChatTool): PromptTool {
 function promptMessage(
   { role, content, name, toolCalls, toolCallId }: ChatMessage,
   position: number,
-  readImage: ReadImage | string,
+  readImage: ReadImage | string | Blind,
 ): PromptMessage {
   const parts =
     typeof content === 'string'
@@ -57,11 +61,16 @@ function promptMessage(
   return { role, content: parts, name, toolCalls, toolCallId };
 }
 
-function promptPart(part: ContentPart, field: string, readImage: ReadImage | string): PromptPart {
+function promptPart(
+  part: ContentPart,
+  field: string,
+  readImage: ReadImage | string | Blind,
+): PromptPart {
   if (part.type === 'text') return part;
-  if (typeof readImage === 'string') {
+  if (typeof readImage !== 'function') {
     const name = part.field ?? field;
-    throw invalid(`${name} is an image, and ${readImage}`, name);
+    const why = typeof readImage === 'string' ? readImage : readImage.blind;
+    throw invalid(`${name} is an image, and ${why}`, name);
   }
   const { width, height } = readImage(part.url, part.field ?? `${field}.image_url.url`);
   return { type: 'image', width, height };

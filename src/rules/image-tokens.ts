@@ -53,11 +53,16 @@ export function imageSizeOfDataUrl(url: string, param: string): ImageSize {
 }
 
 /** What is done with images: counted by their size, looked at as a whole, or refused for this reason. */
-export type Sight = 'counts' | 'sees' | { readonly blind: string };
+export type Sight = 'counts' | 'sees' | Blind;
+
+/** Why no image is taken. It may be made when it is read: few chats have one. */
+export interface Blind {
+  readonly blind: string;
+}
 
 /** For `chatPrompt`. */
 export function imageReader(sight: Sight) {
-  if (typeof sight === 'object') return sight.blind;
+  if (typeof sight === 'object') return sight;
   return sight === 'sees' ? wholeImageSizeOfDataUrl : imageSizeOfDataUrl;
 }
 

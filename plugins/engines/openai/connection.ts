@@ -28,6 +28,7 @@ export class Connection {
   readonly #agent: HttpAgent | HttpsAgent;
   readonly #url: URL;
   readonly #base: string;
+  readonly #host: string;
   readonly #headers: Record<string, string>;
   readonly #postHeaders: Record<string, string>;
 
@@ -37,6 +38,8 @@ export class Connection {
   ) {
     this.#url = new URL(url);
     this.#base = this.#url.pathname.replace(/\/$/, '');
+    // An address of IPv6 stands in brackets in a URL alone.
+    this.#host = this.#url.hostname.replace(/^\[|\]$/g, '');
     this.#headers = {
       accept: 'application/json, text/event-stream',
       'user-agent': 'preface',
@@ -80,12 +83,10 @@ export class Connection {
 
   /** With its body on the way. */
   #request(path: string, body: string | null): ClientRequest {
-    const { hostname, port } = this.#url;
     const request = (this.#isSecure ? httpsRequest : httpRequest)({
       agent: this.#agent,
-      // An address of IPv6 stands in brackets in a URL alone.
-      host: hostname.replace(/^\[|\]$/g, ''),
-      port,
+      host: this.#host,
+      port: this.#url.port,
       path: this.#base + path,
       method: body === null ? 'GET' : 'POST',
       headers: body === null ? this.#headers : this.#postHeaders,

@@ -293,9 +293,12 @@ function usageIn(text: string): unknown {
 
 /** Reads to the end, so that the connection can be used again; drops an answer whose end does not come in time. */
 async function reuse({ events, answer }: Begun): Promise<void> {
-  const cancel = systemClock.after(limits.upstreamEndMsMax, () => answer.drop());
+  let cancel = () => {};
   try {
-    while ((await events.next()) !== null);
+    let next = events.next();
+    if (next === null) return;
+    cancel = systemClock.after(limits.upstreamEndMsMax, () => answer.drop());
+    while ((await next) !== null) next = events.next();
   } catch {
     // The answer is complete all the same.
   } finally {

@@ -2,6 +2,7 @@
  * Owns the reading of a stream of server-sent events: bytes in, the data of each event out, within a bound.
  * It must never interpret the data, nor read ahead of who takes it.
  */
+import { StringDecoder } from 'node:string_decoder';
 import { createParser } from 'eventsource-parser';
 import { limits } from 'preface/plugin';
 import type { Answer } from './connection.js';
@@ -9,12 +10,13 @@ import { broken } from './failure.js';
 
 /** Skips comments, other fields and an incomplete event at the end. */
 export class ServerEvents {
-  readonly #decoder = new TextDecoder();
+  readonly #decoder = new StringDecoder('utf8');
   readonly #ready: string[] = [];
   /** Of those that are ready. */
   #at = 0;
   #lastMs = performance.now();
   #tooLong = false;
+  #isBegun = false;
   readonly #parser = createParser({
     maxBufferSize: limits.upstreamEventBytesMax,
     onEvent: ({ data }) => void this.#ready.push(data),
@@ -43,10 +45,18 @@ export class ServerEvents {
     return await this.next();
   }
 
+  /** Without the mark that some put in front of a text. */
+  #text(bytes: Buffer): string {
+    const text = this.#decoder.write(bytes);
+    if (this.#isBegun || text === '') return text;
+    this.#isBegun = true;
+    return text.startsWith('\ufeff') ? text.slice(1) : text;
+  }
+
   #take(bytes: Buffer): void {
     this.#ready.length = 0;
     this.#at = 0;
-    this.#parser.feed(this.#decoder.decode(bytes, { stream: true }));
+    this.#parser.feed(this.#text(bytes));
     if (this.#tooLong) {
       this.answer.drop();
       throw broken(`an event is longer than ${limits.upstreamEventBytesMax} bytes`);
