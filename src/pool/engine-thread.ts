@@ -47,8 +47,8 @@ export class EngineThread implements EngineRunner {
     this.#worker.stdout.on('data', (chunk: Buffer) => process.stderr.write(chunk));
     let how: string | null = null;
     // What is thrown there and caught by nobody ends the thread alone.
-    this.#worker.once('error', ({ message }) => {
-      how = message;
+    this.#worker.once('error', (cause: unknown) => {
+      how = cause instanceof Error ? cause.message : String(cause);
     });
     const exited = new Promise<number>((resolve) => this.#worker.once('exit', resolve));
     // What it said last may come after its exit is told: its end of the port closes behind all that.

@@ -49,7 +49,8 @@ async function answer(host: Host, text: string): Promise<string> {
 
 const endings = [
   { text: '/infer-exit', how: /^code 0$/ },
-  { text: '/uncaught /wait', how: /^nobody catches this$/ },
+  { text: '/wait /uncaught', how: /^nobody catches this$/ },
+  { text: '/wait /uncaught-null', how: /^null$/ },
 ];
 
 t.test('what ends the thread costs its streams, and another one answers', async (t) => {

@@ -21,7 +21,8 @@ const plugin: EnginePlugin = {
     return {
       models: () => inner.models(),
       generate(task, control) {
-        if (textOf(task).includes('/uncaught')) setImmediate(fail);
+        const thrown = THROWN.find(([word]) => textOf(task).includes(word));
+        if (thrown !== undefined) setImmediate(fail, thrown[1]);
         return inner.generate(task, control);
       },
       prefill: (task, signal) => inner.prefill(task, signal),
@@ -37,6 +38,11 @@ function textOf({ prompt }: GenerateTask): string {
   return Buffer.from(prompt.filter((id) => id < 256)).toString();
 }
 
-function fail(): never {
-  throw new Error('nobody catches this');
+const THROWN: readonly (readonly [string, unknown])[] = [
+  ['/uncaught-null', null],
+  ['/uncaught', new Error('nobody catches this')],
+];
+
+function fail(thrown: unknown): never {
+  throw thrown;
 }
