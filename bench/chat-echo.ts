@@ -1,10 +1,10 @@
 /**
- * Owns the question what the whole path of a chat costs without the model: parse, count, engine process, answer.
+ * Owns the question what the whole path of a chat costs without the model: parse, count, engine, answer.
  * It must never send the same text twice on the side with the bound, since known texts are not counted again.
  *
  * Findings of a profile (all on one core, µs of CPU per chat): the main process takes about 160, a quarter of it to render
- * the Jinja template, which builds a map of methods for every value. The engine process takes about 100, most of it for
- * the two hops between its main thread, its pool and its worker. A new text adds about 150 for its task in the
+ * the Jinja template, which builds a map of methods for every value. An engine process took about 100, most of it for
+ * the hops between processes and threads: the engine now runs in a thread of the main process. A new text adds about 150 for its task in the
  * tokenization pool. A sampling profiler blames `writev` and the pool's `postTask`, where the woken process takes the core.
  */
 import { chatRequest } from './support/chat.js';

@@ -2,8 +2,8 @@
  * Owns the question what one chunk of a stream costs on its way from the engine to the socket, with 200 streams open.
  * It must never count the opening or the end of a stream: it measures only the time between.
  *
- * Findings of a profile: the main process spends 60 % of a paced chunk in the socket write, as the raw loop does. The
- * engine process spent half of its time copying objects between its threads, so frames now pass through it unread.
+ * Findings of a profile: the main process spends 60 % of a paced chunk in the socket write, as the raw loop does. An
+ * engine process spent half of its time copying objects between its threads. Both engines here now run in a thread of the main process.
  * At full speed many chunks share a write, and the crossings cost almost nothing.
  */
 
@@ -61,7 +61,9 @@ export const question: Question = {
           ...line,
         },
       ],
-      notes: ['The CPU is that of all processes of the service, the engine process included.'],
+      notes: [
+        'The CPU is that of all processes of the service; both engines run in threads of it.',
+      ],
       close: async () => {
         const servers = [paced, free, rawPaced, rawFree];
         await Promise.all([client.close(), ...servers.map((server) => server.close())]);

@@ -345,7 +345,7 @@ export const limits = {
   queueRetryMsMax: 10 * 60_000,
 
   // -------------------------------------------------------- engine processes
-  /** Streams of all models of an engine process; their slots are fewer. */
+  /** Streams of all models of an engine; their slots are fewer. */
   engineStreamsMax: 4_096,
   /** Pieces that one generation may run ahead of its reader. */
   creditPieces: 32,

@@ -1,5 +1,5 @@
 /**
- * Owns the opening of the engine processes, the token counter, the prompts, and the models they make together.
+ * Owns the opening of the engines, the token counter, the prompts, and the models they make together.
  * It must never touch HTTP or the records.
  */
 import { join } from 'node:path';
