@@ -7,6 +7,7 @@ import { type ErrorValue, toErrorValue } from '../src/errors.js';
 import type { Engine, EngineEvent, WarmReport } from '../src/plugin/contract.js';
 import { loadPlugin } from '../src/plugin/load.js';
 import type { EngineRef, FromEngine, InferTask, ToEngine } from '../src/pool/messages.js';
+import { TierCaller } from '../src/pool/tier-link.js';
 import {
   joinEvents,
   runStream,
@@ -33,7 +34,8 @@ export default async function infer(task: InferTask): Promise<void> {
     }
     if (plugin.nativeFree !== true && task.place === 'thread')
       throw new Error(`plugin ${module} does not say that it is free of native code`);
-    await serve(await plugin.open(options), transport, task.warmFirst);
+    const engine = await plugin.open(options);
+    await serve(engine, transport, task.warmFirst, options.sharesSnapshots === true);
   } catch (cause) {
     transport.send({ type: 'failed', error: toErrorValue(cause) });
     await new Promise<void>((resolve) => transport.finish(resolve));
@@ -54,9 +56,15 @@ function open(asker: ServeTask['asker']): Asker {
   return pipeTransport(new Socket({ fd: asker, readable: true, writable: true }), joinEvents);
 }
 
-async function serve(engine: Engine, transport: Asker, warmFirst: boolean): Promise<void> {
+async function serve(
+  engine: Engine,
+  transport: Asker,
+  warmFirst: boolean,
+  sharesSnapshots: boolean,
+): Promise<void> {
   const warm = warmFirst ? await engine.warm?.() : null;
   const send = (message: FromEngine) => transport.send(message);
+  const tier = new TierCaller((ask) => send({ type: 'tier', ask }));
   const controls = new StreamControls((stream, control) =>
     runStream(stream, control, eventsOf(engine, control), send, engineError),
   );
@@ -64,9 +72,11 @@ async function serve(engine: Engine, transport: Asker, warmFirst: boolean): Prom
     for (const message of messages) {
       if (message.type === 'ping') {
         send({ type: 'pong', reachable: engine.reachable?.() ?? true });
-      } else controls.receive(message);
+      } else if (message.type === 'tier') tier.receive(message.answer);
+      else controls.receive(message);
     }
   });
+  if (sharesSnapshots) engine.tier?.(tier);
   const left = new Promise<void>((resolve) => transport.onClose(resolve));
   engine.watch?.(() => send({ type: 'models', models: engine.models() }));
   send({ type: 'ready', models: engine.models(), refused: engine.refused?.() ?? [] });

@@ -321,6 +321,25 @@ export const limits = {
   objectStoreRetryMs: 100,
   /** Silence that ends a request to it. */
   objectStoreSilenceMs: 20_000,
+  /** Prefilled prefixes in a bucket: how many, beside the bytes of the setting. */
+  bucketSnapshotsMax: 100_000,
+  /** Those that wait to be sent; one more is not sent until it is used again. */
+  bucketSendsWaitingMax: 256,
+  /** Those that are fetched at a time; one more is evaluated. */
+  bucketFetchesMax: 8,
+  /** What a fetch may take, whatever evaluating takes. */
+  bucketFetchMsMax: 60_000,
+  /** Before so much came, or so long after, nothing is said of how fast it comes. */
+  bucketRateBytesMin: 256 * KIB,
+  /** A measured rate counts for so long: after it, one is tried again. */
+  bucketRateMs: 60_000,
+  /** What is on its way to it ends with the records within this time, or is not waited for. */
+  bucketStopMsMax: 1_000,
+  /** A bucket that did not answer is not asked again before. */
+  bucketRetryMs: 5_000,
+  /** How often what no record wants is looked for, beside the start; sooner where removing something failed. */
+  bucketSweepMs: 3_600_000,
+  bucketSweepRetryMs: 60_000,
   /** Files that are compared with one that may have the same bytes. */
   contentComparedMax: 16,
   /** How long a request for a text waits for its extraction: less than the ten minutes of both SDKs. */

@@ -31,6 +31,7 @@ export function assertRelations(limits: Limits, windows: typeof modelWindows): v
   );
   assert(limits.uploadsRunningOwnerMax < limits.uploadsRunningMax);
   assertObjectStore(limits);
+  assertBucketSnapshots(limits);
   assert(limits.filenameBytesMax < limits.uploadFormBytesMax);
   assertContentRelations(limits);
   assert(
@@ -75,6 +76,16 @@ function assertObjectStore(limits: Limits): void {
   assert(
     4 * limits.extractionTextBytesMax <= limits.blobCopiedBytesMax,
     'the largest blobs must be readable beside each other',
+  );
+}
+
+function assertBucketSnapshots(limits: Limits): void {
+  assert(limits.bucketRetryMs < limits.bucketSweepRetryMs);
+  assert(2 * limits.bucketStopMsMax < limits.turnEndMsMax, 'a turn must end in time');
+  assert(limits.bucketSweepRetryMs < limits.bucketSweepMs);
+  assert(
+    limits.bucketFetchMsMax < limits.prefillMsMin + limits.prefillMsPerToken * 1024,
+    'a fetch must leave a prefill the time to evaluate',
   );
 }
 

@@ -11,7 +11,7 @@ import { Parser } from '../parsing/parser.js';
 import type { ParseResult, ParseTask } from '../parsing/tasks.js';
 import type { EngineModel } from '../plugin/contract.js';
 import { FairEncoding } from '../pool/fair-encoding.js';
-import { Host } from '../pool/host.js';
+import { Host, type HostTier } from '../pool/host.js';
 import type {
   EnginePlace,
   HostStart,
@@ -34,17 +34,22 @@ import { weightsPath } from '../weights/index.js';
 import type { Context } from './context.js';
 
 /** One host for each engine plugin, with all the models it serves. */
-export function openEngines({ config, clock, log, report, opened }: Context): Map<string, Host> {
+export function openEngines(
+  { config, clock, log, report, opened }: Context,
+  tier: HostTier | null,
+): Map<string, Host> {
   const onEnded = (reason: string) => report({ type: 'worker-ended', worker: 'inference', reason });
   const modules = new Set(config.models.map(({ engine }) => engine));
   return new Map(
     [...modules].map((module) => {
-      const start = hostStart(config, module);
+      const start = hostStart(config, module, tier !== null);
       const streamsMax = limits.engineStreamsMax;
       const place = placeOf(config, module);
       const isLocal = pluginName(module) === 'engine-llama';
       const env = isLocal ? libraryEnvironment(config) : {};
-      const host = new Host({ start, place, env, streamsMax, clock, log, onEnded });
+      const shared = tier === null ? {} : { tier };
+      const of = { start, place, env, streamsMax, clock, log, onEnded };
+      const host = new Host({ ...of, ...shared });
       return [module, opened.add(host, (part) => part.close())];
     }),
   );
@@ -55,7 +60,7 @@ function placeOf({ engineProcess }: Config, module: string): EnginePlace {
   return nativeFreeEngines.has(pluginName(module)) ? 'thread' : 'either';
 }
 
-function hostStart(config: Config, module: string): HostStart {
+function hostStart(config: Config, module: string, sharesSnapshots: boolean): HostStart {
   const { exact, speculation, kv, threads, slots, memory, pinnedMemory, snapshotDisk } = config;
   const { memoryBytes } = thisMachine(process.env);
   const weightsBytesMax = Math.max(0, memoryBytes - memory - pinnedMemory);
@@ -79,7 +84,8 @@ function hostStart(config: Config, module: string): HostStart {
     weightsBytesMax,
     ...disk,
   };
-  const options = { models, exact, speculation, kv, threads, ...bounds, stateDir };
+  const state = { stateDir, sharesSnapshots };
+  const options = { models, exact, speculation, kv, threads, ...bounds, ...state };
   return { engine: { module, options } };
 }
 

@@ -14,12 +14,15 @@ import { openFiles } from './files.js';
 import { openResponses } from './responses.js';
 import { allRoutes } from './routes.js';
 import type { Shared } from './shared.js';
+import { startSnapshotTier } from './snapshots.js';
 
 /** The order of opening: who works with a part is opened after it. @param context closes the slot. */
 export async function openSlot(context: Context, shared: Shared, records: Store): Promise<Route[]> {
   const { gate, accounts, users } = openAccounts(context, records, shared.file);
   const caches = await openCaches(context, { ...shared, records, gate });
   const files = await openFiles(context, { ...shared, records, gate });
+  // Not before files: they find out whether the bucket is these records'.
+  startSnapshotTier(context, shared.tier, records);
   const kept = await openResponses(context, records, gate);
   const chats = openChats(context, { ...shared, caches });
   const batches = await openBatches(context, {

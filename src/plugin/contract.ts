@@ -13,11 +13,13 @@ import type {
 } from './contract/conversation.js';
 import type { Extractor, ExtractorOptions } from './contract/extractor.js';
 import type { Plugin } from './contract/plugin.js';
+import type { SnapshotTier } from './contract/snapshots.js';
 import type { ModelKind, VectorEvent, VectorFacts, VectorTask } from './contract/vectors.js';
 
 export type * from './contract/conversation.js';
 export type * from './contract/extractor.js';
 export * from './contract/plugin.js';
+export type * from './contract/snapshots.js';
 export type * from './contract/vectors.js';
 
 // ---------------------------------------------------------------- tokenizer
@@ -116,6 +118,11 @@ export interface EngineOptions {
   readonly pinnedBytesMax?: number;
   /** Private folder for what the engine wants to keep between starts. */
   readonly stateDir: string;
+  /**
+   * Engines on other machines may get the files of kept prefixes: fingerprints are equal where the contents of the weights
+   * are, whatever the times of their files. Absent: no.
+   */
+  readonly sharesSnapshots?: boolean;
 }
 
 export interface EngineModel {
@@ -406,6 +413,8 @@ export interface Engine {
   reachable?(): boolean;
   /** Frees memory and disk of a snapshot, for every model. Unknown names are fine. */
   forget(snapshot: string): Promise<void>;
+  /** Called once, before any task, where `sharesSnapshots` is set. Absent: kept prefixes are no files, or stay where they are. */
+  tier?(tier: SnapshotTier): void;
   /**
    * Loads what the first task of the model would wait for. Absent, with `unload`: there is nothing to load.
    * @throws Error with a `code` of `busy` where models at work hold the memory.

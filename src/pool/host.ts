@@ -14,6 +14,7 @@ import type {
   PrefillTask,
   RefusedModel,
   SnapshotInfo,
+  SnapshotTier,
   VectorTask,
   WarmCount,
   WarmReport,
@@ -22,7 +23,8 @@ import { EngineProcess } from './engine-process.js';
 import type { EngineRunner } from './engine-runner.js';
 import { EngineThread } from './engine-thread.js';
 import type { LargeImages } from './large-images.js';
-import type { EnginePlace, EngineWork, HostStart } from './messages.js';
+import type { EnginePlace, EngineWork, FromEngine, HostStart, ToEngine } from './messages.js';
+import { TierServer } from './tier-link.js';
 import {
   type EngineState,
   refused,
@@ -30,6 +32,7 @@ import {
   TokenStreamClient,
   type TokenStreamHandlers,
 } from './token-stream.js';
+import type { Transport } from './transport.js';
 
 export interface HostOptions {
   readonly start: HostStart;
@@ -50,8 +53,15 @@ export interface HostOptions {
   readonly openMsMax?: number;
   /** `limits.hostStandByDelayMs` if absent. */
   readonly standByDelayMs?: number;
+  /** The second place of kept prefixes, for an engine that has `tier`. */
+  readonly tier?: HostTier;
   /** The process ended by itself; another is on its way. */
   readonly onEnded?: (reason: string) => void;
+}
+
+export interface HostTier extends SnapshotTier {
+  /** The snapshot is not wanted any more, of any fingerprint. */
+  forget(name: string): void;
 }
 
 export interface HostWatcher {
@@ -74,6 +84,8 @@ export class Host {
   /** Takes the place of the one that dies: its engine is imported and what takes long is done, but for the weights. */
   #standBy: EngineRunner | null = null;
   #client: TokenStreamClient | null = null;
+  /** Of the present engine. */
+  #tier: TierServer | null = null;
   #closed = false;
   /** The present engine has said that it is open. */
   #opened = false;
@@ -189,6 +201,7 @@ export class Host {
   /** See `Engine.forget`. */
   async forget(snapshot: string): Promise<void> {
     await this.#whole({ type: 'forget', snapshot });
+    this.options.tier?.forget(snapshot);
   }
 
   /** See `Engine.load`. @throws ApiError `modelAtWork`. */
@@ -247,6 +260,7 @@ export class Host {
     }
     // Before the client tells those whose streams are lost, so that who comes again at once finds the next one.
     transport.onClose(() => this.#leave(runner));
+    this.#tier = this.#tierOver(transport);
     this.#client = new TokenStreamClient(
       transport,
       (state) => this.#onState(state),
@@ -254,6 +268,14 @@ export class Host {
         this.options.log(`stream: ${fault instanceof Error ? fault.stack : String(fault)}`),
       this.options.streamsMax,
     );
+  }
+
+  #tierOver(transport: Transport<ToEngine, FromEngine>): TierServer | null {
+    const { tier } = this.options;
+    if (tier === undefined) return null;
+    const server = new TierServer(tier, (answer) => transport.send({ type: 'tier', answer }));
+    transport.onClose(() => server.close());
+    return server;
   }
 
   /** One that shows no life now would keep everybody waiting until that is certain. */
@@ -314,6 +336,10 @@ export class Host {
   }
 
   #onState(state: EngineState): void {
+    if (state.type === 'tier') {
+      this.#tier?.receive(state.ask);
+      return;
+    }
     if (state.type === 'movable') {
       this.#move();
       return;

@@ -19,6 +19,7 @@ import type {
   WarmReport,
 } from '../plugin/contract.js';
 import type { ImageMarks } from './large-images.js';
+import type { TierAnswer, TierAsk } from './tier-link.js';
 
 /** A plugin module, by path or package name, and what it is opened with. */
 export interface PluginRef<Options> {
@@ -92,7 +93,8 @@ export type ToEngine =
   /** `choice` null ends the whole stream; only `end` follows. */
   | { readonly type: 'cancel'; readonly stream: number; readonly choice: number | null }
   /** The thread that runs the engine answers it at its next chance. */
-  | { readonly type: 'ping' };
+  | { readonly type: 'ping' }
+  | { readonly type: 'tier'; readonly answer: TierAnswer };
 
 export type FromEngine =
   | {
@@ -110,6 +112,8 @@ export type FromEngine =
   | { readonly type: 'events'; readonly stream: number; readonly events: EngineEvent[] }
   | { readonly type: 'end'; readonly stream: number }
   | { readonly type: 'error'; readonly stream: number; readonly error: ErrorValue }
+  /** See `Engine.tier`. */
+  | { readonly type: 'tier'; readonly ask: TierAsk }
   /** In a process: the engine runs no native code, so that a thread will do. Nothing follows. */
   | { readonly type: 'movable' }
   /** `reachable`: see `Engine.reachable`. */

@@ -25,11 +25,11 @@ export interface TokenStream {
 }
 
 /** Messages about one stream. */
-export type StreamMessage = Exclude<ToEngine, { readonly type: 'ping' }>;
+export type StreamMessage = Exclude<ToEngine, { readonly type: 'ping' | 'tier' }>;
 
 export type EngineState = Extract<
   FromEngine,
-  { readonly type: 'ready' | 'models' | 'warm' | 'movable' | 'failed' }
+  { readonly type: 'ready' | 'models' | 'warm' | 'movable' | 'failed' | 'tier' }
 >;
 
 export const ENGINE_GONE: ErrorValue = {

@@ -146,6 +146,11 @@ export const settings = {
     default: '8GiB',
     help: 'disk space for the prefilled prefixes of caches; the least recently used are removed first, also when the disk is full',
   },
+  snapshotBucket: {
+    kind: byteCount(0, 64 * 1024 * GIB),
+    default: '64GiB',
+    help: 'space in the bucket of `blobs` for copies of those, which another node or a new disk fetches; 0 keeps none there',
+  },
   promote: {
     kind: boolean(),
     default: true,

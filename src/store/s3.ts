@@ -47,7 +47,21 @@ export interface ObjectBody {
   end(): void;
 }
 
-interface Ask {
+/** For a request that somebody weighs against doing without. */
+export interface AskBounds {
+  readonly signal?: AbortSignal;
+  /** `limits.objectStoreAttemptsMax` if absent. */
+  readonly attemptsMax?: number;
+}
+
+export interface ListedObject {
+  readonly name: string;
+  readonly bytes: number;
+  /** When it was written, milliseconds since 1970. */
+  readonly writtenMs: number;
+}
+
+interface Ask extends AskBounds {
   readonly method: 'GET' | 'HEAD' | 'PUT' | 'POST' | 'DELETE';
   /** Empty for the bucket. */
   readonly name: string;
@@ -95,8 +109,8 @@ export class S3 {
   }
 
   /** @throws MissingObject. */
-  async get(name: string): Promise<ObjectBody> {
-    const { response, end, heard } = await this.#answer({ method: 'GET', name }, [404]);
+  async get(name: string, bounds: AskBounds = {}): Promise<ObjectBody> {
+    const { response, end, heard } = await this.#answer({ method: 'GET', name, ...bounds }, [404]);
     if (response.status === 404) {
       end();
       throw new MissingObject(name);
@@ -127,13 +141,22 @@ export class S3 {
   }
 
   async *names(): AsyncGenerator<string> {
+    for await (const { name } of this.list('')) yield name;
+  }
+
+  /** @param under what their names begin with. */
+  async *list(under: string): AsyncGenerator<ListedObject> {
     const { prefix } = this.#parts.address;
     for (let token: string | null = ''; token !== null; ) {
       const more: Record<string, string> = token === '' ? {} : { 'continuation-token': token };
-      const query = { 'list-type': '2', prefix, ...more };
+      const query = { 'list-type': '2', prefix: prefix + under, ...more };
       const { text } = await this.#done({ method: 'GET', name: '', query }, []);
-      for (const key of elementsOf(text, 'Key')) {
-        if (key.startsWith(prefix)) yield key.slice(prefix.length);
+      for (const [, item = ''] of text.matchAll(/<Contents>([\s\S]*?)<\/Contents>/g)) {
+        const key = elementOf(item, 'Key') ?? '';
+        if (!key.startsWith(prefix + under)) continue;
+        const writtenMs = Date.parse(elementOf(item, 'LastModified') ?? '');
+        const bytes = Number(elementOf(item, 'Size') ?? Number.NaN);
+        yield { name: key.slice(prefix.length), bytes, writtenMs };
       }
       // Some stores name none by an empty element.
       token = elementOf(text, 'NextContinuationToken') || null;
@@ -204,7 +227,9 @@ export class S3 {
       try {
         return { ...(await this.#once(ask, allowed)), attempt };
       } catch (cause) {
-        if (!passes(cause) || attempt === limits.objectStoreAttemptsMax) throw refusalOf(cause);
+        const { attemptsMax = limits.objectStoreAttemptsMax, signal } = ask;
+        const isLast = attempt >= attemptsMax || signal?.aborted === true;
+        if (isLast || !passes(cause)) throw refusalOf(cause);
       }
       await this.#pause(limits.objectStoreRetryMs * 4 ** (attempt - 1));
     }
@@ -220,7 +245,8 @@ export class S3 {
     try {
       const { url, headers } = await this.#signed(ask);
       const { method, body } = ask;
-      const init: RequestInit = { method, headers, signal: control.signal, redirect: 'manual' };
+      const signal = ask.signal ? AbortSignal.any([control.signal, ask.signal]) : control.signal;
+      const init: RequestInit = { method, headers, signal, redirect: 'manual' };
       const response = await fetch(url, body === undefined ? init : { ...init, body });
       watch.heard();
       if (!response.ok && !allowed.includes(response.status)) throw await refused(response, ask);

@@ -53,6 +53,8 @@ export class Metrics {
   readonly #errors = new Tally<string>();
   readonly #workers = new Tally<WorkerKind>();
   readonly #extractions = new Tally<string>();
+  readonly #snapshots = new Tally<string>();
+  readonly #snapshotBytes = new Tally<string>();
   readonly #lag: IntervalHistogram = monitorEventLoopDelay({ resolution: LAG_RESOLUTION_MS });
   readonly #firstContent: Durations;
   readonly #queueTime: Durations;
@@ -83,7 +85,10 @@ export class Metrics {
       if (!report.inBatch) this.#takeRequest(report);
     } else if (report.type === 'worker-ended') this.#workers.add(report.worker, '');
     else if (report.type === 'fault') this.#faults += 1;
-    else if (report.type === 'extraction') {
+    else if (report.type === 'snapshot') {
+      this.#snapshots.add(report.outcome, '');
+      this.#snapshotBytes.add(report.outcome, '', report.bytes);
+    } else if (report.type === 'extraction') {
       this.#extractions.add(report.format, report.outcome);
       if (report.outcome !== 'overloaded') {
         this.#extractionTime.observe(report.durationMs / 1000);
@@ -169,6 +174,24 @@ export class Metrics {
       () =>
         [...this.#extractions.entries()].map(([format, outcome, count]) => ({
           labels: { format, outcome },
+          count,
+        })),
+    );
+    this.#instruments.counter(
+      'preface_bucket_prefixes_total',
+      'Prefilled prefixes sent to the bucket or asked for there, by outcome.',
+      () =>
+        [...this.#snapshots.entries()].map(([outcome, , count]) => ({
+          labels: { outcome },
+          count,
+        })),
+    );
+    this.#instruments.counter(
+      'preface_bucket_prefix_bytes_total',
+      'Bytes of these that moved, by outcome.',
+      () =>
+        [...this.#snapshotBytes.entries()].map(([outcome, , count]) => ({
+          labels: { outcome },
           count,
         })),
     );

@@ -103,6 +103,20 @@ export type Report =
       readonly outcome: 'ok' | 'failed' | 'broken' | 'overloaded';
       readonly durationMs: number;
     }
+  /** A prefilled prefix was sent to the bucket, or asked for there; `slower`: evaluating was expected to be quicker. */
+  | {
+      readonly type: 'snapshot';
+      readonly outcome:
+        | 'sent'
+        | 'fetched'
+        | 'missing'
+        | 'slower'
+        | 'stopped'
+        | 'failed'
+        | 'damaged';
+      readonly bytes: number;
+      readonly durationMs: number;
+    }
   /** A failure of the service itself, and where it happened. */
   | { readonly type: 'fault'; readonly place: string; readonly fault: unknown }
   | { readonly type: 'notice'; readonly text: string };
@@ -134,6 +148,8 @@ export function reportText(report: Report): string {
       return `${report.worker} worker ended: ${report.reason}`;
     case 'extraction':
       return `extraction of ${report.format}: ${report.outcome}`;
+    case 'snapshot':
+      return `prefix ${report.outcome}: ${report.bytes} bytes, ${report.durationMs.toFixed(1)} ms`;
     case 'fault':
       return `${report.place}: ${faultText(report.fault)}`;
     case 'notice':

@@ -6,6 +6,7 @@ import { type EngineModelSpec, type EngineOptions, limits, type ModelMemory } fr
 import type { Exactness } from './certificate.js';
 import { ContextRunner } from './context-runner.js';
 import { EXACT_COSTS, type Guessing, StepCosts } from './drafts.js';
+import { EvaluationRate } from './evaluation-rate.js';
 import { LastOpened } from './last-opened.js';
 import { type ContextPlan, contextPlan, type VectorPlan } from './memory.js';
 import type { Weights } from './native.js';
@@ -35,6 +36,7 @@ interface PooledContext {
    * later: one row and several may have other bits, so that an answer must be made the same way each time.
    */
   readonly guesses: Guessing | null;
+  readonly rate: EvaluationRate;
   readonly queue: Waiting[];
   runner: Runner | null;
   opening: boolean;
@@ -102,7 +104,8 @@ export class ContextPool {
     of: Pick<PooledContext, 'weights' | 'exactness' | 'plan' | 'vectors' | 'guesses'>,
   ): void {
     const state = { queue: [], runner: null, opening: false, failure: null, usedAt: 0 };
-    const fresh: PooledContext = { model, ...of, ...state, sinceMs: Date.now() };
+    const rate = new EvaluationRate();
+    const fresh: PooledContext = { model, ...of, ...state, rate, sinceMs: Date.now() };
     const entry = this.#contexts.get(key) ?? fresh;
     this.#contexts.set(key, entry);
     this.#byModel.set(model, entry);
@@ -123,6 +126,12 @@ export class ContextPool {
 
   exactness(model: string): Exactness | null {
     return this.#byModel.get(model)?.exactness ?? null;
+  }
+
+  /** What evaluating so many tokens of a prompt takes alone; null: none were evaluated in this run. */
+  evaluateMs(model: string, tokens: number): number | null {
+    const ms = this.#byModel.get(model)?.rate.msPerToken ?? null;
+    return ms === null ? null : ms * tokens;
   }
 
   /** See `EngineModel.memory`. */
@@ -308,8 +317,8 @@ export class ContextPool {
     const { window, sequences } = plan;
     const context = await weights.context({ window, sequences, flashAttention, rows });
     const { threads } = this;
-    const { guesses } = entry;
-    const of = { weights, context, sequences, window, exactness, threads, guesses };
+    const { guesses, rate } = entry;
+    const of = { weights, context, sequences, window, exactness, threads, guesses, rate };
     const runner = new ContextRunner(of);
     await this.#filled(runner, fill);
     entry.runner = runner;

@@ -7,11 +7,12 @@ import type { Exactness } from './certificate.js';
 import type { ConstraintState } from './constraint.js';
 import type { BatchItem, Context } from './context.js';
 import { Drafts, type Guessing } from './drafts.js';
+import type { EvaluationRate } from './evaluation-rate.js';
 import { type Choice, Generation } from './generation.js';
 import { logprobOf } from './logprobs.js';
 import type { Weights } from './native.js';
 import { type Job, Prefill, type Prompt } from './prompt.js';
-import { Prompts } from './prompts.js';
+import { type Evaluator, Prompts } from './prompts.js';
 import type { Next, Runner } from './runner.js';
 import type { Sampler } from './sampler.js';
 import { choiceSettings } from './sampling.js';
@@ -28,6 +29,7 @@ export interface ContextRunnerParts {
   readonly window: number;
   readonly exactness: Exactness | null;
   readonly threads: ThreadChoice;
+  readonly rate: EvaluationRate;
   /** null: no token is guessed. */
   readonly guesses: Guessing | null;
 }
@@ -43,10 +45,11 @@ export class ContextRunner implements Runner {
     const { context, sequences, window } = parts;
     const exact = parts.exactness !== null;
     this.#sequences = new Sequences(context, sequences, window, parts.exactness);
-    this.#prompts = new Prompts(this.#sequences, exact, {
+    const evaluator: Evaluator = {
       evaluate: (items, tokens) => this.#evaluate('prompt', items, tokens),
       score: (row, id) => logprobOf(context.logits(row), id, limits.rawLogprobsTopMax),
-    });
+    };
+    this.#prompts = new Prompts(this.#sequences, exact, evaluator, parts.rate);
   }
 
   get hasFreeSlot(): boolean {

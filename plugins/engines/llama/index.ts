@@ -34,9 +34,11 @@ import { NOT_OF_KIND } from './model-facts.js';
 import { Runtime, type Weights } from './native.js';
 import { PrefixCache } from './prefix-cache.js';
 import { Scheduler } from './scheduler.js';
+import { SecondTier } from './second-tier.js';
 import { Snapshots } from './snapshots.js';
 import { ThreadChoice } from './threads.js';
 import { VectorJob } from './vector-job.js';
+import { contentOf } from './weights-content.js';
 
 const tools = { prepare, inspect, convert, measure, devices: async () => devices() };
 const plugin: EnginePlugin = { kind: 'engine', name: 'engine-llama', contract: 1, ...tools, open };
@@ -119,11 +121,12 @@ const NO_EYES =
   'this engine looks at no images yet, since its library does not; give `vision` to a model with upstreams';
 
 async function offerVectors(
-  { runtime, options, pool }: Opening,
+  opening: Opening,
   spec: EngineModelSpec,
   own: Weights,
   { models, refused }: Offer,
 ): Promise<void> {
+  const { options, pool } = opening;
   const { id } = spec;
   const { facts } = own;
   const pooling = facts.pooling || (facts.looksBack ? POOLING.last : POOLING.mean);
@@ -141,7 +144,7 @@ async function offerVectors(
   pool.addVectors(id, path, own, plan);
   const { window } = plan;
   const settings = { window, slots: plan.sequences, exact: false };
-  const fingerprint = await modelFingerprint(runtime, settings, path, own);
+  const fingerprint = await modelFingerprint(opening, settings, path, own);
   const kind: ModelKind = pooling === POOLING.rank ? 'rerank' : 'embedding';
   const { columns: dimensions, shortens } = facts;
   const vectors = { dimensions, shortens, ...own.frame, pair: own.pair, takesTexts: false };
@@ -162,11 +165,12 @@ async function offerVectors(
 }
 
 async function offerChats(
-  { runtime, options, pool, threads, certificates }: Opening,
+  opening: Opening,
   spec: EngineModelSpec,
   own: Weights,
   offer: Offer,
 ): Promise<void> {
+  const { runtime, options, pool, threads, certificates } = opening;
   const { models, refused } = offer;
   const { id } = spec;
   const window = windowOf(spec, own, options);
@@ -193,7 +197,7 @@ async function offerChats(
   }
   const slots = pool.plan(id)?.sequences ?? 1;
   const settings = { window, slots, exact: options.exact };
-  const fingerprint = await modelFingerprint(runtime, settings, path, own);
+  const fingerprint = await modelFingerprint(opening, settings, path, own);
   const proof = certificate?.proof ?? null;
   if (proof !== null && !known) attend(own, proof, pool, offer);
   const facts = { id, window, fingerprint, slots, logprobs: true, vision: false };
@@ -274,19 +278,25 @@ interface ContextSettings {
   readonly exact: boolean;
 }
 
-/** Size and time stand for the file's content: it is checked when it is fetched, and hashing it takes seconds. */
+/**
+ * Size and time stand for the file's content: it is checked when it is fetched, and hashing it takes seconds. On other
+ * machines the same file has another time.
+ */
 async function modelFingerprint(
-  runtime: Runtime,
+  { runtime, options }: Opening,
   { window, slots, exact }: ContextSettings,
   path: string,
   weights: Weights,
 ): Promise<string> {
   const { size, mtimeMs } = await stat(path);
+  const content = options.sharesSnapshots
+    ? await contentOf(path, options.stateDir)
+    : [size, mtimeMs];
   const scaled = window > weights.facts.trainedWindow ? window : 'trained';
   const processor = cpus()[0]?.model ?? '';
   const { description, kv } = weights.facts;
   const settings = [scaled, slots, exact, ...(kv.keys === F16.keys ? [] : [kv])];
-  const facts = [size, mtimeMs, description, ...settings, runtime.build, processor];
+  const facts = [...content, description, ...settings, runtime.build, processor];
   return createHash('sha256').update(JSON.stringify(facts)).digest('hex').slice(0, 32);
 }
 
@@ -301,7 +311,8 @@ function newEngine({ pool, snapshots, threads, offer }: Parts): Engine {
   const { models, refused } = offer;
   const scheduler = new Scheduler(pool);
   pool.onMemory = () => offer.changed();
-  const prefixes = new PrefixCache({ scheduler, pool, snapshots, models });
+  const second = new SecondTier(snapshots);
+  const prefixes = new PrefixCache({ scheduler, pool, snapshots, second, models });
   let closing: Promise<void> | null = null;
   const checkOpen = () => {
     if (closing) throw new Error('the engine is closed');
@@ -357,6 +368,7 @@ function newEngine({ pool, snapshots, threads, offer }: Parts): Engine {
       return await prefixes.prefill(task, signal);
     },
     holds: (task) => prefixes.holds(task),
+    tier: (tier) => second.use(tier),
     forget: (snapshot) => prefixes.forget(snapshot),
     load: (model) => scheduler.load(model),
     unload: (model) => scheduler.unload(model),

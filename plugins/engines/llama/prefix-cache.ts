@@ -8,14 +8,16 @@ import type { ContextPool } from './context-pool.js';
 import { savedLength } from './memory.js';
 import { Prefill, type Preparation, Prompt } from './prompt.js';
 import type { Scheduler } from './scheduler.js';
+import type { SecondTier } from './second-tier.js';
 import { hashOf } from './snapshot-file.js';
 import type { SnapshotWrite } from './snapshot-write.js';
-import type { Prefix, Snapshots } from './snapshots.js';
+import type { IntactSnapshot, Prefix, Snapshots } from './snapshots.js';
 
 export interface PrefixCacheParts {
   readonly scheduler: Scheduler;
   readonly pool: ContextPool;
   readonly snapshots: Snapshots;
+  readonly second: SecondTier;
   readonly models: readonly EngineModel[];
 }
 
@@ -41,15 +43,28 @@ export class PrefixCache {
     const prefix = this.#prefix(snapshot.name, model, owner, ids.subarray(0, tokens));
     // Also where a sequence in memory serves it, its file is what a restart will want.
     this.parts.snapshots.used(prefix);
-    const prepare = () => this.#prepare(prefix, model);
+    const prepare = (signal: AbortSignal) => this.#prepare(prefix, model, signal);
     return new Prompt({ ...parts, snapshot: { ...snapshot, tokens }, prepare });
   }
 
-  async #prepare(prefix: Prefix, model: string): Promise<Preparation> {
+  async #prepare(prefix: Prefix, model: string, signal: AbortSignal): Promise<Preparation> {
     const { snapshots } = this.parts;
-    const file = snapshots.pinned(prefix) ?? (await snapshots.intact(prefix));
+    const file = await this.#file(prefix, model, signal);
     if (file) return { file, write: null };
     return { file: null, write: await snapshots.begin(prefix, this.#bytes(prefix, model)) };
+  }
+
+  /** From memory, the disk, or the place behind it. */
+  async #file(prefix: Prefix, model: string, signal: AbortSignal): Promise<IntactSnapshot | null> {
+    const { snapshots } = this.parts;
+    const here = snapshots.pinned(prefix) ?? (await snapshots.intact(prefix));
+    return here ?? (await this.#fetched(prefix, model, signal));
+  }
+
+  #fetched(prefix: Prefix, model: string, signal: AbortSignal): Promise<IntactSnapshot | null> {
+    const { pool, second } = this.parts;
+    const evaluateMs = pool.evaluateMs(model, prefix.ids.length);
+    return second.fetch(prefix, { bytes: this.#bytes(prefix, model), evaluateMs }, signal);
   }
 
   async prefill(task: PrefillTask, signal: AbortSignal): Promise<SnapshotInfo> {
@@ -61,7 +76,8 @@ export class PrefixCache {
     if (tokens < TOKENS_MIN) throw new Error('the prefix of a snapshot has two tokens at least');
     const ids = task.prompt.subarray(0, this.#saved(model, tokens));
     const prefix = this.#prefix(name, model, task.owner, ids);
-    const there = await snapshots.size(prefix);
+    const there =
+      (await snapshots.size(prefix)) ?? (await this.#fetched(prefix, model, signal))?.bytes ?? null;
     const marks = {
       ...(pin === undefined ? {} : { pin }),
       ...(spare === undefined ? {} : { spare }),
@@ -91,8 +107,8 @@ export class PrefixCache {
     const ids = prompt.subarray(0, this.#saved(model, base.tokens));
     const prefix = this.#prefix(base.name, model, owner, ids);
     this.parts.snapshots.used(prefix);
-    return async (): Promise<Preparation> => ({
-      file: this.parts.snapshots.pinned(prefix) ?? (await this.parts.snapshots.intact(prefix)),
+    return async (signal: AbortSignal): Promise<Preparation> => ({
+      file: await this.#file(prefix, model, signal),
       write,
     });
   }

@@ -37,7 +37,7 @@ export interface PromptParts {
   /** Answers that go on from its very end. */
   readonly choices: number;
   /** Null where there is nothing to look for. */
-  readonly prepare: (() => Promise<Preparation>) | null;
+  readonly prepare: ((signal: AbortSignal) => Promise<Preparation>) | null;
 }
 
 export class Prompt {
@@ -51,7 +51,9 @@ export class Prompt {
   file: IntactSnapshot | null = null;
   write: SnapshotWrite | null = null;
   preparing = false;
-  #prepare: (() => Promise<Preparation>) | null;
+  #prepare: ((signal: AbortSignal) => Promise<Preparation>) | null;
+  /** Aborted when nobody wants what is being prepared. */
+  #stop: AbortController | null = null;
   #closed = false;
 
   constructor(readonly parts: PromptParts) {
@@ -134,7 +136,8 @@ export class Prompt {
     if (!prepare) return;
     this.#prepare = null;
     this.preparing = true;
-    prepare()
+    this.#stop = new AbortController();
+    prepare(this.#stop.signal)
       .then(({ file, write }) => {
         this.file = file;
         this.write = write;
@@ -156,6 +159,7 @@ export class Prompt {
 
   close(): void {
     this.#closed = true;
+    this.#stop?.abort();
     this.abandonWrite();
   }
 }

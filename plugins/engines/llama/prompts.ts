@@ -4,6 +4,7 @@
  */
 import { limits, type TokenLogprob } from 'preface/plugin';
 import type { BatchItem } from './context.js';
+import type { EvaluationRate } from './evaluation-rate.js';
 import { type Job, Prefill, type Prompt } from './prompt.js';
 import type { Sequences } from './sequences.js';
 import {
@@ -38,13 +39,13 @@ const BACKGROUND_TURN = 4;
 export class Prompts {
   readonly #jobs: Job[] = [];
   #steps = 0;
-  #evaluateMsPerToken = EVALUATE_MS_PER_TOKEN;
   #loadBytesPerMs = LOAD_BYTES_PER_MS;
 
   constructor(
     private readonly sequences: Sequences,
     private readonly exact: boolean,
     private readonly evaluator: Evaluator,
+    private readonly rate: EvaluationRate,
   ) {}
 
   get length(): number {
@@ -116,7 +117,8 @@ export class Prompts {
     const usable = prompt.usable(tokens);
     if (usable < tokens && !this.sequences.cuttable) return false;
     const gained = usable - resident;
-    return gained > 0 && bytes / this.#loadBytesPerMs < gained * this.#evaluateMsPerToken;
+    const evaluateMs = gained * (this.rate.msPerToken ?? EVALUATE_MS_PER_TOKEN);
+    return gained > 0 && bytes / this.#loadBytesPerMs < evaluateMs;
   }
 
   /**
@@ -172,8 +174,7 @@ export class Prompts {
     const startedAt = performance.now();
     const tokens = length * jobs.length;
     const logits = (await this.evaluator.evaluate(items, tokens)).values();
-    const each = (performance.now() - startedAt) / tokens;
-    this.#evaluateMsPerToken = 0.75 * this.#evaluateMsPerToken + 0.25 * each;
+    this.rate.took(performance.now() - startedAt, tokens);
     const steps: PromptStep[] = [];
     for (const [i, job] of jobs.entries()) {
       const item = items[i];

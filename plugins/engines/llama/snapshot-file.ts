@@ -102,6 +102,27 @@ export async function stateIntact(path: string, header: SnapshotHeader): Promise
   }
 }
 
+/** @returns the bytes of a sealed file. @throws DamagedSnapshot where its state, or what it is of, is not what it should be. */
+export async function intactSize(path: string, facts: SnapshotFacts): Promise<number> {
+  const header = await readHeader(path);
+  const isIt = header !== null && sameFacts(header, facts);
+  if (!isIt || !(await stateIntact(path, header))) throw new DamagedSnapshot(facts.name);
+  return header.stateBytes + tailOf(header).length;
+}
+
+export class DamagedSnapshot extends Error {
+  override readonly name = 'DamagedSnapshot';
+
+  constructor(snapshot: string) {
+    super(`what was brought as the snapshot ${snapshot} is damaged, or something else`);
+  }
+}
+
+export function sameFacts(a: SnapshotFacts, b: SnapshotFacts): boolean {
+  const same = a.name === b.name && a.fingerprint === b.fingerprint && a.owner === b.owner;
+  return same && a.tokens === b.tokens && a.ids === b.ids;
+}
+
 /** The state as the library wrote it, in memory; null where it is not the very bytes that were written. */
 export async function readState(path: string, header: SnapshotHeader): Promise<Buffer | null> {
   const file = await open(path).catch(() => null);

@@ -4,7 +4,7 @@
  */
 import { open, rm, stat, statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { type SnapshotFacts, sealFile } from './snapshot-file.js';
+import { intactSize, type SnapshotFacts, sealFile } from './snapshot-file.js';
 
 interface WriteEvents {
   done(bytes: number): Promise<void>;
@@ -15,6 +15,8 @@ interface WriteEvents {
 /** A snapshot on its way: the state goes to `path`, then `commit` puts it in its place. */
 export class SnapshotWrite {
   cancelled = false;
+  /** It came from elsewhere. */
+  brought = false;
   #over = false;
 
   constructor(
@@ -31,15 +33,23 @@ export class SnapshotWrite {
 
   /** @returns the bytes on disk. @throws Error with the code `no_space`, or that it is not wanted any more. */
   commit(): Promise<number> {
-    const commit = this.#commit();
+    const commit = this.#commit(() => sealFile(this.path, this.facts));
     this.events.track(commit);
     return commit;
   }
 
-  async #commit(): Promise<number> {
+  /** Takes a file that was sealed elsewhere. @throws Error also where it is not whole, or of something else. */
+  adopt(): Promise<number> {
+    this.brought = true;
+    const commit = this.#commit(() => intactSize(this.path, this.facts));
+    this.events.track(commit);
+    return commit;
+  }
+
+  async #commit(sealed: () => Promise<number>): Promise<number> {
     try {
       if (this.cancelled) throw new Error(`the snapshot ${this.facts.name} was forgotten`);
-      const bytes = await sealFile(this.path, this.facts);
+      const bytes = await sealed();
       if (!this.cancelled) await this.events.done(bytes);
       if (this.cancelled) throw new Error(`the snapshot ${this.facts.name} was forgotten`);
       this.#end();

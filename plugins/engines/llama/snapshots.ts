@@ -3,8 +3,8 @@
  * It must never hand out a file whose checksum, fingerprint, owner or ids are not what was asked for.
  */
 import { chmod, mkdir, open, readdir, rename, rm, stat, statfs, utimes } from 'node:fs/promises';
-import { join } from 'node:path';
-import { limits } from 'preface/plugin';
+import { basename, join } from 'node:path';
+import { limits, type SnapshotFile } from 'preface/plugin';
 import { type PinnedState, Pins } from './pins.js';
 import { evictions, type Kept } from './snapshot-budget.js';
 import {
@@ -14,6 +14,7 @@ import {
   readState,
   type SnapshotFacts,
   type SnapshotHeader,
+  sameFacts,
   stateIntact,
 } from './snapshot-file.js';
 import { SnapshotNotes } from './snapshot-notes.js';
@@ -31,6 +32,8 @@ interface Entry extends Omit<Kept, 'spare' | 'pinned'> {
   readonly path: string;
   readonly header: SnapshotHeader;
   usedAt: number;
+  /** Whether `onKept` was told. */
+  told?: boolean;
 }
 
 /** A snapshot whose every byte was just checked. */
@@ -56,6 +59,8 @@ const TEMPORARY = '.tmp';
 const NAME = /^[a-z0-9]{1,64}$/;
 
 export class Snapshots {
+  /** Told of each file that is whole and was not brought from elsewhere: when it is written, or used first in this run. */
+  onKept: (file: SnapshotFile) => void = () => {};
   readonly #entries = new Map<string, Entry>();
   readonly #writes = new Set<SnapshotWrite>();
   readonly #checks = new Map<string, Promise<IntactSnapshot | null>>();
@@ -110,9 +115,18 @@ export class Snapshots {
       await this.#remove(entry);
       return null;
     }
+    this.#tell(entry);
     // Another model has made its own state of it, or there was no room before.
     if (this.notes.of(prefix.name).pin) void this.#track(this.#hold(entry));
     return this.#handed(entry, null);
+  }
+
+  #tell(entry: Entry): void {
+    if (entry.told) return;
+    entry.told = true;
+    const { header, path, bytes } = entry;
+    const { name, fingerprint } = header;
+    this.onKept({ name, fingerprint, file: basename(path), bytes });
   }
 
   #handed(entry: Entry, state: PinnedState | null): IntactSnapshot {
@@ -122,6 +136,17 @@ export class Snapshots {
       this.#pins.drop(keyOf(header));
     };
     return { path, bytes, header, tokens: header.tokens, state: state?.bytes ?? null, distrust };
+  }
+
+  /**
+   * Takes what was put at the path of the write, from elsewhere.
+   * @throws DamagedSnapshot where that is not whole or not what the write is of; Error where it was forgotten meanwhile.
+   */
+  async adopt(prefix: Prefix, write: SnapshotWrite): Promise<IntactSnapshot> {
+    await write.adopt();
+    const entry = this.#entries.get(keyOf(prefix));
+    if (!entry) throw new Error(`the snapshot ${prefix.name} was forgotten`);
+    return this.#handed(entry, null);
   }
 
   /** What of it is in memory: the disk need not be asked. */
@@ -262,8 +287,10 @@ export class Snapshots {
     }
     const header = await readHeader(path);
     if (!header) throw new Error(`the snapshot ${path} cannot be read back`);
-    const entry = { path, header, owner: header.owner, bytes, usedAt: 0 };
+    const told = write.brought;
+    const entry = { path, header, owner: header.owner, bytes, usedAt: 0, told };
     this.#add(entry);
+    this.#tell(entry);
     if (this.notes.of(header.name).pin) void this.#track(this.#hold(entry));
   }
 
@@ -311,11 +338,6 @@ function keyOf({ name, fingerprint }: { name: string; fingerprint: string }): st
 
 function factsOf({ name, fingerprint, owner, ids }: Prefix): SnapshotFacts {
   return { name, fingerprint, owner: hashOf(owner), tokens: ids.length, ids: idsHash(ids) };
-}
-
-function sameFacts(a: SnapshotFacts, b: SnapshotFacts): boolean {
-  const same = a.name === b.name && a.fingerprint === b.fingerprint && a.owner === b.owner;
-  return same && a.tokens === b.tokens && a.ids === b.ids;
 }
 
 async function readEntries(folder: string, files: readonly string[]): Promise<Entry[]> {

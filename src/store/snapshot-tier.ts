@@ -1,0 +1,268 @@
+/**
+ * Owns prefilled prefixes in a bucket behind the disk of the engine that makes them: sent behind, fetched where that pays.
+ * It must never make a chat wait longer than evaluating would take, nor fail anything: without the bucket, all is evaluated.
+ */
+import { constants } from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Clock } from '../clock.js';
+import { ApiError, codeOf } from '../errors.js';
+import { limits } from '../limits/index.js';
+import type { TakeReport } from '../telemetry/report.js';
+import { poured } from './blob-copy.js';
+import type { BlobWriter } from './blobs.js';
+import { BucketRate } from './bucket-rate.js';
+import { HeldBytes } from './held-bytes.js';
+import type { S3 } from './s3.js';
+import { S3Writer } from './s3-writer.js';
+import { type Fetched, fetchSnapshot } from './snapshot-fetch.js';
+import { type OwnerOf, objectOf, SnapshotObjects } from './snapshot-objects.js';
+
+interface SnapshotFile {
+  readonly name: string;
+  readonly fingerprint: string;
+  readonly file: string;
+  readonly bytes: number;
+}
+
+export interface SnapshotTierParts {
+  readonly s3: S3;
+  /** Of the engine: where its files are. */
+  readonly folder: string;
+  readonly bytesMax: number;
+  readonly clock: Clock;
+  readonly report: TakeReport;
+  readonly log: (line: string) => void;
+}
+
+/** A name as the engine gives its files; it must not lead anywhere else. */
+const FILE = /^[a-z0-9]{1,64}\.[a-z0-9]{1,64}(?:\.\d{1,15}\.tmp)?$/;
+
+export class SnapshotTier {
+  readonly #parts: SnapshotTierParts;
+  readonly #rate: BucketRate;
+  readonly #held = new HeldBytes(2 * limits.objectPartBytes);
+  readonly #waiting = new Map<string, SnapshotFile>();
+  #stop = new AbortController();
+  #ownerOf: OwnerOf = () => null;
+  /** null until the records are there, and it is certain that the bucket is theirs. */
+  #objects: SnapshotObjects | null = null;
+  #sends: Promise<void> | null = null;
+  #fetches = 0;
+  /** Until then a bucket that did not answer is left alone. */
+  #downUntilMs = Number.NEGATIVE_INFINITY;
+  #isDown = false;
+  #cancelSweep = () => {};
+  #sweep: Promise<void> = Promise.resolve();
+  #removals: Promise<void> = Promise.resolve();
+
+  constructor(parts: SnapshotTierParts) {
+    this.#parts = parts;
+    this.#rate = new BucketRate(parts.clock);
+  }
+
+  /** With the records, which this node has until it is stopped. Nothing waits for what it begins. */
+  start(ownerOf: OwnerOf): void {
+    const { s3, bytesMax } = this.#parts;
+    this.#stop = new AbortController();
+    this.#ownerOf = ownerOf;
+    this.#objects = new SnapshotObjects(s3, bytesMax, ownerOf);
+    this.#sweepAfter(0);
+  }
+
+  /** See `SnapshotTier` of the contract. */
+  async bring(
+    wanted: SnapshotFile & { readonly evaluateMs: number | null },
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const { clock, s3, report } = this.#parts;
+    const isOff = this.#objects === null || clock.monotonicMs() < this.#downUntilMs;
+    const isUnknown = !FILE.test(wanted.file) || this.#ownerOf(wanted.name) === null;
+    if (isOff || isUnknown || this.#fetches >= limits.bucketFetchesMax) return false;
+    const startedMs = clock.monotonicMs();
+    const object = objectOf(wanted);
+    const { bytes, evaluateMs } = wanted;
+    const ask = { object, path: join(this.#parts.folder, wanted.file), bytes, evaluateMs };
+    const stop = AbortSignal.any([signal, this.#stop.signal]);
+    this.#fetches += 1;
+    const fetched = await fetchSnapshot({ s3, clock, rate: this.#rate }, ask, stop);
+    this.#fetches -= 1;
+    this.#note(fetched);
+    const { outcome } = fetched;
+    const durationMs = clock.monotonicMs() - startedMs;
+    report({ type: 'snapshot', outcome, bytes: fetched.bytes, durationMs });
+    if (outcome === 'fetched') this.#objects?.used(object);
+    return outcome === 'fetched';
+  }
+
+  #note({ outcome, cause }: Fetched): void {
+    if (outcome === 'failed') this.#failed(cause);
+    else if (outcome === 'fetched' || outcome === 'missing') this.#up();
+  }
+
+  kept(file: SnapshotFile): void {
+    if (!FILE.test(file.file) || this.#waiting.size >= limits.bucketSendsWaitingMax) return;
+    this.#waiting.set(objectOf(file), file);
+    this.#send();
+  }
+
+  /** What was there is removed, and what is evaluated in its place is sent. */
+  damaged(file: SnapshotFile): void {
+    const { report } = this.#parts;
+    report({ type: 'snapshot', outcome: 'damaged', bytes: file.bytes, durationMs: 0 });
+    this.#remove((objects) => objects.remove(objectOf(file)));
+  }
+
+  forget(name: string): void {
+    for (const [object, file] of this.#waiting)
+      if (file.name === name) this.#waiting.delete(object);
+    this.#remove((objects) => objects.forget(name));
+  }
+
+  #remove(act: (objects: SnapshotObjects) => Promise<void>): void {
+    this.#removals = this.#removals.then(() => this.#try(act)).then(() => {});
+  }
+
+  /** What is half sent is sent anew when it is used again. A bucket that is silent keeps nobody. */
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    this.#objects = null;
+    this.#ownerOf = () => null;
+    this.#cancelSweep();
+    this.#waiting.clear();
+    let cancel = () => {};
+    const late = new Promise<void>((resolve) => {
+      cancel = this.#parts.clock.after(limits.bucketStopMsMax, resolve);
+    });
+    await Promise.race([late, Promise.all([this.#sends, this.#sweep, this.#removals])]);
+    cancel();
+  }
+
+  /** @returns whether it was done; where it was not, a sweep makes up for it. */
+  async #try(act: (objects: SnapshotObjects) => Promise<void>): Promise<boolean> {
+    if (this.#objects === null || this.#stop.signal.aborted) return false;
+    try {
+      await act(this.#objects);
+      this.#up();
+      return true;
+    } catch (cause) {
+      this.#failed(cause);
+      this.#sweepAfter(limits.bucketSweepRetryMs);
+      return false;
+    }
+  }
+
+  #sweepAfter(ms: number): void {
+    const { clock } = this.#parts;
+    this.#cancelSweep();
+    this.#cancelSweep = clock.after(ms, () => {
+      this.#sweep = this.#sweep.then(async () => {
+        const isDone = await this.#try(async (objects) => await objects.sweep());
+        if (isDone) this.#sweepAfter(limits.bucketSweepMs);
+        this.#send();
+      });
+    });
+  }
+
+  /** One at a time: nobody waits for it. */
+  #send(): void {
+    if (this.#objects === null || this.#sends !== null || this.#stop.signal.aborted) return;
+    this.#sends = this.#sendAll(this.#objects).finally(() => {
+      this.#sends = null;
+    });
+  }
+
+  async #sendAll(objects: SnapshotObjects): Promise<void> {
+    const { clock } = this.#parts;
+    for (const [object, file] of this.#waiting) {
+      await this.#removals;
+      if (clock.monotonicMs() < this.#downUntilMs) return this.#sweepAfter(limits.bucketRetryMs);
+      this.#waiting.delete(object);
+      try {
+        await this.#sendOne(objects, object, file);
+      } catch (cause) {
+        // The engine may have removed it meanwhile, which is no fault of the bucket.
+        if (cause instanceof Unwanted || codeOf(cause) === 'ENOENT') continue;
+        if (this.#stop.signal.aborted) return;
+        this.#failed(cause);
+        if (!this.#isDown) continue;
+        this.#waiting.set(object, file);
+        this.#sweepAfter(limits.bucketSweepRetryMs);
+        return;
+      }
+    }
+  }
+
+  async #sendOne(objects: SnapshotObjects, object: string, file: SnapshotFile): Promise<void> {
+    const { s3, folder, clock, report } = this.#parts;
+    const { name, bytes } = file;
+    const owner = this.#ownerOf(name);
+    if (owner === null) return;
+    if (objects.has(object, bytes)) return objects.used(object);
+    const startedMs = clock.monotonicMs();
+    const flags = constants.O_RDONLY | constants.O_NOFOLLOW;
+    const source = await open(join(folder, file.file), flags);
+    const ended = objects.sending(object);
+    try {
+      const there = await s3.bytesOf(object);
+      if (there === null || there !== bytes) {
+        if (!(await objects.makeRoom(owner, bytes))) return;
+        if (there !== null) await s3.remove(object);
+        await this.#pour(source, object, name);
+        const durationMs = clock.monotonicMs() - startedMs;
+        report({ type: 'snapshot', outcome: 'sent', bytes, durationMs });
+      }
+      objects.add(object, name, owner, bytes);
+      if (this.#stop.signal.aborted) return;
+      // Its last cache was deleted on the way.
+      if (this.#ownerOf(name) === null) await objects.remove(object);
+      this.#up();
+    } finally {
+      ended();
+      await source.close();
+    }
+  }
+
+  async #pour(source: FileHandle, object: string, name: string): Promise<void> {
+    const writer = new S3Writer({ s3: this.#parts.s3, name: object, held: this.#held });
+    const wanted: BlobWriter = {
+      get bytes() {
+        return writer.bytes;
+      },
+      write: async (piece) => {
+        if (this.#stop.signal.aborted || this.#ownerOf(name) === null) throw new Unwanted();
+        await writer.write(piece);
+      },
+      keep: (as) => writer.keep(as),
+      discard: () => writer.discard(),
+    };
+    try {
+      await poured(source, wanted, object);
+    } catch (cause) {
+      // Another node has sent the same meanwhile.
+      if (codeOf(cause) !== 'EEXIST') throw cause;
+    }
+  }
+
+  /** What is no fault of the bucket is one of this machine, or of this code. */
+  #failed(cause: unknown): void {
+    const { clock, log, report } = this.#parts;
+    if (!(cause instanceof ApiError && cause.row === 'unavailable')) {
+      report({ type: 'fault', place: 'snapshot', fault: cause });
+      return;
+    }
+    this.#downUntilMs = clock.monotonicMs() + limits.bucketRetryMs;
+    if (this.#isDown) return;
+    this.#isDown = true;
+    log(`prefixes in the bucket: none are sent or fetched until it answers (${cause.message})`);
+  }
+
+  #up(): void {
+    this.#downUntilMs = Number.NEGATIVE_INFINITY;
+    if (!this.#isDown) return;
+    this.#isDown = false;
+    this.#parts.log('prefixes in the bucket: it answers again');
+  }
+}
+
+class Unwanted extends Error {}
