@@ -43,7 +43,10 @@ export function withLettersOfGlyphs(chars: readonly PageChar[]): readonly PageCh
 function isBetter(lettered: string, before: string, areNone: boolean): boolean {
   const share = strangeShare(lettered);
   if (share > STRANGE_MAX) return false;
-  const letters = (text: string) => text.match(/\p{L}/gu)?.length ?? 0;
+  // Single letters may be signs of another kind, such as notes of music.
+  const letters = (text: string) => text.match(/\p{L}{3,}/gu)?.join('').length ?? 0;
+  const all = lettered.match(/\p{L}/gu)?.length ?? 0;
+  if (letters(lettered) * 2 < all) return false;
   return (
     share * TIMES_BETTER < strangeShare(before) ||
     (areNone && letters(lettered) > letters(before) * TIMES_BETTER)
