@@ -50,8 +50,10 @@ function matchedAt(tokens: readonly number[], at: number): number {
 const ROWS = [1, 2, 4, 8, 16] as const;
 /** In steps of one row, the same on every machine: where answers are exact, what is guessed must not depend on a clock. */
 export const EXACT_COSTS: readonly number[] = [1, 1.9, 3.4, 6, 10];
-/** What a row more costs before it was measured, in steps of one row. */
-const ROW_GUESSED = 0.25;
+/** What two rows cost before that was measured, in steps of one row: so little that it is measured soon. */
+const TWO_ROWS_GUESSED = 1.25;
+/** What twice as many rows cost before that was measured, in steps of half as many: less than twice, and never nothing. */
+const DOUBLE_GUESSED = 1.8;
 const NEWEST = 0.25;
 /** Steps after which a time is measured anew. */
 const FORGOTTEN_AFTER = 1_024;
@@ -82,9 +84,17 @@ export class StepCosts {
     if (fixed !== null) return fixed[ROWS.findIndex((size) => size >= rows)] ?? null;
     const one = this.#known.get(1);
     if (one === undefined) return null;
-    const known = this.#known.get(sizeOf(rows));
-    const young = known !== undefined && this.#steps - known.step < FORGOTTEN_AFTER;
-    return young ? known.ms / one.ms : 1 + (rows - 1) * ROW_GUESSED;
+    const size = sizeOf(rows);
+    const known = this.#known.get(size);
+    if (known !== undefined && this.#steps - known.step < FORGOTTEN_AFTER) return known.ms / one.ms;
+    return this.#guessed(size);
+  }
+
+  /** By the next smaller size: where two rows cost two steps, sixteen are not tried for a chance of some tokens. */
+  #guessed(size: number): number | null {
+    if (size <= 2) return TWO_ROWS_GUESSED;
+    const half = this.of(size >> 1);
+    return half === null ? null : half * DOUBLE_GUESSED;
   }
 }
 

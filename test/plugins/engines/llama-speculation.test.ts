@@ -78,6 +78,22 @@ t.test('tokens are evaluated ahead only where that is measured to pay', async (t
   t.ok(drafted(() => 10, [...wrong, ...wrong.map(() => true)]).length > 7, 'and right again');
 });
 
+t.test('rows that were never measured are guessed by fewer that were', async (t) => {
+  const costs = new StepCosts();
+  t.equal(costs.of(2), null, 'nothing before a step was measured');
+  costs.took(1, 10);
+  t.ok((costs.of(2) ?? 0) < 1.5, 'two are tried soon');
+  costs.took(2, 21);
+  t.equal(costs.of(2), 2.1);
+  t.ok((costs.of(4) ?? 0) > 3.5, 'four cost more than three steps where two cost two');
+  t.ok((costs.of(16) ?? 0) < 14.8, 'and sixteen are tried once all guesses come true');
+  costs.took(2, 1_000);
+  costs.took(16, 40);
+  t.equal(costs.of(16), 4, 'what was measured counts');
+  for (let step = 0; step < 1_100; step += 1) costs.took(1, 10);
+  t.ok((costs.of(2) ?? 9) < 1.5, 'and is tried again later');
+});
+
 /** The seeds of a test, and more until it has seen enough. */
 function* seeds(isEnough: () => boolean): Generator<number> {
   for (let n = 0; n < SEEDS || (!isEnough() && n < SEEDS + MORE); n++) yield testSeed() + n;
