@@ -60,6 +60,12 @@ function reuseNote({ cache_hits: hits, cache_lookups: named, saved_tokens, promp
     : `${total(hits)} of ${total(named)} named caches hit, ${saved}`;
 }
 
+/** An engine in a thread has no memory of its own to tell. @param {Json} of */
+function memoryNote({ memory_engines_bytes: engines, memory_main_bytes: main }) {
+  const most = [engines, main].map((bytes) => Math.max(0, ...bytes)).filter((bytes) => bytes > 0);
+  return `at most ${most.map(format.bytes).join(' and ')}`;
+}
+
 /** @type {readonly Chart[]} */
 export const charts = [
   {
@@ -127,8 +133,7 @@ export const charts = [
       { name: 'engines', read: (of) => of.memory_engines_bytes },
       { name: 'main process', read: (of) => of.memory_main_bytes },
     ],
-    note: (of) =>
-      `at most ${format.bytes(Math.max(0, ...of.memory_engines_bytes))} and ${format.bytes(Math.max(0, ...of.memory_main_bytes))}`,
+    note: memoryNote,
   },
 ];
 

@@ -159,7 +159,7 @@ function processTable({ workers, worker_restarts: ended }) {
       worker.engine,
       state(worker.state),
       worker.pid ?? '–',
-      format.bytes(worker.memory_bytes),
+      worker.pid === null ? '–' : format.bytes(worker.memory_bytes),
     ]),
   );
 }
