@@ -317,6 +317,7 @@ t.test('the input is read once for the names of its lines', async (t) => {
     clock: systemClock,
     newBytes: () => Buffer.alloc(16),
     isKey: () => true,
+    policyOf: () => defaultPolicy,
     readLine: async (
       _owner: string,
       endpoint: '/v1/chat/completions',
