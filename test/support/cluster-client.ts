@@ -9,6 +9,8 @@ import { said } from './chat-client.js';
 const KEPT_MAX = 12;
 /** For what nobody ever answers: a busy machine takes long for a request, and must not seem to cut it. */
 const CALL_MS_MAX = 120_000;
+/** Of all tries of one request; a cluster that does not come back must say what it was asked, not run out of the test's time. */
+const ACKNOWLEDGED_MS_MAX = 240_000;
 
 export interface ClusterClientOptions {
   readonly name: string;
@@ -140,11 +142,14 @@ export class ClusterClient {
     body: unknown,
     take: (response: Response) => Promise<boolean>,
   ): Promise<void> {
+    const sinceMs = performance.now();
     for (;;) {
       const attempt = this.#attempt(method, path, body, take);
       const how = await attempt.catch((cause: Error) => `cut: ${method} ${path} ${saidBy(cause)}`);
       if (how === null) return;
       this.options.failed(how);
+      if (performance.now() - sinceMs > ACKNOWLEDGED_MS_MAX)
+        throw new Error(`${this.options.name}: never acknowledged, last ${how}`);
       await delay(100);
     }
   }
