@@ -32,6 +32,8 @@ export const extractionLimits = {
   extractionAttemptsMax: 5,
   /** A document that is read for this long no longer keeps another from beginning on the core left to chats. */
   extractionLongMs: 3_000,
+  /** A reading process goes on with its owner's documents for this long before another owner's turn: that one needs a new process. */
+  extractionTurnMs: 1_000,
   /** An idle reading process ends after this long. */
   extractionIdleMs: 60_000,
   /** A reading process that has not opened its plugins after this long counts as broken. */

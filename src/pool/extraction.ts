@@ -65,6 +65,8 @@ export interface PoolBounds {
   readonly idleMs: number;
   /** A document that is read for this long leaves its place to one that may be quick. */
   readonly longMs: number;
+  /** After its first document a reader stays with its owner's for this long: another owner's needs a new process. */
+  readonly turnMs: number;
   readonly document: ExtractionBounds;
 }
 
@@ -86,6 +88,7 @@ const usualBounds: PoolBounds = {
   queueOwnerMax: limits.extractionQueueOwnerMax,
   idleMs: limits.extractionIdleMs,
   longMs: limits.extractionLongMs,
+  turnMs: limits.extractionTurnMs,
   document: documentBounds,
 };
 
@@ -171,11 +174,17 @@ export class ExtractionPool implements Extraction {
     for (;;) {
       const free = this.#slots.filter(({ job }) => job === null);
       const isFull = this.#quick() >= this.#quickMax;
-      const next = isFull || this.#closed || free.length === 0 ? undefined : this.#queue.shift();
+      const next = isFull || this.#closed ? undefined : this.#nextFor(free);
       const slot = next && bestFor(next.request.owner, free);
       if (next === undefined || slot === undefined) return;
       this.#start(next, slot);
     }
+  }
+
+  #nextFor(free: readonly ReaderSlot[]): Job | undefined {
+    if (free.length === 0) return undefined;
+    const inTurn = new Set(free.filter((slot) => slot.inTurn).map(({ owner }) => owner));
+    return this.#queue.shift((owner) => inTurn.has(owner)) ?? this.#queue.shift();
   }
 
   /** Documents that have not been read for long. */
@@ -268,6 +277,8 @@ class ReaderSlot {
   /** Whether the document that is read takes long. */
   isLong = false;
   #reader: Reader | null = null;
+  /** A moment of the monotonic clock; null until the owner's first document is read. */
+  #turnEndsMs: number | null = null;
   /** Set while the document is not wanted any more: what is thrown instead of its result. */
   #unwanted: { readonly reason: unknown } | null = null;
   #cancelIdle = () => {};
@@ -277,6 +288,12 @@ class ReaderSlot {
     readonly bounds: PoolBounds,
     readonly spare: SpareReader,
   ) {}
+
+  /** Whether its process may go on with its owner's documents before others'. */
+  get inTurn(): boolean {
+    if (this.owner === null || this.#turnEndsMs === null) return false;
+    return this.#reader?.usable === true && this.options.clock.monotonicMs() < this.#turnEndsMs;
+  }
 
   /** Settles the job; never rejects. */
   async run(job: Job): Promise<void> {
@@ -290,6 +307,7 @@ class ReaderSlot {
     const failed = unwanted !== null || 'cause' in outcome || outcome.type === 'refused';
     if (failed) await this.#clear(job);
     if (unwanted === null && this.#reader?.usable === false) this.#replace();
+    this.#turnEndsMs ??= clock.monotonicMs() + this.bounds.turnMs;
     this.job = null;
     this.#unwanted = null;
     this.#cancelIdle = this.options.clock.after(this.bounds.idleMs, () => this.#retire());
@@ -313,6 +331,7 @@ class ReaderSlot {
 
   #readerFor(owner: string): Reader {
     const present = this.#reader;
+    if (this.owner !== owner) this.#turnEndsMs = null;
     if (present?.usable === true && (this.owner === null || this.owner === owner)) {
       this.owner = owner;
       return present;

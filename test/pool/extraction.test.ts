@@ -232,6 +232,25 @@ t.test('who gives up frees the lane, and owners take turns', async (t) => {
   t.equal(pool.hasRoom('u'), true);
 });
 
+t.test('an owner whose process runs is read for a turn, then the others are', async (t) => {
+  let nowMs = 0;
+  const clock: Clock = { ...systemClock, monotonicMs: () => nowMs };
+  const pool = open(hostile, { turnMs: 1_000 }, undefined, undefined, undefined, clock);
+  t.teardown(() => pool.close());
+  const order: string[] = [];
+  const pids = new Set<string>();
+  const read = async (owner: string) => {
+    const { reason } = (await extract(pool, 'pid', { owner }).result) as { reason: string };
+    order.push(owner);
+    pids.add(reason);
+    // Who is told of the second result is told when the third document is being read.
+    if (order.length === 2) nowMs += 1_000;
+  };
+  await Promise.all(['a', 'b', 'a', 'b', 'a', 'b', 'a', 'b'].map(read));
+  t.equal(order.join(''), 'aaabbbba');
+  t.equal(pids.size, 3);
+});
+
 t.test('half a character, each page and each bound is said', async (t) => {
   const document = { ...documentBounds, pagesMax: 3, textLengthMax: 40 };
   const pool = open(hostile, { document });

@@ -15,6 +15,8 @@ import { serviceEnv, temporaryFolder } from './service.js';
 import { until } from './until.js';
 
 const START_MS_MAX = 120_000;
+/** A node that was stopped takes a connection and says nothing. */
+const LOOK_MS_MAX = 10_000;
 const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
 
 export class ClusterNode {
@@ -53,8 +55,9 @@ export class ClusterNode {
   }
 
   async ready(): Promise<boolean> {
-    const response = await fetch(`http://127.0.0.1:${this.port}/ready`).catch(() => null);
-    return response?.status === 200;
+    const signal = AbortSignal.timeout(LOOK_MS_MAX);
+    const asked = fetch(`http://127.0.0.1:${this.port}/ready`, { signal });
+    return (await asked.catch(() => null))?.status === 200;
   }
 
   /** Ends it as an upgrade does, and waits for the next one. */
@@ -62,7 +65,11 @@ export class ClusterNode {
     const before = this.ends.length;
     this.kill('SIGTERM');
     await until(() => this.ends.length > before, START_MS_MAX, 'the end of a node');
-    await until(() => this.ready(), START_MS_MAX, `a node is ready: ${this.#log}`);
+    await until(
+      () => this.ready(),
+      START_MS_MAX,
+      () => `a node is ready: ${this.#log}`,
+    );
   }
 
   /** Whether it serves; the others forward to it. */
@@ -111,7 +118,11 @@ export async function startCluster(t: Test, keys: string): Promise<Cluster> {
     t.teardown(() => node.end());
     node.start();
     // The first one makes the tables.
-    await until(() => node.ready(), START_MS_MAX, `a node is ready: ${node.log}`);
+    await until(
+      () => node.ready(),
+      START_MS_MAX,
+      () => `a node is ready: ${node.log}`,
+    );
   }
   const port = await freePort();
   const errors = startClusterBalancer(t, { port, nodes: nodes.map((node) => node.port) });
@@ -121,6 +132,6 @@ export async function startCluster(t: Test, keys: string): Promise<Cluster> {
       ({ ok }) => ok,
       () => false,
     );
-  await until(answers, START_MS_MAX, `the balancer answers: ${errors()}`);
+  await until(answers, START_MS_MAX, () => `the balancer answers: ${errors()}`);
   return { url, nodes };
 }

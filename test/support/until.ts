@@ -10,19 +10,22 @@ const BOUND_MS = 20_000;
 
 /**
  * Calls `look` until it gives a truthy value. A `look` that throws ends the wait.
- * @param what names the condition; the source of `look` if absent.
+ * @param what names the condition, or tells it at the end; the source of `look` if absent.
  * @returns the value. @throws Error that names the condition, when it does not hold in time.
  */
 export async function until<Found>(
   look: () => Found | Promise<Found>,
   boundMs = BOUND_MS,
-  what = String(look),
+  what: string | (() => string) = String(look),
 ): Promise<Found> {
   const endMs = performance.now() + boundMs;
   for (;;) {
     const found = await look();
     if (found) return found;
-    if (performance.now() > endMs) throw new Error(`not within ${boundMs} ms: ${what}`);
+    if (performance.now() > endMs) {
+      const told = typeof what === 'string' ? what : what();
+      throw new Error(`not within ${boundMs} ms: ${told}`);
+    }
     await delay(LOOK_MS);
   }
 }
