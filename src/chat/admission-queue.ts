@@ -14,6 +14,8 @@ export interface Entrant {
   readonly work: number;
   /** Begins in places alone that nobody else wants, and gives its place back to who does. */
   readonly isBackground?: boolean;
+  /** It has several answers, which may come one after another. */
+  readonly isSeveral?: boolean;
   begin(): void;
   /** Ends one of the background that has begun, soon. */
   preempt?(): void;
@@ -30,6 +32,8 @@ export interface AdmissionOptions {
   readonly workMax?: number;
   /** Whether the engine is there. */
   readonly serving: () => boolean;
+  /** See `EngineModel.goesRound`. */
+  readonly goesRound?: boolean;
 }
 
 /** Weight of the newest chat in the mean of their times. */
@@ -42,6 +46,8 @@ export class AdmissionQueue {
   /** Those of the background that run, the newest last, without those that were told to end. */
   readonly #backgroundRunning = new Set<Entrant>();
   #running = 0;
+  /** Chats with several answers that run. */
+  readonly #several = new OwnerLoad();
   #meanMs: number | null = null;
 
   constructor(readonly options: AdmissionOptions) {}
@@ -57,7 +63,7 @@ export class AdmissionQueue {
       this.pump();
       return;
     }
-    if (this.#waiting.total.count === 0 && this.#running < this.options.places) {
+    if (this.#hasRoom(chat.owner) && !this.#isAwaited) {
       this.#begin(chat);
       return;
     }
@@ -71,6 +77,22 @@ export class AdmissionQueue {
     this.#preempt();
   }
 
+  /**
+   * Beyond its places, an engine that goes round has a chat of another owner with it for each that has several answers: so
+   * that chat is next when one of them is done, and does not wait for all.
+   */
+  #hasRoom(owner: string): boolean {
+    const { places, goesRound = false } = this.options;
+    if (this.#running < places) return true;
+    const others = this.#several.total.count - this.#several.of(owner).count;
+    return goesRound && this.#running - places < Math.min(places, others);
+  }
+
+  /** Somebody waits who could begin. */
+  get #isAwaited(): boolean {
+    return [...this.#waiting.owners()].some(([owner]) => this.#hasRoom(owner));
+  }
+
   /** One of the background makes room for each that waits. */
   #preempt(): void {
     const newest = [...this.#backgroundRunning].at(-1);
@@ -82,6 +104,7 @@ export class AdmissionQueue {
   /** A chat that was begun has ended. @param ranMs null when it ended in a way that tells nothing of a chat's time. */
   leave(ranMs: number | null, chat?: Entrant): void {
     if (chat !== undefined) this.#backgroundRunning.delete(chat);
+    if (chat?.isSeveral) this.#several.remove(chat.owner);
     const before = this.#meanMs ?? ranMs ?? 0;
     if (ranMs !== null) this.#meanMs = before + (ranMs - before) * MEAN_WEIGHT;
     this.#running -= 1;
@@ -98,8 +121,8 @@ export class AdmissionQueue {
 
   /** Begins as many as there are places for. Also called when the engine is back. */
   pump(): void {
-    while (this.#running < this.options.places && this.options.serving()) {
-      const chat = this.#queue.shift();
+    while (this.options.serving()) {
+      const chat = this.#queue.shift((owner) => this.#hasRoom(owner));
       if (chat === undefined) break;
       this.#waiting.remove(chat.owner, chat.work);
       this.#begin(chat);
@@ -123,6 +146,7 @@ export class AdmissionQueue {
 
   #begin(chat: Entrant): void {
     this.#running += 1;
+    if (chat.isSeveral) this.#several.add(chat.owner);
     chat.begin();
   }
 

@@ -229,6 +229,10 @@ export class ChatGeneration implements TokenStreamHandlers, Entrant, RunningChat
     return this.plan.isBackground;
   }
 
+  get isSeveral(): boolean {
+    return this.plan.task.choices > 1;
+  }
+
   get preempted(): boolean {
     return this.#preempted;
   }

@@ -201,9 +201,14 @@ interface Unmade {
   readonly cause: Error;
 }
 
-function openQueue(config: Config, host: Host, { slots }: EngineModel): AdmissionQueue {
+function openQueue(
+  config: Config,
+  host: Host,
+  { slots: places, goesRound = false }: EngineModel,
+): AdmissionQueue {
   const waitingMax = config.limits.inferQueue;
-  const queue = new AdmissionQueue({ places: slots, waitingMax, serving: () => host.serving });
+  const serving = () => host.serving;
+  const queue = new AdmissionQueue({ places, waitingMax, serving, goesRound });
   host.watch({ back: () => queue.pump(), lost: (error) => queue.refuseAll(error) });
   return queue;
 }

@@ -132,6 +132,11 @@ export interface EngineModel {
   readonly fingerprint: string;
   /** Generations that run at the same time: the service gives it no more, others wait there for their turn. */
   readonly slots: number;
+  /**
+   * True where choices of one generation may wait for one another, and another account's generation is let in between. While
+   * such run, the service gives it as many of other accounts beyond its slots. Absent: false.
+   */
+  readonly goesRound?: boolean;
   readonly logprobs: boolean;
   /**
    * Whether a reused prefix gives the bits of a cold run: `proved` by a comparison on this machine, `not held` where it

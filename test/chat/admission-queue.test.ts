@@ -15,14 +15,15 @@ interface Log {
 function world(options: Partial<AdmissionOptions> = {}) {
   const queue = new AdmissionQueue({ places: 1, waitingMax: 100, serving: () => true, ...options });
   const log: Log = { begun: [], refused: [] };
-  const turn = (owner: string, work = 1, name = owner): Entrant => ({
+  const turn = (owner: string, work = 1, name = owner, isSeveral = false): Entrant => ({
     owner,
     work,
+    isSeveral,
     begin: () => void log.begun.push(name),
     refuse: (error) => void log.refused.push(error),
   });
-  const enter = (owner: string, work?: number, name?: string) => {
-    const one = turn(owner, work, name);
+  const enter = (owner: string, work?: number, name?: string, isSeveral?: boolean) => {
+    const one = turn(owner, work, name, isSeveral);
     queue.enter(one);
     return one;
   };
@@ -48,6 +49,42 @@ t.test('owners take turns, each in the order of arrival, and a place is never id
   queue.leave(1);
   enter('dave', 1, 'd1');
   t.equal(log.begun.at(-1), 'd1', 'who finds a free place begins at once');
+});
+
+t.test(
+  'where the engine goes round, a chat with several answers keeps nobody else out',
+  async (t) => {
+    const { queue, log, enter } = world({ goesRound: true });
+    const several = (owner: string, name: string) => enter(owner, 1, name, true);
+    const first = several('alice', 'a1');
+    several('alice', 'a2');
+    t.same(log.begun, ['a1'], 'its owner waits');
+    const other = enter('bob', 1, 'b1');
+    enter('bob', 1, 'b2');
+    enter('carol', 1, 'c1');
+    t.same(log.begun, ['a1', 'b1'], 'one other is with it');
+    queue.leave(1, other);
+    t.same(log.begun, ['a1', 'b1', 'b2'], 'in turn');
+    queue.leave(1, first);
+    t.equal(log.begun.length, 3, 'the place belongs to the one that is left');
+    queue.leave(1);
+    t.same(log.begun.slice(3), ['a2', 'c1'], 'and again');
+  },
+);
+
+t.test('an engine that does not has as many as it has places', async (t) => {
+  const { log, enter } = world({ places: 2 });
+  enter('alice', 1, 'a1', true);
+  enter('alice', 1, 'a2', true);
+  enter('bob');
+  t.same(log.begun, ['a1', 'a2']);
+});
+
+t.test('at most as many go beyond the places as there are places', async (t) => {
+  const { log, enter } = world({ places: 2, goesRound: true });
+  for (const owner of ['alice', 'bob', 'carol', 'dave', 'erin', 'frank'])
+    enter(owner, 1, owner, true);
+  t.same(log.begun, ['alice', 'bob', 'carol', 'dave']);
 });
 
 t.test('a chat that leaves while waiting never begins, and frees its room', async (t) => {

@@ -7,6 +7,7 @@ import type { Exactness } from './certificate.js';
 import { ContextRunner } from './context-runner.js';
 import { EXACT_COSTS, type Guessing, StepCosts } from './drafts.js';
 import { EvaluationRate } from './evaluation-rate.js';
+import { Return } from './generation.js';
 import { LastOpened } from './last-opened.js';
 import { type ContextPlan, contextPlan, type VectorPlan } from './memory.js';
 import type { Weights } from './native.js';
@@ -38,6 +39,8 @@ interface PooledContext {
   readonly guesses: Guessing | null;
   readonly rate: EvaluationRate;
   readonly queue: Waiting[];
+  /** When each account was last given a sequence; empty while nobody wants one. */
+  readonly turns: Map<string, number>;
   runner: Runner | null;
   opening: boolean;
   /** Why the last opening failed, until another succeeds. */
@@ -103,7 +106,8 @@ export class ContextPool {
     key: string,
     of: Pick<PooledContext, 'weights' | 'exactness' | 'plan' | 'vectors' | 'guesses'>,
   ): void {
-    const state = { queue: [], runner: null, opening: false, failure: null, usedAt: 0 };
+    const turns = new Map<string, number>();
+    const state = { queue: [], turns, runner: null, opening: false, failure: null, usedAt: 0 };
     const rate = new EvaluationRate();
     const fresh: PooledContext = { model, ...of, ...state, rate, sinceMs: Date.now() };
     const entry = this.#contexts.get(key) ?? fresh;
@@ -204,27 +208,51 @@ export class ContextPool {
     for (const entry of this.#contexts.values()) {
       dropUnwanted(entry.queue);
       if (entry.runner) await this.guard(entry.runner, (runner) => runner.settle());
+      for (const job of entry.runner?.returns() ?? [])
+        entry.queue.push({ job, arrival: this.#arrivals++ });
+      if (entry.queue.length === 0 && !entry.runner?.active.size) entry.turns.clear();
     }
   }
 
-  /** Gives free sequences to those that wait, oldest first. */
+  /** Gives free sequences to those that wait, of several models to the oldest first. */
   async admit(): Promise<void> {
-    const waiting = [...this.#contexts.values()]
-      .filter((entry) => entry.queue.length > 0)
-      .sort((a, b) => (a.queue[0]?.arrival ?? 0) - (b.queue[0]?.arrival ?? 0));
-    for (const entry of waiting) {
-      if (entry.runner) await this.#admitTo(entry, entry.runner);
+    let takesIn = true;
+    const arrivalOf = ({ queue }: PooledContext) => queue[0]?.arrival ?? Number.MAX_SAFE_INTEGER;
+    const entries = [...this.#contexts.values()].sort((a, b) => arrivalOf(a) - arrivalOf(b));
+    for (const entry of entries) {
+      if (entry.runner) await this.#admitTo(entry, entry.runner, takesIn);
+      else if (entry.queue.length === 0 || entry.opening || !takesIn) continue;
+      else if (await this.#makeRoom(entry)) this.#open(entry);
       // Later requests wait as well: otherwise the memory might never become free.
-      else if (!entry.opening && !(await this.#makeRoom(entry))) return;
-      else if (!entry.opening) this.#open(entry);
+      else takesIn = false;
     }
   }
 
-  async #admitTo(entry: PooledContext, runner: Runner): Promise<void> {
-    while (runner.hasFreeSlot) {
-      const job = this.#next(entry, runner);
+  /**
+   * The account whose turn was longest ago is next, with a task that begins or a choice that goes on: an answer with five
+   * choices holds others up no longer than one with one.
+   */
+  async #admitTo(entry: PooledContext, runner: Runner, takesIn: boolean): Promise<void> {
+    const turnOf = ({ account }: Pick<Job, 'account'>) => entry.turns.get(account) ?? 0;
+    while (entry.runner === runner && runner.hasFreeSlot) {
+      const queued = entry.queue
+        .map(({ job }) => job)
+        // What has begun must come to its end.
+        .filter((job) => takesIn || job instanceof Return)
+        .sort((a, b) => turnOf(a) - turnOf(b));
+      const [going] = [...runner.waiting()].sort((a, b) => turnOf(a) - turnOf(b));
+      if (going && queued.every((job) => turnOf(job) >= turnOf(going))) {
+        this.#turn(entry, going);
+        await this.guard(runner, () => runner.place(going));
+        continue;
+      }
+      const job = this.#next(queued, runner);
       if (!job) return;
-      entry.usedAt = ++this.#arrivals;
+      this.#turn(entry, job);
+      entry.queue.splice(
+        entry.queue.findIndex((waiting) => waiting.job === job),
+        1,
+      );
       try {
         await runner.admit(job);
       } catch (cause) {
@@ -234,14 +262,17 @@ export class ContextPool {
     }
   }
 
-  /** The oldest that can begin; those that need the disk are let past while it is asked. */
-  #next(entry: PooledContext, runner: Runner): Job | null {
-    for (const [i, { job }] of entry.queue.entries()) {
+  #turn(entry: PooledContext, { account }: Pick<Job, 'account'>): void {
+    entry.usedAt = ++this.#arrivals;
+    entry.turns.set(account, entry.usedAt);
+  }
+
+  /** The first that can begin; those that need the disk are let past while it is asked. */
+  #next(queued: readonly Job[], runner: Runner): Job | null {
+    for (const job of queued) {
       const { prompt } = job;
       if (prompt.unprepared && !runner.holds(prompt)) prompt.prepare(() => this.onChange());
-      if (prompt.preparing) continue;
-      entry.queue.splice(i, 1);
-      return job;
+      if (!prompt.preparing) return job;
     }
     return null;
   }

@@ -8,7 +8,7 @@ import type { ConstraintState } from './constraint.js';
 import type { BatchItem, Context } from './context.js';
 import { Drafts, type Guessing } from './drafts.js';
 import type { EvaluationRate } from './evaluation-rate.js';
-import { type Choice, Generation } from './generation.js';
+import { type Choice, Generation, Return } from './generation.js';
 import { logprobOf } from './logprobs.js';
 import type { Weights } from './native.js';
 import { type Job, Prefill, type Prompt } from './prompt.js';
@@ -53,7 +53,7 @@ export class ContextRunner implements Runner {
   }
 
   get hasFreeSlot(): boolean {
-    return this.#sequences.hasFree;
+    return this.#sequences.hasFree || this.#given() !== null;
   }
 
   get hasPrefill(): boolean {
@@ -67,6 +67,7 @@ export class ContextRunner implements Runner {
   /** Settles the reused prefix, says so, and queues the rest of the prompt. */
   async admit(job: Job): Promise<void> {
     this.active.add(job);
+    this.#giveUp();
     const slot = await this.#prompts.start(job);
     if (!(job instanceof Generation)) return;
     const [first] = job.choices;
@@ -90,6 +91,7 @@ export class ContextRunner implements Runner {
     const next: Next[] = [];
     const rows: number[] = [];
     for (const { job: generation, logit } of await this.#prompts.step(rowsMax)) {
+      if (generation instanceof Return && logit !== null) this.#isBack(generation);
       if (!(generation instanceof Generation)) continue;
       generation.score();
       if (logit === null) continue;
@@ -134,22 +136,24 @@ export class ContextRunner implements Runner {
     if (slot.again.length < 2) await this.#sequences.checkpoint(slot);
   }
 
-  /** Sees to those that nobody wants, frees what is done, and gives waiting choices their sequences. */
+  /** Sees to those that nobody wants, and frees what is done. */
   async settle(): Promise<void> {
     for (const job of this.active) {
-      if (job instanceof Generation) await this.#settle(job);
+      if (job instanceof Generation) this.#settle(job);
       else if (job.unwanted || (job instanceof Prefill && job.done)) this.#release(job);
     }
   }
 
-  async #settle(generation: Generation): Promise<void> {
+  #settle(generation: Generation): void {
     for (const choice of generation.choices) {
       if (!choice.finished && generation.control.cancelled(choice.index))
         generation.finish(choice, 'stop');
     }
     const done = generation.choices.every((choice) => choice.finished);
     if (done || generation.unwanted) this.#release(generation);
-    else if (generation.prefilled) await this.#placeChoices(generation);
+    // Without waiting choices a finished one frees its sequence for others at once.
+    else if (generation.prefilled && !generation.waiting)
+      for (const choice of generation.choices) if (choice.finished) this.#free(choice);
   }
 
   #release(job: Job): void {
@@ -165,28 +169,76 @@ export class ContextRunner implements Runner {
     choice.slot = null;
   }
 
-  async #placeChoices(generation: Generation): Promise<void> {
-    const sequences = this.#sequences;
+  waiting(): readonly Generation[] {
+    return this.#generations().filter((generation) => this.#sourceFor(generation) !== null);
+  }
+
+  /** From a sequence with the same prompt: that of a finished choice itself, or a copy of one that is at work. */
+  async place(generation: Generation): Promise<void> {
     const { length } = generation.task.prompt;
-    for (const choice of generation.choices) {
-      if (choice.slot || choice.finished) continue;
-      const done = generation.choices.find((other) => other.finished && other.slot);
-      // Guesses that are evaluated ahead stay: which rows they are in must follow from the tokens alone.
-      const from = done ?? generation.choices.find(({ slot, draft }) => slot && draft.length === 0);
-      const slot = done?.slot ?? sequences.freeForCopy();
-      if (!from?.slot || !slot) return;
-      if (done) done.slot = null;
-      else if ((await sequences.share(from.slot, slot, length)) < length) return;
-      sequences.keep(slot, generation.prompt.owner, length);
-      if (slot.tokens.length < length) throw new Error('the prompt of a choice was lost');
-      slot.busy = true;
-      choice.slot = slot;
-    }
-    const waiting = generation.choices.some((choice) => !choice.slot && !choice.finished);
-    // Without waiting choices a finished one frees its sequence for others at once.
-    if (!waiting) {
-      for (const choice of generation.choices) if (choice.finished) this.#free(choice);
-    }
+    const choice = generation.waiting;
+    const from = this.#sourceFor(generation);
+    if (!choice || !from?.slot) return;
+    const sequences = this.#sequences;
+    if (!from.finished) this.#giveUp();
+    const slot = from.finished ? from.slot : sequences.freeForCopy();
+    if (!slot) return;
+    if (from.finished) from.slot = null;
+    else if ((await sequences.share(from.slot, slot, length)) < length) return;
+    sequences.keep(slot, generation.prompt.owner, length);
+    if (slot.tokens.length < length) throw new Error('the prompt of a choice was lost');
+    slot.busy = true;
+    choice.slot = slot;
+  }
+
+  /** Null while no choice waits, or none can have a sequence. */
+  #sourceFor(generation: Generation): Choice | null {
+    const { waiting, choices } = generation;
+    if (!waiting) return null;
+    const done = choices.find(({ finished, slot }) => finished && slot);
+    if (done) return done;
+    if (!this.#sequences.canCopy || !this.hasFreeSlot) return null;
+    // Guesses that are evaluated ahead stay: which rows they are in must follow from the tokens alone.
+    return choices.find(({ slot, draft }) => slot && draft.length === 0) ?? null;
+  }
+
+  returns(): readonly Job[] {
+    const lost = this.#generations().filter(({ choices }) =>
+      choices.every(({ slot, returns }) => !slot && !returns),
+    );
+    return lost.flatMap((generation) => {
+      const { waiting } = generation;
+      return waiting ? new Return(generation, waiting) : [];
+    });
+  }
+
+  #isBack(job: Return): void {
+    const { prompt, choice } = job;
+    this.active.delete(job);
+    choice.slot = prompt.slot;
+    job.end();
+  }
+
+  #generations(): Generation[] {
+    return [...this.active].filter((job) => job instanceof Generation);
+  }
+
+  /** A finished choice that keeps its sequence for one that waits; rather not the last with its prompt. */
+  #given(): Choice | null {
+    const prefilled = this.#generations().filter((generation) => generation.prefilled);
+    const kept = prefilled.flatMap(({ choices }) => {
+      const others = choices.filter(({ slot }) => slot).length;
+      return choices.flatMap((choice) =>
+        choice.finished && choice.slot ? { choice, others } : [],
+      );
+    });
+    return kept.sort((a, b) => b.others - a.others)[0]?.choice ?? null;
+  }
+
+  /** Where no sequence is free, one that was kept becomes so. */
+  #giveUp(): void {
+    const choice = this.#sequences.hasFree ? null : this.#given();
+    if (choice) this.#free(choice);
   }
 
   /** Empties what holds the snapshot. */

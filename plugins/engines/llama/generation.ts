@@ -29,6 +29,8 @@ export interface Choice {
   draft: number[];
   produced: number;
   finished: boolean;
+  /** Its prompt is to be evaluated once more, since all sequences that held it went to others. */
+  returns: boolean;
 }
 
 const NO_DRAFTS: DraftCounts = { tried: 0, taken: 0 };
@@ -67,6 +69,7 @@ export class Generation implements Job {
       draft: [],
       produced: 0,
       finished: false,
+      returns: false,
     }));
     control.signal.addEventListener('abort', this.#onAbort);
   }
@@ -75,6 +78,16 @@ export class Generation implements Job {
     this.wakeReader();
     this.wakeEngine();
   };
+
+  get account(): string {
+    return this.prompt.account;
+  }
+
+  /** The next choice that has its first token but no sequence. */
+  get waiting(): Choice | undefined {
+    if (!this.prefilled || this.unwanted) return undefined;
+    return this.choices.find(({ slot, finished, returns }) => !slot && !finished && !returns);
+  }
 
   /** The reader left or the task failed; its sequences are to be freed. */
   get unwanted(): boolean {
@@ -190,6 +203,36 @@ export class Generation implements Job {
   #push(event: EngineEvent): void {
     this.#events.push(event);
     this.wakeReader();
+  }
+}
+
+/** Brings the prompt of a choice back into a sequence, after which the choice goes on. */
+export class Return implements Job {
+  readonly prompt: Prompt;
+
+  constructor(
+    readonly generation: Generation,
+    readonly choice: Choice,
+  ) {
+    this.prompt = generation.prompt.again();
+    choice.returns = true;
+  }
+
+  get account(): string {
+    return this.generation.account;
+  }
+
+  get unwanted(): boolean {
+    return this.generation.unwanted || this.choice.finished;
+  }
+
+  fail(cause: unknown): void {
+    this.generation.fail(cause);
+  }
+
+  end(): void {
+    this.choice.returns = false;
+    this.prompt.close();
   }
 }
 

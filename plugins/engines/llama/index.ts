@@ -200,7 +200,8 @@ async function offerChats(
   const fingerprint = await modelFingerprint(opening, settings, path, own);
   const proof = certificate?.proof ?? null;
   if (proof !== null && !known) attend(own, proof, pool, offer);
-  const facts = { id, window, fingerprint, slots, logprobs: true, vision: false };
+  const of = { id, window, fingerprint, slots, goesRound: true };
+  const facts = { ...of, logprobs: true, vision: false };
   models.push({
     ...facts,
     get exact() {

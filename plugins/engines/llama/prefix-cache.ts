@@ -31,10 +31,13 @@ export class PrefixCache {
   constructor(private readonly parts: PrefixCacheParts) {}
 
   /** The prompt of a generation, with the way to the snapshot it names. */
-  prompt({ model, owner, prompt: ids, snapshot, choices, promptLogprobs }: GenerateTask): Prompt {
+  prompt(task: GenerateTask): Prompt {
+    const { model, owner, prompt: ids, snapshot, choices, promptLogprobs } = task;
+    const { account = owner } = task;
     const exactness = this.#exactness(model);
     const scored = promptLogprobs !== undefined;
-    const parts = { owner: hashOf(owner), ids, exactness, answered: true, scored, choices };
+    const of = { owner: hashOf(owner), account, ids };
+    const parts = { ...of, exactness, answered: true, scored, choices };
     if (snapshot === null || snapshot.tokens < TOKENS_MIN)
       return new Prompt({ ...parts, snapshot: null, prepare: null });
     if (snapshot.tokens > ids.length)
@@ -88,7 +91,8 @@ export class PrefixCache {
     const snapshot = { name, tokens: ids.length };
     const wake = () => scheduler.wake();
     const prepare = this.#fromBase(task, write);
-    const job = new Prefill({ owner, ids, snapshot, exactness, prepare }, write, signal, wake);
+    const of = { owner, account: task.owner, ids };
+    const job = new Prefill({ ...of, snapshot, exactness, prepare }, write, signal, wake);
     try {
       scheduler.submit(model, job);
     } catch (cause) {

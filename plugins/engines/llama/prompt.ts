@@ -11,6 +11,8 @@ import type { IntactSnapshot } from './snapshots.js';
 /** What waits for a sequence and then has one. */
 export interface Job {
   readonly prompt: Prompt;
+  /** Who waits for it: sequences go round between accounts. */
+  readonly account: string;
   /** Nobody wants it any more; its sequences are to be freed. */
   readonly unwanted: boolean;
   fail(cause: unknown): void;
@@ -27,6 +29,7 @@ export interface Preparation {
 export interface PromptParts {
   /** Hash of the owner's name. */
   readonly owner: string;
+  readonly account: string;
   readonly ids: Uint32Array;
   readonly snapshot: SnapshotRef | null;
   readonly exactness: Exactness | null;
@@ -62,6 +65,10 @@ export class Prompt {
 
   get owner(): string {
     return this.parts.owner;
+  }
+
+  get account(): string {
+    return this.parts.account;
   }
 
   get ids(): Uint32Array {
@@ -124,6 +131,17 @@ export class Prompt {
     const most = this.#floor(Math.max(0, Math.min(tokens, this.most)));
     const oneBefore = this.write !== null && most === this.prefix.length - 1;
     return this.parts.exactness && oneBefore ? most - 1 : most;
+  }
+
+  /** The same, to be evaluated once more: its file may be read, but none is written. */
+  again(): Prompt {
+    const { prepare } = this.parts;
+    const read = async (signal: AbortSignal): Promise<Preparation> => {
+      const { file, write } = (await prepare?.(signal)) ?? { file: null, write: null };
+      write?.abandon();
+      return { file, write: null };
+    };
+    return new Prompt({ ...this.parts, scored: false, prepare: prepare && read });
   }
 
   get unprepared(): boolean {
@@ -191,6 +209,10 @@ export class Prefill implements Job {
       this.#reject = reject;
     });
     signal.addEventListener('abort', this.wakeEngine);
+  }
+
+  get account(): string {
+    return this.prompt.account;
   }
 
   get unwanted(): boolean {

@@ -13,7 +13,7 @@ export interface Next {
 
 export interface Runner {
   readonly active: ReadonlySet<Job>;
-  /** Another job can begin. */
+  /** Another job can begin, or a waiting choice go on. */
   readonly hasFreeSlot: boolean;
   /** There are ids that somebody waits for. */
   readonly hasPrefill: boolean;
@@ -24,6 +24,12 @@ export interface Runner {
   /** Whether a prompt's prefix is in memory. */
   holds(prompt: Prompt): boolean;
   admit(job: Job): Promise<void>;
+  /** Those with a choice that can have a sequence. */
+  waiting(): readonly Generation[];
+  /** Gives it one. */
+  place(generation: Generation): Promise<void>;
+  /** What is to be queued so that choices without any sequence go on; each once. */
+  returns(): readonly Job[];
   /** One step, of so many rows where that is possible. */
   prefill(rowsMax: number): Promise<void>;
   /** Those that can take a token now. */

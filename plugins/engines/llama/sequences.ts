@@ -31,6 +31,10 @@ export class Sequences {
     return this.slots.some((slot) => !slot.busy);
   }
 
+  get canCopy(): boolean {
+    return this.#canCopy;
+  }
+
   /** One that a copy could go to. */
   freeForCopy(): Slot | null {
     return this.#canCopy ? leastWorth(this.slots) : null;

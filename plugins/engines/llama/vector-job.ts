@@ -27,6 +27,7 @@ export class VectorJob implements Job {
     const parts = { snapshot: null, exactness: null, answered: false, scored: false, choices: 0 };
     this.prompt = new Prompt({
       owner: task.owner,
+      account: task.owner,
       ids: new Uint32Array(0),
       ...parts,
       prepare: null,
@@ -38,6 +39,10 @@ export class VectorJob implements Job {
     this.#wake();
     this.wakeEngine();
   };
+
+  get account(): string {
+    return this.task.owner;
+  }
 
   get unwanted(): boolean {
     return this.control.signal.aborted || this.#abandoned;

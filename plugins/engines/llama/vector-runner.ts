@@ -59,6 +59,16 @@ export class VectorRunner implements Runner {
     this.active.add(job);
   }
 
+  waiting(): readonly never[] {
+    return [];
+  }
+
+  async place(): Promise<void> {}
+
+  returns(): readonly never[] {
+    return [];
+  }
+
   /** One input at least, whatever its length where it cannot be split. */
   async prefill(rowsMax: number): Promise<void> {
     const { context, threads } = this.parts;

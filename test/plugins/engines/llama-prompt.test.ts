@@ -16,6 +16,7 @@ const EXACT = { held: true, grain: 1, decodeRows: 1, aheadRows: 1 };
 function prompt(exact: boolean, evaluated: number): Prompt {
   const made = new Prompt({
     owner: 'alice',
+    account: 'alice',
     ids: new Uint32Array(140),
     snapshot: { name: 'c', tokens: 100 },
     exactness: exact ? EXACT : null,
