@@ -33,13 +33,14 @@ export async function startServiceProcess(
   t: Test,
   settings: Fields,
   env: Readonly<Record<string, string>> = {},
+  nodeArguments: readonly string[] = [],
 ): Promise<ServiceProcess> {
   const folder = temporaryFolder(t);
   const file = join(folder, 'settings.json');
   writeFileSync(file, JSON.stringify(settings));
   if (env.PREFACE_ENGINE === 'llama') bringExactness(env.PREFACE_DATA_DIR ?? join(folder, 'data'));
   const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
-  const child = spawn(process.execPath, [cli, 'serve'], {
+  const child = spawn(process.execPath, [...nodeArguments, cli, 'serve'], {
     env: {
       PATH: process.env.PATH,
       ...serviceEnv(join(folder, 'data')),
