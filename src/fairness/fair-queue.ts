@@ -25,6 +25,11 @@ export class FairQueue<Item> {
     return undefined;
   }
 
+  /** Whether an owner of these has an item. */
+  hasAny(mayTake: (owner: string) => boolean): boolean {
+    return [...this.#waiting.keys()].some(mayTake);
+  }
+
   /** Takes the newest item of an owner. */
   takeLast(owner: string): Item | undefined {
     const items = this.#waiting.get(owner);

@@ -102,6 +102,8 @@ interface Job {
 export class ExtractionPool implements Extraction {
   readonly #spare: SpareReader;
   readonly #queue = new FairQueue<Job>();
+  /** Documents that made way after they had been read for long. */
+  readonly #long = new FairQueue<Job>();
   /** Documents of each owner that wait or are read. */
   readonly #load = new OwnerLoad();
   readonly #slots: ReaderSlot[];
@@ -154,7 +156,7 @@ export class ExtractionPool implements Extraction {
 
   async close(): Promise<void> {
     this.#closed = true;
-    for (const job of this.#queue.drain()) job.reject(CLOSED);
+    for (const job of [...this.#queue.drain(), ...this.#long.drain()]) job.reject(CLOSED);
     await Promise.all([...this.#slots.map((slot) => slot.end(CLOSED)), this.#spare.end()]);
   }
 
@@ -173,18 +175,53 @@ export class ExtractionPool implements Extraction {
   #pump(): void {
     for (;;) {
       const free = this.#slots.filter(({ job }) => job === null);
-      const isFull = this.#quick() >= this.#quickMax;
-      const next = isFull || this.#closed ? undefined : this.#nextFor(free);
-      const slot = next && bestFor(next.request.owner, free);
-      if (next === undefined || slot === undefined) return;
-      this.#start(next, slot);
+      const next = this.#closed || free.length === 0 ? null : this.#next(free);
+      const slot = next && bestFor(next.job.request.owner, free);
+      if (!next || !slot) break;
+      this.#start(next.job, slot, next.isLong);
     }
+    this.#makeWay();
   }
 
-  #nextFor(free: readonly ReaderSlot[]): Job | undefined {
-    if (free.length === 0) return undefined;
+  /** Whose process is in its turn goes first, then who reads nothing; of the others no long document takes the last place. */
+  #next(free: readonly ReaderSlot[]): { readonly job: Job; readonly isLong: boolean } | null {
+    const isFull = this.#quick() >= this.#quickMax;
+    const leavesOne = this.#longCount() < this.#slots.length - 1;
+    const quick = (mayTake?: (owner: string) => boolean) =>
+      isFull ? undefined : this.#queue.shift(mayTake);
+    const long = (mayTake?: (owner: string) => boolean) => this.#long.shift(mayTake);
     const inTurn = new Set(free.filter((slot) => slot.inTurn).map(({ owner }) => owner));
-    return this.#queue.shift((owner) => inTurn.has(owner)) ?? this.#queue.shift();
+    const first = leavesOne ? long(this.#readsNothing) : undefined;
+    const known = (job: Job | undefined) => job && { job, isLong: true };
+    const fresh = (job: Job | undefined) => job && { job, isLong: false };
+    return (
+      fresh(quick((owner) => inTurn.has(owner))) ??
+      known(first) ??
+      fresh(quick(this.#readsNothing)) ??
+      known(long(this.#readsNothing)) ??
+      fresh(quick()) ??
+      known(leavesOne ? long() : undefined) ??
+      null
+    );
+  }
+
+  readonly #readsNothing = (owner: string): boolean =>
+    this.#slots.every(({ job }) => job?.request.owner !== owner);
+
+  /**
+   * Where documents that take long have all places, somebody who reads nothing would wait for minutes: of the owner with the
+   * most places the document that began last is put back, and begins anew when there is a place for it.
+   */
+  #makeWay(): void {
+    const isAll = this.#slots.length > 1 && this.#longCount() === this.#slots.length;
+    if (this.#closed || !isAll || this.#slots.some(({ isEnding }) => isEnding)) return;
+    if (!this.#queue.hasAny(this.#readsNothing)) return;
+    const places = (slot: ReaderSlot) =>
+      this.#slots.filter(({ job }) => job?.request.owner === slot.job?.request.owner).length;
+    const [newest] = [...this.#slots].sort(
+      (a, b) => places(b) - places(a) || b.beganMs - a.beganMs,
+    );
+    void newest?.end(PUT_BACK);
   }
 
   /** Documents that have not been read for long. */
@@ -192,27 +229,42 @@ export class ExtractionPool implements Extraction {
     return this.#slots.filter(({ job, isLong }) => job !== null && !isLong).length;
   }
 
-  #start(job: Job, slot: ReaderSlot): void {
-    slot.isLong = false;
+  #longCount(): number {
+    return this.#slots.filter(({ job, isLong }) => job !== null && isLong).length;
+  }
+
+  #start(job: Job, slot: ReaderSlot, isLong: boolean): void {
+    slot.isLong = isLong;
     // Its timer alone says that a document takes long: a timer may fire before a clock has seen all of its time.
     const cancel = this.#clock.after(this.#bounds.longMs, () => {
       slot.isLong = true;
       this.#pump();
     });
-    void slot.run(job).then(() => {
+    void slot.run(job).then((end) => {
       cancel();
+      if (end === 'put back') this.#putBack(job);
       this.#pump();
     });
   }
 
+  #putBack(job: Job): void {
+    const { signal } = job.control;
+    if (this.#closed) job.reject(CLOSED);
+    else if (signal?.aborted) job.reject(signal.reason);
+    else this.#long.push(job.request.owner, job);
+  }
+
   #abort(job: Job): void {
     const reason: unknown = job.control.signal?.reason;
-    if (this.#queue.remove(job.request.owner, job)) job.reject(reason);
+    const { owner } = job.request;
+    if (this.#queue.remove(owner, job) || this.#long.remove(owner, job)) job.reject(reason);
     void this.#slots.find((slot) => slot.job === job)?.end(reason);
   }
 }
 
 const UNKNOWN = 'unknown';
+/** In place of the reason why a document is not wanted: it is, later. */
+const PUT_BACK = Symbol('put back');
 
 /** As the extractor says: never what an uploader wrote. */
 function formatOf(outcome: ExtractResult | { readonly cause: unknown }): string | null {
@@ -276,6 +328,7 @@ class ReaderSlot {
   owner: string | null = null;
   /** Whether the document that is read takes long. */
   isLong = false;
+  beganMs = 0;
   #reader: Reader | null = null;
   /** A moment of the monotonic clock; null until the owner's first document is read. */
   #turnEndsMs: number | null = null;
@@ -295,15 +348,20 @@ class ReaderSlot {
     return this.#reader?.usable === true && this.options.clock.monotonicMs() < this.#turnEndsMs;
   }
 
-  /** Settles the job; never rejects. */
-  async run(job: Job): Promise<void> {
+  /** Its document is not read on; its place is not free yet. */
+  get isEnding(): boolean {
+    return this.#unwanted !== null;
+  }
+
+  /** Settles the job, unless it is put back; never rejects. */
+  async run(job: Job): Promise<'settled' | 'put back'> {
     this.job = job;
     this.#cancelIdle();
     const { clock } = this.options;
-    const beganMs = clock.monotonicMs();
+    this.beganMs = clock.monotonicMs();
     const outcome = await this.#outcome(job).catch((cause: unknown) => ({ cause }));
     const unwanted = this.#unwanted;
-    if (unwanted === null) this.#told(outcome, clock.monotonicMs() - beganMs);
+    if (unwanted === null) this.#told(outcome, clock.monotonicMs() - this.beganMs);
     const failed = unwanted !== null || 'cause' in outcome || outcome.type === 'refused';
     if (failed) await this.#clear(job);
     if (unwanted === null && this.#reader?.usable === false) this.#replace();
@@ -311,14 +369,18 @@ class ReaderSlot {
     this.job = null;
     this.#unwanted = null;
     this.#cancelIdle = this.options.clock.after(this.bounds.idleMs, () => this.#retire());
+    if (unwanted?.reason === PUT_BACK) return 'put back';
     if (unwanted !== null) job.reject(unwanted.reason);
     else if ('cause' in outcome) job.reject(outcome.cause);
     else job.resolve(outcome);
+    return 'settled';
   }
 
   /** Ends the process, and what it reads with it. */
   async end(reason: unknown): Promise<void> {
-    if (this.job !== null) this.#unwanted ??= { reason };
+    // Who is not wanted at all is not put back.
+    if (this.job !== null && (this.#unwanted === null || this.#unwanted.reason === PUT_BACK))
+      this.#unwanted = { reason };
     this.#cancelIdle();
     this.#reader?.end('it is not wanted any more');
     await this.#reader?.ended;

@@ -35,6 +35,8 @@ t.test('an owner who is skipped keeps the turn', async (t) => {
     'b1',
   );
   t.equal(queue.shift(), 'a1', 'alice was before bob');
+  t.ok(queue.hasAny((owner) => owner === 'bob'));
+  t.notOk(queue.hasAny((owner) => owner !== 'bob'));
   t.strictSame(queue.drain(), ['b2']);
   t.equal(queue.shift(), undefined);
 });

@@ -27,7 +27,9 @@ const text = new URL('../../plugins/extractors/text/text.js', import.meta.url).h
 
 const keeping = new URL('../support/extractor-keeping.js', import.meta.url).href;
 
-const walls = await usualWalls([hostile, text, keeping], []);
+const gated = new URL('../support/extractor-gated.js', import.meta.url).href;
+
+const walls = await usualWalls([hostile, text, keeping, gated], []);
 
 function open(
   module: string,
@@ -129,6 +131,41 @@ t.test(
     await endless;
   },
 );
+
+t.test('documents of one owner that take long leave a place to others', async (t) => {
+  const bounds = { msMax: 60_000, longMs: 300 };
+  const pool = open(hostile, bounds, undefined, undefined, { processes: 2, quickMax: 1 });
+  t.teardown(() => pool.close());
+  const endless = Array.from({ length: 4 }, () => {
+    const { result } = extract(pool, 'loop', { owner: 'a' });
+    return result.catch(() => 'ended');
+  });
+  await until(() => pool.load.reading === 2, 20_000, 'both places are taken');
+  for (let i = 0; i < 3; i += 1)
+    t.match(await extract(pool, 'fine', { owner: 'b' }).result, { type: 'extracted' });
+  t.equal(pool.load.reading + pool.load.waiting, 4, 'those that made way are not lost');
+  const leaving = new AbortController();
+  const gone = extract(pool, 'loop', { owner: 'c', signal: leaving.signal }).result;
+  leaving.abort(new Error('gone'));
+  await t.rejects(gone, { message: 'gone' });
+  await pool.close();
+  t.same(await Promise.all(endless), ['ended', 'ended', 'ended', 'ended']);
+});
+
+t.test('a document that made way is read in the end', async (t) => {
+  const bounds = { msMax: 60_000, pageMsMax: 60_000, longMs: 300 };
+  const pool = open(gated, bounds, undefined, undefined, { processes: 2, quickMax: 1 });
+  t.teardown(() => pool.close());
+  const gate = fileURLToPath(new URL(`../support/gate-${process.pid}`, import.meta.url));
+  const read = (owner: string, document: object) =>
+    extract(pool, JSON.stringify(document), { owner }).result;
+  const slow = ['x', 'y', 'z'].map((text) => read('a', { gate, text }));
+  await until(() => pool.load.reading === 2, 20_000, 'both places are taken');
+  t.match(await read('b', { text: 'quick' }), { type: 'extracted' });
+  writeFileSync(gate, '');
+  t.teardown(() => rmSync(gate));
+  for (const result of slow) t.match(await result, { type: 'extracted' });
+});
 
 t.test('a document takes long when its timer says so, however early that fires', async (t) => {
   const longMs = 20_000;
