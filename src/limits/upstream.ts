@@ -14,6 +14,10 @@ export const upstreamLimits = {
   /** Part of a prefix that an upstream may leave out of its cache, since it caches whole blocks: in tokens, or as a share. */
   upstreamUncachedTokensMax: 128,
   upstreamUncachedShareMax: 0.125,
+  /** Of the lines before the body of an answer. */
+  upstreamHeadBytesMax: 16 * 1024,
+  /** Of an answer, that have come and are not read: then its connection pauses. */
+  upstreamHeldBytesMax: 64 * 1024,
   upstreamConnectMs: 5_000,
   /** A long prompt is evaluated before its first byte. */
   upstreamFirstByteMs: 5 * 60_000,

@@ -1,17 +1,12 @@
 /**
- * Owns the connections to one upstream: kept alive, one request at a time on each, with a bound on every wait.
+ * Owns the requests to one upstream and their answers, with a bound on every wait.
  * It must never follow a redirect, send its key to another server, nor read more than its caller takes.
  */
-import {
-  type ClientRequest,
-  Agent as HttpAgent,
-  request as httpRequest,
-  type IncomingMessage,
-} from 'node:http';
-import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { limits, type RemoteSpec, type UpstreamSpec } from 'preface/plugin';
 import { later } from '../../later.js';
 import { broken, failureOfConnection, UpstreamError } from './failure.js';
+import { HttpAnswer } from './http-answer.js';
+import { type Link, Links, type LinkUser } from './links.js';
 
 export type Waits = Pick<RemoteSpec, 'connectMs' | 'firstByteMs' | 'silenceMs'>;
 
@@ -25,157 +20,127 @@ export interface Ask {
 }
 
 export class Connection {
-  readonly #agent: HttpAgent | HttpsAgent;
-  readonly #url: URL;
+  readonly #links: Links;
   readonly #base: string;
-  readonly #host: string;
-  readonly #headers: Record<string, string>;
-  readonly #postHeaders: Record<string, string>;
+  readonly #headers: string;
 
   constructor(
     { url, apiKey }: UpstreamSpec,
     readonly waits: Waits,
   ) {
-    this.#url = new URL(url);
-    this.#base = this.#url.pathname.replace(/\/$/, '');
-    // An address of IPv6 stands in brackets in a URL alone.
-    this.#host = this.#url.hostname.replace(/^\[|\]$/g, '');
-    this.#headers = {
-      accept: 'application/json, text/event-stream',
-      'user-agent': 'preface',
-      ...(apiKey === null ? {} : { authorization: `Bearer ${apiKey}` }),
-    };
-    this.#postHeaders = { ...this.#headers, 'content-type': 'application/json' };
-    const Agent = this.#isSecure ? HttpsAgent : HttpAgent;
-    this.#agent = new Agent({
-      keepAlive: true,
-      maxSockets: limits.upstreamConnectionsMax,
-      maxFreeSockets: limits.upstreamConnectionsMax,
-      // Ends connections that are idle; the waits of a request are watched here.
-      timeout: limits.upstreamKeepAliveMs,
-    });
+    const at = new URL(url);
+    this.#links = new Links(at, waits.connectMs);
+    this.#base = at.pathname.replace(/\/$/, '');
+    // A key is printable ASCII without spaces, by the settings.
+    const lines = [
+      `host: ${at.host}`,
+      'accept: application/json, text/event-stream',
+      'user-agent: preface',
+      'connection: keep-alive',
+      ...(apiKey === null ? [] : [`authorization: Bearer ${apiKey}`]),
+    ];
+    this.#headers = lines.join('\r\n');
   }
 
   /** Resolves with the head of an answer of any status. @throws UpstreamError */
   async ask({ path, body, signal, firstByteMs = this.waits.firstByteMs }: Ask): Promise<Answer> {
     signal.throwIfAborted();
-    const startedMs = performance.now();
-    const asked = new Asked(this.#request(path, body), signal, firstByteMs);
+    const waits = { firstByteMs, silenceMs: this.waits.silenceMs };
+    const answer = new Answer(this.#links, this.#text(path, body), waits, signal);
     try {
-      const response = await asked.head;
-      const leftMs = Math.max(1, firstByteMs - (performance.now() - startedMs));
-      const waits = { leftMs, firstByteMs, silenceMs: this.waits.silenceMs };
-      return new Answer(response, waits, asked);
+      await answer.begun;
+      return answer;
     } catch (cause) {
-      asked.release();
       signal.throwIfAborted();
       throw failureOfConnection(cause);
     }
   }
 
   close(): void {
-    this.#agent.destroy();
+    this.#links.close();
   }
 
-  get #isSecure(): boolean {
-    return this.#url.protocol === 'https:';
-  }
-
-  /** With its body on the way. */
-  #request(path: string, body: string | null): ClientRequest {
-    const request = (this.#isSecure ? httpsRequest : httpRequest)({
-      agent: this.#agent,
-      host: this.#host,
-      port: this.#url.port,
-      path: this.#base + path,
-      method: body === null ? 'GET' : 'POST',
-      headers: body === null ? this.#headers : this.#postHeaders,
-    });
-    boundConnecting(request, this.waits.connectMs);
-    request.end(body ?? undefined);
-    return request;
+  #text(path: string, body: string | null): string {
+    const target = `${this.#base}${path} HTTP/1.1\r\n${this.#headers}\r\n`;
+    if (body === null) return `GET ${target}\r\n`;
+    const length = Buffer.byteLength(body);
+    return `POST ${target}content-type: application/json\r\ncontent-length: ${length}\r\n\r\n${body}`;
   }
 }
 
-/** A request under way. What stops it before its head stops the request, and after it the answer. */
-class Asked {
-  readonly head: Promise<IncomingMessage>;
-  #body: IncomingMessage | null = null;
-
-  constructor(
-    readonly request: ClientRequest,
-    readonly signal: AbortSignal,
-    firstByteMs: number,
-  ) {
-    const cancel = later(firstByteMs, () => this.stop(tooLate(firstByteMs)));
-    this.head = new Promise((resolve, reject) => {
-      request.once('response', (response) => {
-        cancel();
-        this.#body = response;
-        resolve(response);
-      });
-      // It stays when the answer has begun: an error after that is told by the answer.
-      request.on('error', (cause) => {
-        cancel();
-        reject(cause);
-      });
-    });
-    signal.addEventListener('abort', this.#onAbort);
-  }
-
-  stop(cause: Error): void {
-    (this.#body ?? this.request).destroy(cause);
-  }
-
-  /** Nobody will stop it any more. */
-  release(): void {
-    this.signal.removeEventListener('abort', this.#onAbort);
-  }
-
-  readonly #onAbort = () => this.stop(this.signal.reason as Error);
-}
-
-/** Names, connection and TLS. A connection that was kept open has all of them. */
-function boundConnecting(request: ClientRequest, ms: number): void {
-  request.once('socket', (socket) => {
-    if (!socket.connecting) return;
-    const stop = later(ms, () => request.destroy(notConnected()));
-    socket.once('encrypted' in socket ? 'secureConnect' : 'connect', stop).once('close', stop);
-  });
-}
-
-function notConnected(): Error {
-  return Object.assign(new Error('no connection in time'), { code: 'ETIMEDOUT' });
-}
-
-/** An answer whose head has arrived. The caller must read its bytes or drop it. */
-export class Answer {
+/** One answer. Once its head has arrived the caller must read its bytes or drop it. */
+export class Answer implements LinkUser {
   /** Beyond so many bytes it is broken off. */
   bytesMax = Number.POSITIVE_INFINITY;
+  /** Resolves when its head is here. */
+  readonly begun: Promise<void>;
+  readonly #http = new HttpAnswer((piece) => this.#hold(piece));
+  /** What has come and is not taken. */
+  readonly #pieces: Buffer[] = [];
+  #heldBytes = 0;
+  #link: Link | null = null;
   #length = 0;
-  #isRead = false;
   #isOver = false;
   #failure: Error | null = null;
   #wake: (() => void) | null = null;
+  #onHead: () => void = () => {};
+  #onNone: (cause: Error) => void = () => {};
+  readonly #startedMs = performance.now();
 
   constructor(
-    readonly body: IncomingMessage,
-    readonly waits: {
-      /** Time that remains to wait for the first byte. */
-      readonly leftMs: number;
-      readonly firstByteMs: number;
-      readonly silenceMs: number;
-    },
-    readonly asked: Asked,
+    readonly links: Links,
+    readonly request: string,
+    readonly waits: Pick<Waits, 'firstByteMs' | 'silenceMs'>,
+    readonly signal: AbortSignal,
   ) {
-    // Without a reader it must not end the process.
-    body.on('error', (cause) => this.#over(cause));
-    body.on('end', () => this.#over(null));
-    body.on('close', () => this.#over(new Error('it was closed')));
+    this.begun = new Promise((resolve, reject) => {
+      this.#onHead = resolve;
+      this.#onNone = reject;
+    });
+    const { firstByteMs } = waits;
+    const cancel = later(firstByteMs, () => this.#over(tooLate(firstByteMs)));
+    this.begun.then(cancel, cancel);
+    signal.addEventListener('abort', this.#onAbort);
+    links.take(this);
   }
 
+  begin(link: Link): void {
+    this.#link = link;
+    link.send(this.request);
+  }
+
+  bytes(bytes: Buffer): void {
+    const { head } = this.#http;
+    try {
+      this.#http.feed(bytes);
+    } catch (cause) {
+      this.#over(cause as Error);
+      return;
+    }
+    if (head === null && this.#http.head !== null) this.#onHead();
+    if (this.#http.isOver) this.#over(null);
+    else if (this.#heldBytes >= limits.upstreamHeldBytesMax) this.#link?.pause();
+    this.#wake?.();
+  }
+
+  ended(): void {
+    try {
+      this.#http.end();
+      this.#over(null);
+    } catch (cause) {
+      this.#over(cause as Error);
+    }
+  }
+
+  lost(cause: Error): void {
+    this.#link = null;
+    this.#over(cause);
+  }
+
+  readonly #onAbort = () => this.#over(this.signal.reason as Error);
+
   get status(): number {
-    return this.body.statusCode ?? 0;
+    return this.#http.head?.status ?? 0;
   }
 
   /** As told in `retry-after-ms` or `retry-after`, in seconds or as a date. */
@@ -198,14 +163,22 @@ export class Answer {
    * @throws UpstreamError, also beyond the bound.
    */
   next(): Buffer | null | Promise<Buffer | null> {
-    if (!this.#isRead) this.body.on('readable', () => this.#wake?.());
-    this.#isRead = true;
     return this.#here() ?? (this.#isOver ? this.#end() : this.#later());
   }
 
+  #hold(piece: Buffer): void {
+    this.#pieces.push(piece);
+    this.#heldBytes += piece.length;
+  }
+
   #here(): Buffer | null {
-    const bytes = this.#isOver ? null : (this.body.read() as Buffer | null);
-    this.#length += bytes?.length ?? 0;
+    const { length } = this.#pieces;
+    if (length === 0 || this.#failure !== null) return null;
+    const bytes = length === 1 ? (this.#pieces[0] as Buffer) : Buffer.concat(this.#pieces);
+    this.#pieces.length = 0;
+    if (this.#heldBytes >= limits.upstreamHeldBytesMax) this.#link?.resume();
+    this.#heldBytes = 0;
+    this.#length += bytes.length;
     if (this.#length > this.bytesMax)
       throw this.#failed(broken(`it is longer than ${this.bytesMax} bytes`));
     return bytes;
@@ -213,14 +186,14 @@ export class Answer {
 
   #end(): null {
     if (this.#failure !== null) throw this.#failed(this.#failure);
-    this.asked.release();
     return null;
   }
 
   /** The wait alone has a bound: a caller may take its time. */
   async #later(): Promise<Buffer | null> {
-    const { leftMs, firstByteMs, silenceMs } = this.waits;
+    const { firstByteMs, silenceMs } = this.waits;
     const begun = this.#length > 0;
+    const leftMs = Math.max(1, firstByteMs - (performance.now() - this.#startedMs));
     const cancel = later(begun ? silenceMs : leftMs, () => {
       this.#over(begun ? broken(`no byte for ${silenceMs} ms`) : tooLate(firstByteMs));
     });
@@ -242,7 +215,25 @@ export class Answer {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#failure = failure;
+    this.signal.removeEventListener('abort', this.#onAbort);
+    this.#leave(failure);
+    if (failure !== null) this.#onNone(failure);
     this.#wake?.();
+  }
+
+  /** A connection that carried a whole answer may carry another one. */
+  #leave(failure: Error | null): void {
+    const link = this.#link;
+    this.#link = null;
+    if (link === null) this.links.leave(this);
+    else if (failure !== null) link.leave();
+    else this.links.release(link, this.#http.keepsOpen, this.#idleMsMax);
+  }
+
+  /** As the server tells, less the time that the next request may be on its way. */
+  get #idleMsMax(): number {
+    const told = /timeout=(\d+)/.exec(this.#header('keep-alive') ?? '')?.[1];
+    return told === undefined ? Number.POSITIVE_INFINITY : Number(told) * 800;
   }
 
   #failed(cause: Error): UpstreamError {
@@ -267,13 +258,11 @@ export class Answer {
   }
 
   drop(): void {
-    this.asked.release();
-    this.body.destroy();
+    this.#over(new Error('nobody reads it'));
   }
 
   #header(name: string): string | undefined {
-    const value = this.body.headers[name];
-    return typeof value === 'string' ? value : value?.[0];
+    return this.#http.head?.headers.get(name);
   }
 }
 

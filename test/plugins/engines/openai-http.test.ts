@@ -1,0 +1,328 @@
+/**
+ * Owns what the client of upstreams makes of any bytes of another server: it reads nothing otherwise than Node's own client,
+ * and uses no connection again on which anything is left over.
+ */
+import { once } from 'node:events';
+import { get, type IncomingMessage } from 'node:http';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import t, { type Test } from 'tap';
+import { Connection } from '../../../plugins/engines/openai/connection.js';
+import { HttpAnswer } from '../../../plugins/engines/openai/http-answer.js';
+import { limits } from '../../../src/limits/index.js';
+import { type Random, seededRandom, testSeed } from '../../../src/plugin/test/random-text.js';
+import { never, upstream } from '../../support/remote-engine.js';
+import { until } from '../../support/until.js';
+
+const RUNS = 400;
+const WAITS = { connectMs: 5_000, firstByteMs: 20_000, silenceMs: 20_000 };
+
+type Serve = (socket: Socket, request: string, number: number) => void;
+
+/** A server that answers each whole request as it is told; `number` counts the connections. */
+async function serve(t: Test, act: Serve): Promise<{ server: Server; url: string }> {
+  let connections = 0;
+  const open = new Set<Socket>();
+  const server = createServer((socket) => {
+    const number = ++connections;
+    open.add(socket);
+    socket.on('error', () => {});
+    socket.on('close', () => open.delete(socket));
+    let text = '';
+    socket.on('data', (bytes) => {
+      text += bytes.toString('latin1');
+      for (let end = endOf(text); end !== null; end = endOf(text)) {
+        const request = text.slice(0, end);
+        text = text.slice(end);
+        act(socket, request, number);
+      }
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => {
+    for (const socket of open) socket.destroy();
+    server.close();
+  });
+  return { server, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1` };
+}
+
+function endOf(text: string): number | null {
+  const head = text.indexOf('\r\n\r\n');
+  if (head < 0) return null;
+  const end = head + 4 + Number(/content-length: (\d+)/.exec(text.slice(0, head))?.[1] ?? 0);
+  return text.length < end ? null : end;
+}
+
+function openConnection(t: Test, url: string): Connection {
+  const connection = new Connection(upstream(url), WAITS);
+  t.teardown(() => connection.close());
+  return connection;
+}
+
+interface Read {
+  readonly status: number;
+  readonly text: string;
+}
+
+const ask = { path: '/x', body: null, signal: never.signal };
+
+async function readByUs(connection: Connection): Promise<Read | null> {
+  try {
+    const answer = await connection.ask(ask);
+    return { status: answer.status, text: await answer.text() };
+  } catch {
+    return null;
+  }
+}
+
+/** By Node, which keeps no connection here. */
+function readByNode(url: string): Promise<Read | null> {
+  return new Promise((resolve) => {
+    const asked = get(`${url}/x`, { agent: false }, (response: IncomingMessage) => {
+      const parts: Buffer[] = [];
+      response.on('data', (part: Buffer) => void parts.push(part));
+      response.on('error', () => resolve(null));
+      response.on('end', () => {
+        const text = Buffer.concat(parts).toString('utf8');
+        resolve(response.complete ? { status: response.statusCode ?? 0, text } : null);
+      });
+    });
+    asked.on('error', () => resolve(null));
+  });
+}
+
+const pick = <Of>(random: Random, all: readonly Of[]): Of => all[random(all.length)] as Of;
+
+function body(random: Random): string {
+  const length = pick(random, [0, 1, 7, 300, 5_000]);
+  return Array.from({ length }, () => pick(random, ['a', '{', '\n', '\r', ':', '"', '0'])).join('');
+}
+
+function chunked(random: Random, text: string): string {
+  let wire = '';
+  for (let at = 0; at < text.length; ) {
+    const part = text.slice(at, at + 1 + random(900));
+    const size = part.length.toString(16);
+    wire += `${random(10) < 5 ? size : size.toUpperCase()}${random(10) < 2 ? ';a=b' : ''}\r\n${part}\r\n`;
+    at += part.length;
+  }
+  return `${wire}0\r\n${random(10) < 2 ? 'X-Sum: 1\r\n' : ''}\r\n`;
+}
+
+/** As a server may write it. */
+function wire(random: Random): { bytes: string; text: string } {
+  const text = body(random);
+  const informal = random(10) < 2 ? 'HTTP/1.1 103 Early\r\nLink: </a>\r\n\r\n' : '';
+  const minor = random(10) < 2 ? '0' : '1';
+  const status = `HTTP/1.${minor} ${pick(random, ['200 OK', '200 ', '429 Too Many', '503'])}`;
+  const framing = pick(random, minor === '1' ? ['length', 'chunks', 'end'] : ['length', 'end']);
+  const lengthName = pick(random, ['Content-Length', 'content-length', 'CONTENT-LENGTH']);
+  const headers = [
+    status,
+    'Server: test',
+    ...(random(10) < 3 ? ['Connection: close'] : []),
+    ...(random(10) < 3 ? ['X-Empty:', 'X-Two: a', 'X-Two: b'] : []),
+    ...(framing === 'length'
+      ? [`${lengthName}:${pick(random, ['', ' ', '\t'])}${text.length} `]
+      : []),
+    ...(framing === 'chunks' ? ['Transfer-Encoding: Chunked'] : []),
+  ];
+  const sent = framing === 'chunks' ? chunked(random, text) : text;
+  return { bytes: `${informal}${headers.join('\r\n')}\r\n\r\n${sent}`, text };
+}
+
+function damaged(random: Random, bytes: string): string {
+  const at = random(Math.min(bytes.length, 400));
+  const put = pick(random, [
+    '\0',
+    '\n',
+    '\r\n',
+    ' ',
+    ':',
+    'f',
+    '-',
+    '\x7f',
+    '',
+    'HTTP/1.1 200\r\n',
+  ]);
+  if (random(10) < 2) return bytes.slice(0, at);
+  return bytes.slice(0, at) + put + bytes.slice(at + random(3));
+}
+
+function inParts(random: Random, bytes: string): Buffer[] {
+  const parts: Buffer[] = [];
+  for (let at = 0; at < bytes.length; ) {
+    const length = 1 + random(pick(random, [2, 40, 6_000]));
+    parts.push(Buffer.from(bytes.slice(at, at + length), 'latin1'));
+    at += length;
+  }
+  return parts;
+}
+
+/** What is read of bytes that come in parts, and then no more; null: it is refused. */
+function readInParts(parts: readonly Buffer[]): Read | null {
+  const taken: Buffer[] = [];
+  const answer = new HttpAnswer((piece) => void taken.push(piece));
+  try {
+    for (const part of parts) answer.feed(part);
+    if (!answer.isOver) answer.end();
+  } catch {
+    return null;
+  }
+  const text = Buffer.concat(taken).toString('utf8');
+  return { status: answer.head?.status ?? 0, text };
+}
+
+function keepsOpen(bytes: string): boolean {
+  const answer = new HttpAnswer(() => {});
+  answer.feed(Buffer.from(bytes, 'latin1'));
+  return answer.keepsOpen;
+}
+
+t.test('any answer is read as Node reads it, however it is cut', async (t) => {
+  const seed = testSeed();
+  t.comment(`TEST_SEED=${seed}`);
+  const random = seededRandom(seed);
+  let bytes = '';
+  const { url } = await serve(t, (socket) => socket.end(bytes, 'latin1'));
+  let refused = 0;
+  for (let run = 0; run < RUNS; run += 1) {
+    const { bytes: good, text } = wire(random);
+    const isDamaged = run % 2 === 1;
+    bytes = isDamaged ? damaged(random, good) : good;
+    // Another one each time, since this server ends each without saying so.
+    const connection = openConnection(t, url);
+    const [ours, nodes] = await Promise.all([readByUs(connection), readByNode(url)]);
+    const name = `run ${run}: ${JSON.stringify(bytes.slice(0, 300))}`;
+    if (ours === null) refused += 1;
+    if (!isDamaged && ours?.text !== text) t.equal(ours?.text, text, name);
+    if (ours !== null && nodes !== null) t.same(ours, nodes, name);
+    if (ours !== null && nodes === null) t.notOk(keepsOpen(bytes), `${name}, which Node refuses`);
+    const inOne = readInParts([Buffer.from(bytes, 'latin1')]);
+    t.same(readInParts(inParts(random, bytes)), inOne, `${name}, in parts`);
+  }
+  t.ok(refused > RUNS / 20 && refused < RUNS / 2, `${refused} of ${RUNS} are refused`);
+});
+
+const ANSWER = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok';
+
+t.test('what leaves anything over, or is to be closed, ends its connection', async (t) => {
+  const kept = {
+    plain: ANSWER,
+    chunks: 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n',
+    'an old server that keeps it':
+      'HTTP/1.0 200 OK\r\nConnection: keep-alive\r\ncontent-length: 2\r\n\r\nok',
+    'an answer without a body': 'HTTP/1.1 204 No\r\n\r\n',
+  };
+  const ended = {
+    'it says so': 'HTTP/1.1 200 OK\r\nconnection: x, Close\r\ncontent-length: 2\r\n\r\nok',
+    'an old server': 'HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok',
+    'another answer behind it': ANSWER + ANSWER,
+    'a byte behind it': `${ANSWER}\n`,
+  };
+  for (const [isKept, cases] of [
+    [true, kept],
+    [false, ended],
+  ] as const) {
+    for (const [name, bytes] of Object.entries(cases)) {
+      let last = 0;
+      const { url } = await serve(t, (socket, _, number) => {
+        last = number;
+        socket.write(bytes, 'latin1');
+      });
+      const connection = openConnection(t, url);
+      for (let i = 0; i < 3; i += 1) t.ok(await readByUs(connection), name);
+      t.equal(last, isKept ? 1 : 3, name);
+    }
+  }
+});
+
+t.test('what comes on an idle connection is nobody’s answer', async (t) => {
+  const sockets: Socket[] = [];
+  const { url } = await serve(t, (socket, _, number) => {
+    sockets[number] = socket;
+    socket.write(ANSWER);
+  });
+  const connection = openConnection(t, url);
+  t.same(await readByUs(connection), { status: 200, text: 'ok' });
+  sockets[1]?.write('HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil');
+  await until(() => sockets[1]?.destroyed === true);
+  t.same(await readByUs(connection), { status: 200, text: 'ok' });
+});
+
+t.test('an answer at once, and the end with it, to a body that nobody reads', async (t) => {
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    socket.end('HTTP/1.1 413 Large\r\nconnection: close\r\ncontent-length: 2\r\n\r\nno');
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  const connection = openConnection(t, `http://127.0.0.1:${port}/v1`);
+  for (const length of [10, 1_000, 8_000_000]) {
+    for (let i = 0; i < 20; i += 1) {
+      // The system may drop what came when it is told of the end: then it is a broken connection, and never more.
+      const answer = await connection.ask({ ...ask, body: 'x'.repeat(length) }).catch((cause) => {
+        t.match(cause, { code: 'unavailable', again: 'anywhere' });
+        return null;
+      });
+      if (answer !== null) t.equal(answer.status, 413);
+      await answer?.text().catch(() => {});
+    }
+  }
+});
+
+t.test('a server that keeps connections for a second is not asked on an older one', async (t) => {
+  let last = 0;
+  const { url } = await serve(t, (socket, _, number) => {
+    last = number;
+    socket.write('HTTP/1.1 200 OK\r\nkeep-alive: timeout=1\r\ncontent-length: 2\r\n\r\nok');
+  });
+  const connection = openConnection(t, url);
+  for (let i = 0; i < 3; i += 1) await readByUs(connection);
+  t.equal(last, 1);
+  const beganMs = performance.now();
+  await until(() => performance.now() - beganMs > 850);
+  await readByUs(connection);
+  t.equal(last, 2);
+});
+
+t.test('a head without an end is refused', async (t) => {
+  const { url } = await serve(t, (socket) => {
+    socket.write('HTTP/1.1 200 OK\r\n');
+    socket.write('x-a: b\r\n'.repeat(limits.upstreamHeadBytesMax / 8));
+  });
+  await t.rejects(openConnection(t, url).ask(ask), { message: /broke/ });
+});
+
+t.test('more requests than connections wait for one, in their order', async (t) => {
+  const open: Socket[] = [];
+  const asked: string[] = [];
+  const { url } = await serve(t, (socket, request) => {
+    open.push(socket);
+    asked.push(/\/v1\/(\d+)/.exec(request)?.[1] ?? '');
+  });
+  const connection = openConnection(t, url);
+  const max = limits.upstreamConnectionsMax;
+  const leaving = new AbortController();
+  const all = Array.from({ length: max + 3 }, (_, at) =>
+    connection
+      .ask({
+        ...ask,
+        path: `/${at}`,
+        signal: (at === max + 1 ? leaving : new AbortController()).signal,
+      })
+      .then((answer) => answer.text()),
+  );
+  await until(() => open.length === max);
+  leaving.abort(new Error('left'));
+  await t.rejects(all[max + 1] as Promise<string>, { message: 'left' });
+  const first = open.splice(0);
+  for (const socket of first) socket.write(ANSWER);
+  await until(() => open.length === 2);
+  t.same(asked.slice(max), [`${max}`, `${max + 2}`]);
+  for (const socket of open) socket.write(ANSWER);
+  const texts = await Promise.all(all.filter((_, at) => at !== max + 1));
+  t.ok(texts.every((text) => text === 'ok'));
+});
