@@ -14,6 +14,9 @@ interface Unlisted {
   _FPDFText_GetUnicode(text: number, index: number): number;
   _FPDFText_IsGenerated(text: number, index: number): number;
   _FPDFText_HasUnicodeMapError(text: number, index: number): number;
+  _FPDFText_GetTextObject(text: number, index: number): number;
+  _FPDFTextObj_GetFont(object: number): number;
+  _FPDFFont_GetBaseFontName(font: number, buffer: number, bytes: number): number;
   _FPDFText_GetLooseCharBox(text: number, index: number, rect: number): number;
   _FPDFPageObj_GetBounds(
     object: number,

@@ -9,10 +9,12 @@ import { type Box, unreadAreas } from './areas.js';
 import { withLettersOfGlyphs } from './glyph-numbers.js';
 import { type Instance, type Pdfium, putBack, takeInstance } from './instance.js';
 import { textOfChars } from './layout.js';
+import { fontKey, type NamedLigatures, namedLigatures } from './named-ligatures.js';
 import { hasWidgets, notesOf } from './notes.js';
 import { hideText, type PagePicture, picturesOf } from './objects.js';
-import type { PageChar } from './page-char.js';
+import type { CharFont, PageChar } from './page-char.js';
 import type { Unmapped } from './quality.js';
+import { withLetters, withTexLetters } from './tex-codes.js';
 import { withLettersOfPairs } from './two-byte-map.js';
 
 export interface PdfText extends PlacedText {
@@ -59,6 +61,7 @@ const SCALE = 200 / 72;
 
 export class PdfFile {
   readonly pages: number;
+  #ligatures: NamedLigatures | null = null;
   /** Nothing went wrong so far. */
   #sound = true;
   /** The page of the last call, since to open one reads all that it draws. */
@@ -67,6 +70,7 @@ export class PdfFile {
   private constructor(
     private readonly instance: Instance,
     private readonly document: number,
+    private readonly bytes: Uint8Array,
     private readonly bounds: ExtractionBounds,
   ) {
     this.pages = instance.pdfium._FPDF_GetPageCount(document);
@@ -87,7 +91,7 @@ export class PdfFile {
       pdfium.HEAPU8.set(bytes, at);
       const document = pdfium._FPDF_LoadMemDocument(at, bytes.length, 0);
       if (document === 0) throw openingError(pdfium._FPDF_GetLastError());
-      return new PdfFile(instance, document, bounds);
+      return new PdfFile(instance, document, bytes, bounds);
     });
   }
 
@@ -171,7 +175,8 @@ export class PdfFile {
       const max = this.bounds.textLengthMax;
       if (count > max)
         throw coded('bound', `a page has ${count} characters, at most ${max} are read`);
-      const chars = withLettersOfGlyphs([...this.#chars(text, count)]);
+      const drawn = withTexLetters(this.#withLigatures([...this.#chars(text, count)]));
+      const chars = withLettersOfGlyphs(drawn);
       const { text: words, boxes } = textOfChars(chars);
       const lines = this.#places(page, boxes);
       return { text: withLettersOfPairs(words), lines, unmapped: unmappedOf(chars) };
@@ -215,6 +220,7 @@ export class PdfFile {
     const { pdfium } = this;
     const rect = this.#allocate(16);
     let box: Float32Array = new Float32Array(0);
+    const fonts = new Map<number, CharFont>();
     for (let i = 0; i < count; i += 1) {
       const code = pdfium._FPDFText_GetUnicode(text, i);
       const isUnmapped = pdfium._FPDFText_HasUnicodeMapError(text, i) === 1;
@@ -225,9 +231,35 @@ export class PdfFile {
         box = new Float32Array(pdfium.HEAPU8.buffer, rect, 4);
       const [left = 0, top = 0, right = 0, bottom = 0] = box;
       const isGuess = code === SPACE && pdfium._FPDFText_IsGenerated(text, i) === 1;
-      yield { code, isGuess, isUnmapped, left, right, bottom, top };
+      const font = isUnmapped ? this.#font(text, i, fonts) : undefined;
+      yield { code, isGuess, isUnmapped, ...(font && { font }), left, right, bottom, top };
     }
     pdfium.wasmExports.free(rect);
+  }
+
+  #font(text: number, index: number, known: Map<number, CharFont>): CharFont | undefined {
+    const { pdfium } = this;
+    const object = pdfium._FPDFText_GetTextObject(text, index);
+    const id = object === 0 ? 0 : pdfium._FPDFTextObj_GetFont(object);
+    if (id === 0 || known.has(id)) return known.get(id);
+    const at = this.#allocate(FONT_NAME_BYTES_MAX);
+    const bytes = pdfium._FPDFFont_GetBaseFontName(id, at, FONT_NAME_BYTES_MAX);
+    const name = bytes > FONT_NAME_BYTES_MAX ? NO_NAME : latin1(pdfium, at, bytes - 1);
+    pdfium.wasmExports.free(at);
+    const font = { id, name };
+    known.set(id, font);
+    return font;
+  }
+
+  /** The document is searched for names where a font of a page has codes without a letter. */
+  #withLigatures(chars: readonly PageChar[]): readonly PageChar[] {
+    if (!chars.some(({ font }) => font !== undefined && font.name !== '')) return chars;
+    this.#ligatures ??= namedLigatures(this.bytes);
+    const ligatures = this.#ligatures;
+    return chars.flatMap((char) => {
+      const letters = char.font && ligatures.get(fontKey(char.font.name))?.get(char.code);
+      return letters ? withLetters(char, letters) : char;
+    });
   }
 
   /** True for a page that shows pictures. */
@@ -412,6 +444,13 @@ function isControl(code: number): boolean {
 }
 
 const TITLE_BYTES_MAX = 4096;
+const FONT_NAME_BYTES_MAX = 256;
+/** Of a font whose name is too long to be told. */
+const NO_NAME = '?';
+
+function latin1({ HEAPU8 }: Pdfium, at: number, bytes: number): string {
+  return Buffer.from(HEAPU8.subarray(at, at + Math.max(0, bytes))).toString('latin1');
+}
 
 function openingError(code: number): Error {
   if (code === PASSWORD_ERROR) return coded('encrypted', 'it opens with a password only');

@@ -1,8 +1,10 @@
 import { Worker } from 'node:worker_threads';
+import { deflateSync } from 'node:zlib';
 import t from 'tap';
 import { withLettersOfGlyphs } from '../../../plugins/extractors/pdf/glyph-numbers.js';
 import { putBack, takeInstance } from '../../../plugins/extractors/pdf/instance.js';
 import { textOfChars as boxedText } from '../../../plugins/extractors/pdf/layout.js';
+import { namedLigatures } from '../../../plugins/extractors/pdf/named-ligatures.js';
 import type { PageChar } from '../../../plugins/extractors/pdf/page-char.js';
 import plugin from '../../../plugins/extractors/pdf/pdf.js';
 import { DOUBT_MAX, doubtOf, soundLines } from '../../../plugins/extractors/pdf/quality.js';
@@ -284,6 +286,84 @@ t.test('numbers of glyphs in the standard order become their letters', async (t)
   t.match(await read(words), { text: words, skipped: undefined });
   t.match(await read('ALL IN CAPITALS, 12 OF 30'), { text: 'ALL IN CAPITALS, 12 OF 30' });
 });
+
+/** A page whose one font is that given, and draws these codes. */
+function pageWith(font: string, codes: Buffer, more: readonly string[] = []): Uint8Array {
+  return pdfOf([
+    '<< /Type /Catalog /Pages 2 0 R >>',
+    kids,
+    '<< /Type /Page /Parent 2 0 R /MediaBox [0 0 900 200] /Resources << /Font << /F1 5 0 R >> >> /Contents 4 0 R >>',
+    streamOf(`BT /F1 12 Tf 20 100 Td <${codes.toString('hex')}> Tj ET`),
+    font,
+    ...more,
+  ]);
+}
+
+t.test('a ligature that is named by its letters is read as them', async (t) => {
+  const font =
+    '<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding << /Type /Encoding /BaseEncoding /WinAnsiEncoding /Differences [28 /f_f_i.alt /T_h /a_lone 31 /f_i] >> >>';
+  const codes = Buffer.from('\x1de \x1frst o\x1ccer', 'latin1');
+  const [page] = await readAll(extractor, pageWith(font, codes));
+  t.equal(page?.text, 'The first officer');
+});
+
+t.test('names of ligatures are found in packed objects, too', async (t) => {
+  const objects = [
+    '<< /Type /Font /Subtype /Type1 /BaseFont /ABCDEF+Minion /Encoding 8 0 R >>',
+    '<< /Type /Encoding /Differences [5 /c_t 30 /f_l] >>',
+  ];
+  const [font = '', encoding = ''] = objects;
+  const head = `7 0 8 ${font.length} `;
+  const packed = deflateSync(head + font + encoding);
+  const bytes = Buffer.concat([
+    Buffer.from(`1 0 obj << /Type /ObjStm /N 2 /First ${head.length} >> stream\r\n`),
+    packed,
+    Buffer.from('\nendstream endobj\n2 0 obj << /Type /Font /Subtype /Type1'),
+    Buffer.from('/BaseFont /GHIJKL+Minion /Encoding << /Differences [5 /s_t] >> >> endobj'),
+  ]);
+  const found = namedLigatures(bytes);
+  t.same(
+    [...found].map(([name, letters]) => [name, [...letters]]),
+    [
+      [
+        'Minion',
+        [
+          [5, ''],
+          [30, 'fl'],
+        ],
+      ],
+    ],
+  );
+  const bomb = deflateSync(Buffer.alloc(80 * 1024 * 1024));
+  const large = Buffer.concat([
+    Buffer.from('1 0 obj << /Type /ObjStm /N 2 /First 9 >> stream\n'),
+    bomb,
+  ]);
+  t.same([...namedLigatures(large)], [], 'more than may be');
+});
+
+t.test(
+  'fonts of drawings have the letters of the order of TeX that their ligatures show',
+  async (t) => {
+    const drawings = '<< /Type /Font /Subtype /Type3 /FontBBox [0 0 1 1] /FontMatrix [1 0 0 1 0 0]';
+    const named = Array.from({ length: 256 }, (_, code) => `/a${code}`);
+    const font = `${drawings} /FirstChar 0 /LastChar 255 /Widths [${named.map(() => '0.5').join(' ')}] /Encoding << /Type /Encoding /Differences [0 ${named.join(' ')}] >> /CharProcs << ${named.map((name) => `${name} 6 0 R`).join(' ')} >> >>`;
+    const read = async (text: string) => {
+      const bytes = pageWith(font, Buffer.from(text, 'latin1'), [streamOf('0.5 0 0 0 1 1 d1')]);
+      return (await readAll(extractor, bytes))[0]?.text;
+    };
+    t.equal(
+      await read(
+        'di\x1berent words that the \x1crst o\x1ece \x10re\x1dects\x11 since 1990\x151995 in \xa2Czech\xd7',
+      ),
+      'different words that the first office “reflects” since 1990–1995 in ćCzechŒ',
+    );
+    t.equal(
+      await read('di\x0berent words that the \x0crst o\x0ece \\re\x0dects" since 1990{1995'),
+      'different words that the first office “reflects” since 1990–1995',
+    );
+  },
+);
 
 t.test('codes that are characters, or of no known order, stay as they are', async (t) => {
   const charsOf = (text: string): PageChar[] =>
