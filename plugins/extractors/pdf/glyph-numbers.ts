@@ -11,11 +11,29 @@ const ASCII = Array.from({ length: 0x7f - 0x20 }, (_, at) => String.fromCharCode
 /** Apple's order of glyphs, with which TrueType fonts begin, those of Windows too. */
 const FURTHER =
   'ÄÅÇÉÑÖÜáàâäãåçéèêëíìîïñóòôöõúùûü†°¢£§•¶ß®©™´¨≠ÆØ∞±≤≥¥µ∂∑∏π∫ªºΩæø¿¡¬√ƒ≈∆«»…\u00a0ÀÃÕŒœ–—“”‘’÷◊ÿŸ⁄€‹›ﬁﬂ‡·‚„‰ÂÊÁËÈÍÎÏÌÓÔ';
-/** Each begins with its number of the space. */
-const ORDERS = [
+interface Order {
+  /** The number of the space. */
+  readonly first: number;
+  readonly glyphs: string;
+}
+
+const ORDERS: readonly Order[] = [
   { first: 3, glyphs: ASCII + FURTHER },
   { first: 1, glyphs: ASCII },
 ];
+/** Of fonts that begin with more glyphs, or with fewer. */
+const SHIFTED: readonly Order[] = [-4, -3, -2, -1, 0, 2, 4, 5, 6].map((first) => ({
+  first,
+  glyphs: ASCII,
+}));
+/** In a thousand letters, a to z, of the languages of Europe together. */
+const FREQUENCIES = [
+  85, 13, 32, 42, 143, 14, 18, 22, 76, 3, 6, 47, 28, 74, 65, 25, 6, 67, 70, 72, 38, 13, 9, 3, 8, 8,
+];
+/** Fewer letters may have any frequencies. */
+const LETTERS_MIN = 40;
+/** As the mean logarithm of the frequencies: letters of another order are so much rarer. */
+const LIKELIER = 0.4;
 /** Fewer may look like words by chance. */
 const CHARACTERS_MIN = 12;
 /** As a share of the lines with such characters, of what is no word. */
@@ -27,16 +45,52 @@ const CONTROLS_MIN = 0.05;
 
 /** The characters in the same order; where an order makes words of codes, with the letters of their glyphs. */
 export function withLettersOfGlyphs(chars: readonly PageChar[]): readonly PageChar[] {
-  const codes = chars.filter(({ isUnmapped }) => isUnmapped).map(({ code }) => code);
+  const counts = new Map<number | undefined, number>();
+  for (const { isUnmapped, font } of chars) {
+    if (isUnmapped) counts.set(font?.id, (counts.get(font?.id) ?? 0) + 1);
+  }
+  // Each font may have an order of its own; those of a few characters are taken together.
+  const isLarge = (font: number | undefined) => (counts.get(font) ?? 0) >= LETTERS_MIN;
+  const large = [...counts.keys()].filter(isLarge);
+  let lettered = chars;
+  for (const font of large) {
+    lettered = withLettersOf(lettered, (char) => char.font?.id === font);
+  }
+  return withLettersOf(lettered, (char) => !isLarge(char.font?.id));
+}
+
+function withLettersOf(
+  chars: readonly PageChar[],
+  isOne: (char: PageChar) => boolean,
+): readonly PageChar[] {
+  const isMeant = chars.map((char) => char.isUnmapped === true && isOne(char));
+  const codes = chars.filter((_, at) => isMeant[at]).map(({ code }) => code);
   if (codes.length < CHARACTERS_MIN) return chars;
   const controls = codes.filter((code) => code < 0x20).length;
   const areNone = controls > codes.length * CONTROLS_MIN;
-  const before = meantLines(chars, chars);
-  for (const order of ORDERS) {
-    const lettered = chars.map((char) => (char.isUnmapped ? letterOf(char, order) : char));
-    if (isBetter(meantLines(lettered, chars), before, areNone)) return lettered;
+  const before = meantLines(chars, isMeant);
+  for (const order of likeliest(codes)) {
+    const lettered = chars.map((char, at) => (isMeant[at] ? letterOf(char, order) : char));
+    if (isBetter(meantLines(lettered, isMeant), before, areNone)) return lettered;
   }
   return chars;
+}
+
+/** The standard orders, unless the letters of another are those that languages have, and theirs are not. */
+function likeliest(codes: readonly number[]): readonly Order[] {
+  const standard = Math.max(...ORDERS.map((order) => likelihood(codes, order)));
+  const [best] = SHIFTED.map((order) => ({ order, likely: likelihood(codes, order) })).sort(
+    (a, b) => b.likely - a.likely,
+  );
+  return best !== undefined && best.likely > standard + LIKELIER ? [best.order] : ORDERS;
+}
+
+function likelihood(codes: readonly number[], { first, glyphs }: Order): number {
+  const shown = codes.map((code) => glyphs[code - first] ?? '').join('');
+  const letters = shown.normalize('NFD').toLowerCase().match(/[a-z]/g) ?? [];
+  if (letters.length < LETTERS_MIN) return Number.NEGATIVE_INFINITY;
+  const of = (letter: string) => FREQUENCIES[letter.charCodeAt(0) - 0x61] ?? 1;
+  return letters.reduce((sum, letter) => sum + Math.log(of(letter)), 0) / letters.length;
 }
 
 /** @param areNone the codes are no characters: they may be signs and digits alone, among which nothing is strange. */
@@ -53,23 +107,22 @@ function isBetter(lettered: string, before: string, areNone: boolean): boolean {
   );
 }
 
-function letterOf(char: PageChar, { first, glyphs }: (typeof ORDERS)[number]): PageChar {
+function letterOf(char: PageChar, { first, glyphs }: Order): PageChar {
   const code = glyphs.codePointAt(char.code - first);
   return code === undefined ? char : { ...char, code, isUnmapped: false };
 }
 
-/** The lines in which the document has characters without a letter. */
-function meantLines(chars: readonly PageChar[], document: readonly PageChar[]): string {
-  let [lines, line, isMeant] = ['', '', false];
+/** The lines in which a meant character stands. */
+function meantLines(chars: readonly PageChar[], isMeant: readonly boolean[]): string {
+  let [lines, line, isWanted] = ['', '', false];
   for (const [at, { code }] of chars.entries()) {
-    const isUnmapped = document[at]?.isUnmapped === true;
-    isMeant ||= isUnmapped;
+    isWanted ||= isMeant[at] === true;
     // A code may be that of a line end, too.
     if (code >= 0x20) line += String.fromCodePoint(Math.min(code, 0x10ffff));
-    else if (!isUnmapped) {
-      if (isMeant) lines += `${line}\n`;
-      [line, isMeant] = ['', false];
+    else if (!isMeant[at]) {
+      if (isWanted) lines += `${line}\n`;
+      [line, isWanted] = ['', false];
     }
   }
-  return isMeant ? lines + line : lines;
+  return isWanted ? lines + line : lines;
 }

@@ -12,6 +12,8 @@ const WORD_GOES_ON = 2;
 const CELL_GAP = 1.6;
 /** As a factor of the line's height: a gap larger than between lines of a paragraph. */
 const PARAGRAPH_GAP = 0.9;
+/** As a factor of the line's height: the gap between letters of a word. */
+const TOUCHING = 0.05;
 /** As a factor of the least gap before it: a gap so much larger parts words whose letters are spread. */
 const WORD_GAP = 1.3;
 
@@ -171,7 +173,9 @@ function separator(last: PageChar, next: PageChar, between: string): string {
   const gap = next.left - last.right;
   if (height > 0 && Math.abs(next.bottom - last.bottom) < height / 2 && gap > -height / 2) {
     if (gap > CELL_GAP * height) return '\t';
-    return between === '' ? '' : ' ';
+    // The library takes letters that are placed one by one for lines, where it does not know their height.
+    const isLineEnd = /^[\r\n]+$/.test(between);
+    return between === '' || (isLineEnd && Math.abs(gap) < TOUCHING * height) ? '' : ' ';
   }
   if (!/[\r\n]/.test(between)) return between === '' ? '' : ' ';
   return last.bottom - next.top > PARAGRAPH_GAP * height ? '\n\n' : '\n';

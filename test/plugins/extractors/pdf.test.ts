@@ -365,6 +365,30 @@ t.test(
   },
 );
 
+t.test('each font may count its glyphs from another number', async (t) => {
+  const charsOf = (text: string, id: number, first: number): PageChar[] =>
+    [...text].map((char, at) => {
+      const box = { left: at * 5, right: at * 5 + 5, bottom: 0, top: 10 };
+      const code = char.charCodeAt(0) - 0x20 + first;
+      return { code, isUnmapped: true, font: { id, name: 'Odd' }, ...box };
+    });
+  const words = 'Il filosofo aiuta il soggetto a decidere di se stesso e di ogni regola';
+  const others = "L'adaptation de la bataille est l'histoire de son territoire";
+  const chars = [...charsOf(words, 1, -1), ...charsOf(others, 2, 3)];
+  const letters = withLettersOfGlyphs(chars).map(({ code }) => String.fromCodePoint(code));
+  t.equal(letters.join(''), words + others);
+});
+
+t.test('letters that the library takes for lines are a word', async (t) => {
+  const shown = [...'k\r\nl\r\nm'].map((char, at) => {
+    const box = { left: at * 2, right: at * 2 + 6, bottom: 100, top: 110 };
+    return { code: char.codePointAt(0) ?? 0, ...box };
+  });
+  t.equal(textOfChars(shown), 'klm');
+  const apart = shown.map((char) => ({ ...char, right: char.left + 4 }));
+  t.equal(textOfChars(apart), 'k l m', 'in the cells of a row');
+});
+
 t.test('codes that are characters, or of no known order, stay as they are', async (t) => {
   const charsOf = (text: string): PageChar[] =>
     [...text].map((char, at) => {
