@@ -288,6 +288,34 @@ t.test('a server that keeps connections for a second is not asked on an older on
   t.equal(last, 2);
 });
 
+t.test('what could be read in two ways is refused', async (t) => {
+  const heads = {
+    'two kinds of length': 'content-length: 2\r\ntransfer-encoding: chunked',
+    'two lengths': 'content-length: 2\r\ncontent-length: 3',
+    'one length twice': 'content-length: 2\r\ncontent-length: 2',
+    'a length that is none': 'content-length: +2',
+    'another coding': 'transfer-encoding: gzip, chunked',
+    'a folded line': 'x-a: b\r\n c',
+    'a blank before the colon': 'content-length : 2',
+  };
+  const chunks = { 'no size': 'x', 'a sign': '-1', 'too large a size': 'f'.repeat(20) };
+  const all = {
+    ...Object.fromEntries(Object.entries(heads).map(([name, head]) => [name, `${head}\r\n\r\n`])),
+    ...Object.fromEntries(
+      Object.entries(chunks).map(([name, size]) => [
+        name,
+        `transfer-encoding: chunked\r\n\r\n${size}\r\n`,
+      ]),
+    ),
+  };
+  for (const [name, rest] of Object.entries(all)) {
+    const bytes = Buffer.from(`HTTP/1.1 200 OK\r\n${rest}`);
+    t.throws(() => new HttpAnswer(() => {}).feed(bytes), name);
+  }
+  const upgrade = Buffer.from('HTTP/1.1 101 Switching\r\nupgrade: x\r\n\r\n');
+  t.throws(() => new HttpAnswer(() => {}).feed(upgrade), 'another protocol');
+});
+
 t.test('a head without an end is refused', async (t) => {
   const { url } = await serve(t, (socket) => {
     socket.write('HTTP/1.1 200 OK\r\n');
