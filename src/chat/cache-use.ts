@@ -154,7 +154,9 @@ export class CacheUse {
     const { name, tokens } = this.snapshot;
     const task = { model: model.id, owner, prompt: ids.slice(0, tokens), snapshot: name };
     const held = (await model.inference.holds?.(task)) ?? true;
-    return held ? this.predicted() : NOT_HELD;
+    if (held) return this.predicted();
+    const { fingerprint } = model.engine;
+    return model.inference.inBucket?.({ name, fingerprint }) ? IN_BUCKET : NOT_HELD;
   }
 
   /** The outcome that a run would have now if the engine holds what was prefilled. */
@@ -221,6 +223,12 @@ const NOT_REUSED: CacheOutcome = {
 const NOT_HELD: CacheOutcome = {
   ...NOT_REUSED,
   missReason: 'the engine does not hold the prefix for this model: a chat would prefill it',
+};
+
+const IN_BUCKET: CacheOutcome = {
+  ...NOT_REUSED,
+  missReason:
+    'the engine does not hold the prefix for this model, and the bucket does: a chat would fetch it where that is quicker, or else prefill it',
 };
 
 const NO_SUCH_CACHE = missed('unknown', 'unknown', 'there is no such cache');

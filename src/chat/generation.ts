@@ -12,6 +12,7 @@ import type {
   GenerateTask,
   ModelMemory,
   PrefillTask,
+  SnapshotFile,
   SnapshotInfo,
   VectorTask,
 } from '../plugin/contract.js';
@@ -37,6 +38,8 @@ export interface Inference {
   prefill(task: PrefillTask, signal: AbortSignal): Promise<SnapshotInfo>;
   /** See `Engine.holds`; absent: nobody can say. */
   holds?(task: PrefillTask): Promise<boolean>;
+  /** Whether a bucket has the prefix, from which the engine may fetch it; absent: there is none. */
+  inBucket?(snapshot: Pick<SnapshotFile, 'name' | 'fingerprint'>): boolean;
   forget(snapshot: string): Promise<void>;
   /** See `EngineModel.vision`; absent: as it said at the start. */
   sees?(model: string): boolean | undefined;

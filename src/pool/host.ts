@@ -13,6 +13,7 @@ import type {
   ModelMemory,
   PrefillTask,
   RefusedModel,
+  SnapshotFile,
   SnapshotInfo,
   SnapshotTier,
   VectorTask,
@@ -60,6 +61,8 @@ export interface HostOptions {
 }
 
 export interface HostTier extends SnapshotTier {
+  /** The snapshot is in the second place, as far as is known without asking it. */
+  has(snapshot: Pick<SnapshotFile, 'name' | 'fingerprint'>): boolean;
   /** The snapshot is not wanted any more, of any fingerprint. */
   forget(name: string): void;
 }
@@ -196,6 +199,11 @@ export class Host {
   async holds(task: PrefillTask): Promise<boolean> {
     const [event] = await this.#whole({ type: 'holds', task });
     return event?.type === 'held' && event.held;
+  }
+
+  /** As far as is known without asking it. */
+  inBucket(snapshot: Pick<SnapshotFile, 'name' | 'fingerprint'>): boolean {
+    return this.options.tier?.has(snapshot) ?? false;
   }
 
   /** See `Engine.forget`. */

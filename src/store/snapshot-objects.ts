@@ -44,6 +44,10 @@ export class SnapshotObjects {
     return this.#kept.size;
   }
 
+  isKept(object: string): boolean {
+    return this.#kept.has(object);
+  }
+
   has(object: string, bytes: number): boolean {
     return this.#kept.get(object)?.bytes === bytes;
   }

@@ -95,6 +95,11 @@ export class SnapshotTier {
     return outcome === 'fetched';
   }
 
+  /** As far as is known without asking the bucket. */
+  has(snapshot: Pick<SnapshotFile, 'name' | 'fingerprint'>): boolean {
+    return this.#objects?.isKept(objectOf(snapshot)) ?? false;
+  }
+
   #note({ outcome, cause }: Fetched): void {
     if (outcome === 'failed') this.#failed(cause);
     else if (outcome === 'fetched' || outcome === 'missing') this.#up();

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { decodeRecord } from '../../src/codec.js';
 import { serve } from '../../src/main.js';
+import { Host } from '../../src/pool/host.js';
 import type { AccountRecord } from '../../src/rules/account.js';
 import { loadConfig } from '../../src/settings/config.js';
 import { LmdbStore } from '../../src/store/lmdb-store.js';
@@ -217,6 +218,14 @@ t.test('a hit is foretold only where the engine holds the prefix', async (t) => 
   const foretold = await askWith(own, cache.id, chat, dry);
   t.equal(foretold.cache.status, 'miss');
   t.match(foretold.cache['miss-reason'], /does not hold the prefix for this model/);
+  const { inBucket } = Host.prototype;
+  Host.prototype.inBucket = () => true;
+  t.teardown(() => {
+    Host.prototype.inBucket = inBucket;
+  });
+  const elsewhere = await askWith(own, cache.id, chat, dry);
+  t.equal(elsewhere.cache.status, 'miss');
+  t.match(elsewhere.cache['miss-reason'], /and the bucket does: a chat would fetch it/);
   const asked = await askWith(own, cache.id, chat);
   t.equal(asked.cache.status, 'miss', 'and so it is');
 });

@@ -108,6 +108,8 @@ t.test('prefixes in a bucket', { skip: s3Missing }, async (t) => {
     await (one.clock as SimulatedClock).advance(0);
     await until(() => one.outcomes().length === 2);
     t.same(objects(one.server), [object('a'), object('b')]);
+    const known = (name: string, fingerprint = FINGERPRINT) => one.tier.has({ name, fingerprint });
+    t.same([known('a'), known('c'), known('a', 'e'.repeat(32))], [true, false, false]);
     const two = await opened(t, { server: one.server });
     two.start();
     for (const name of ['a', 'b']) two.owners.set(name, 'alice');
