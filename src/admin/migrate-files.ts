@@ -3,7 +3,7 @@
  * It must never remove a byte where it copies from, nor let one damaged blob stop the others.
  */
 import { existsSync, readdirSync, statSync } from 'node:fs';
-import { mkdir, rename } from 'node:fs/promises';
+import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { systemRandom, wakefulClock } from '../clock.js';
 import { decodeWhole } from '../codec.js';
@@ -48,7 +48,7 @@ export async function migrateToBucket(config: Config): Promise<FilesNote> {
   const left = folder + LEFT;
   // A second one would have to write over it.
   if (existsSync(left)) throw new Error(`${left} is of an earlier migration: move it away first`);
-  return await withRecords(config, async (records, own) => {
+  return await withRecords(config, async (records) => {
     checkRecords(records, folder);
     const s3 = bucketOf(config);
     const isFirst = (await markOf(records)) === null;
@@ -56,8 +56,10 @@ export async function migrateToBucket(config: Config): Promise<FilesNote> {
     // Until a service uses the bucket, or all is there.
     if (isFirst) await onDisk.set(records, true);
     if (storeId === null) throw new Error('the records could not be marked as those of the bucket');
-    const to = await S3Blobs.open({ s3, folder: own, withRoom: anyRoom, storeId });
-    const note = await bringAll(records, LocalBlobs.reading(folder), to);
+    const note = await withTemporaryFolder(async (own) => {
+      const to = await S3Blobs.open({ s3, folder: own, withRoom: anyRoom, storeId });
+      return await bringAll(records, LocalBlobs.reading(folder), to);
+    });
     if (note.faults.length > 0) return { ...note, left: null };
     // Before the folder goes: a start without the bucket says where the files are, also after a crash between the two.
     await onDisk.set(records, false);
@@ -81,32 +83,37 @@ function checkRecords(records: Store, folder: string): void {
 /** Into the data folder. What is in the bucket stays there. */
 export async function migrateToDisk(config: Config): Promise<FilesNote> {
   const { dataDir } = config;
-  return await withRecords(config, async (records, own) => {
-    const from = await readBucket(config, await markOf(records), own);
+  return await withRecords(config, async (records) => {
+    const folder = join(dataDir, 'files');
     const room = new DiskRoom(dataDir, Reserve.of(dataDir));
     const withRoom: TakeRoom = (bytes, write) => room.write(bytes, write);
-    const to = await LocalBlobs.open(join(dataDir, 'files'), withRoom);
+    const to = await LocalBlobs.open(folder, withRoom);
+    // What comes is first a file without a name, on the disk that is to hold it: another one may be too small.
+    const from = await readBucket(config, await markOf(records), folder);
     const note = await bringAll(records, from, to);
     if (note.faults.length === 0) await onDisk.set(records, true);
     return { ...note, left: null };
   });
 }
 
-/** Of no other process meanwhile. @param act is given an empty folder for copies, too. */
+/** Of no other process meanwhile. */
 async function withRecords<Result>(
   { dataDir, store: url }: Config,
-  act: (records: Store, own: string) => Promise<Result>,
+  act: (records: Store) => Promise<Result>,
 ): Promise<Result> {
-  return await withTemporaryFolder(async (own) => {
-    const records = url === null ? openFolder(dataDir) : await openDatabase(url, own);
-    try {
-      const copies = join(own, 'copies');
-      await mkdir(copies);
-      return await act(records, copies);
-    } finally {
-      await records.close();
-    }
-  });
+  if (url === null) return await using(openFolder(dataDir), act);
+  return await withTemporaryFolder(async (own) => await using(await openDatabase(url, own), act));
+}
+
+async function using<Result>(
+  records: Store,
+  act: (records: Store) => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await act(records);
+  } finally {
+    await records.close();
+  }
 }
 
 function openFolder(folder: string): LmdbStore {
