@@ -39,7 +39,8 @@ async function checkRecord(
   storeId: string | null,
 ): Promise<void> {
   const value = decodeWhole<unknown>(record.value);
-  if (value === null) tell({ type: 'damaged', what: `the record ${nameOf(key)} is damaged` });
+  if (value === null)
+    tell({ type: 'damaged', kind: 'record', what: `the record ${nameOf(key)} is damaged` });
   else if (key[0] !== 'file') return;
   else if (folder !== null) await checkFile(folder, value as FileRecord);
   else for (const blob of blobsOfFile(value as FileRecord)) tell({ type: 'blob', blob, storeId });
@@ -61,7 +62,8 @@ async function checkBlob(folder: string, name: string, known: Known): Promise<vo
     (cause: NodeJS.ErrnoException) =>
       cause.code === 'ENOENT' ? 'is not there' : `cannot be read (${cause.code})`,
   );
-  if (fault !== null) tell({ type: 'damaged', what: `the blob files/${name} ${fault}` });
+  if (fault !== null)
+    tell({ type: 'damaged', kind: 'blob', what: `the blob files/${name} ${fault}` });
 }
 
 async function blobFault(path: string, known: Known): Promise<string | null> {

@@ -25,19 +25,26 @@ export interface CheckStep {
 
 /** A line that the process writes. */
 export type CheckLine =
-  | { readonly type: 'damaged'; readonly what: string }
+  | ({ readonly type: 'damaged' } & Damage)
   | { readonly type: 'at'; readonly key: string }
   | { readonly type: 'blob'; readonly blob: NamedBlob; readonly storeId: string | null }
   | { readonly type: 'done'; readonly count: number };
 
+/** `database`: a file of records; `unread`: nobody could look. */
+export interface Damage {
+  readonly kind: 'record' | 'blob' | 'object' | 'database' | 'unread';
+  /** One line. */
+  readonly what: string;
+}
+
 export interface DataReport {
-  /** One line each: what is damaged. */
-  readonly damaged: readonly string[];
+  /** Each once. */
+  readonly damaged: readonly Damage[];
   readonly records: number;
 }
 
 /** Reads one that is not in the folder. @returns what is wrong with it; null for nothing. */
-export type CheckBlob = (blob: NamedBlob, storeId: string | null) => Promise<string | null>;
+export type CheckBlob = (blob: NamedBlob, storeId: string | null) => Promise<Damage | null>;
 
 /** All others are indexes. */
 export const recordPrefixes = [
@@ -59,11 +66,11 @@ export async function checkData(
   folder: string,
   checkBlob: CheckBlob | null = null,
 ): Promise<DataReport> {
-  const damaged: string[] = [];
+  const damaged: Damage[] = [];
   let records = 0;
   for (const [name, prefix] of steps) {
     if (!existsSync(join(folder, `${name}.mdb`))) {
-      if (prefix === null) damaged.push(`${name}.mdb is not there`);
+      if (prefix === null) damaged.push({ kind: 'database', what: `${name}.mdb is not there` });
       continue;
     }
     const blobs = checkBlob === null ? 'here' : 'elsewhere';
@@ -71,7 +78,11 @@ export async function checkData(
     if (prefix !== null) records += count;
     damaged.push(...found);
   }
-  return { damaged: [...new Set(damaged)], records };
+  return { damaged: eachOnce(damaged), records };
+}
+
+export function eachOnce(damaged: readonly Damage[]): Damage[] {
+  return [...new Map(damaged.map((each) => [each.what, each])).values()];
 }
 
 const CHILD = fileURLToPath(new URL('./check-data-child.js', import.meta.url));
@@ -79,7 +90,7 @@ const CHILD = fileURLToPath(new URL('./check-data-child.js', import.meta.url));
 async function run(
   step: CheckStep,
   checkBlob: CheckBlob | null,
-): Promise<{ readonly count: number; readonly found: readonly string[] }> {
+): Promise<{ readonly count: number; readonly found: readonly Damage[] }> {
   const child = spawn(process.execPath, [CHILD, JSON.stringify(step)], {
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -90,13 +101,13 @@ async function run(
   child.stderr.on('data', (text: Buffer) => {
     stderr = (stderr + text.toString()).slice(-ERROR_LENGTH_MAX);
   });
-  const found: string[] = [];
+  const found: Damage[] = [];
   let count = 0;
   let last = 'its first record';
   // What is told while blobs are read waits in the pipe.
   await inParallel(createInterface(child.stdout), limits.blobsMovedAtOnce, async (text) => {
     const line = JSON.parse(text) as CheckLine;
-    if (line.type === 'damaged') found.push(line.what);
+    if (line.type === 'damaged') found.push({ kind: line.kind, what: line.what });
     else if (line.type === 'at') last = line.key;
     else if (line.type === 'done') count = line.count;
     else {
@@ -108,8 +119,8 @@ async function run(
   if (how === null) return { count, found };
   const part = step.prefix === null ? 'all pages' : `the ${step.prefix} records`;
   const reason = /^\w*Error: .*$/m.exec(stderr)?.[0] ?? how;
-  const text = `${step.name}.mdb cannot be read: reading ${part} ended after ${last} (${reason})`;
-  return { count, found: [...found, text] };
+  const what = `${step.name}.mdb cannot be read: reading ${part} ended after ${last} (${reason})`;
+  return { count, found: [...found, { kind: 'database', what }] };
 }
 
 const ERROR_LENGTH_MAX = 16_384;

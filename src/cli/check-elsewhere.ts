@@ -16,20 +16,28 @@ import { LocalBlobs } from '../store/local-blobs.js';
 import type { S3Blobs } from '../store/s3-blobs.js';
 import { scan } from '../store/scan.js';
 import type { Store, StoreEntry } from '../store/store.js';
-import { type CheckBlob, type DataReport, recordPrefixes } from './check-data.js';
+import {
+  type CheckBlob,
+  type Damage,
+  type DataReport,
+  eachOnce,
+  recordPrefixes,
+} from './check-data.js';
 import { withOfflineRecords } from './offline-records.js';
 
 /** After a failure nothing more is asked: each blob would wait for all attempts. */
 export function bucketChecker(config: Config): CheckBlob {
   let bucket: Promise<S3Blobs> | null = null;
-  let failure: string | null = null;
+  let failure: Damage | null = null;
   return async ({ name, ...known }, storeId) => {
     if (failure !== null) return failure;
     try {
       bucket ??= readBucket(config, storeId);
-      return bucketFault(config, name, await (await bucket).state(name, known));
+      const what = bucketFault(config, name, await (await bucket).state(name, known));
+      return what === null ? null : { kind: 'object', what };
     } catch (cause) {
-      failure = `not all blobs in the bucket were read: ${(cause as Error).message}`;
+      const what = `not all blobs in the bucket were read: ${(cause as Error).message}`;
+      failure = { kind: 'unread', what };
       return failure;
     }
   };
@@ -41,7 +49,7 @@ export async function checkPostgres(
   checkBlob: CheckBlob | null,
 ): Promise<DataReport> {
   const check = checkBlob ?? diskChecker(config);
-  const damaged: string[] = [];
+  const damaged: Damage[] = [];
   let count = 0;
   await withOfflineRecords(config, async (records) => {
     const storeId = await markOf(records);
@@ -49,7 +57,7 @@ export async function checkPostgres(
       count += 1;
       const value = decodeWhole<unknown>(record.value);
       const name = JSON.stringify(key).slice(0, KEY_LENGTH_MAX);
-      if (value === null) damaged.push(`the record ${name} is damaged`);
+      if (value === null) damaged.push({ kind: 'record', what: `the record ${name} is damaged` });
       else if (key[0] === 'file')
         for (const blob of blobsOfFile(value as FileRecord)) {
           const fault = await check(blob, storeId);
@@ -57,7 +65,7 @@ export async function checkPostgres(
         }
     });
   });
-  return { damaged: [...new Set(damaged)], records: count };
+  return { damaged: eachOnce(damaged), records: count };
 }
 
 /** Keys may hold long text. */
@@ -75,11 +83,11 @@ function diskChecker({ dataDir }: Config): CheckBlob {
       state = await reading(() => here.state(name, known));
     } catch (cause) {
       if (cause instanceof UnreadableBlob)
-        return `the blob ${unreadableText(`files/${name}`, cause)}`;
+        return { kind: 'blob', what: `the blob ${unreadableText(`files/${name}`, cause)}` };
       throw cause;
     }
     if (state === 'whole') return null;
     const what = state === 'missing' ? 'is not there' : 'has other bytes than it was written with';
-    return `the blob files/${name} ${what}`;
+    return { kind: 'blob', what: `the blob files/${name} ${what}` };
   };
 }

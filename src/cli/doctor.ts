@@ -23,7 +23,7 @@ import { readChoice } from '../weights/converted.js';
 import { partsOf, weightsPath } from '../weights/index.js';
 import { silentProgress, sizeText } from '../weights/progress.js';
 import { addonChecksums } from './addon-checksums.js';
-import type { DataReport } from './check-data.js';
+import type { Damage, DataReport } from './check-data.js';
 import { gpuDevices } from './gpu-commands.js';
 import { speedText } from './type-speeds.js';
 import { lookAtWeights } from './weights-look.js';
@@ -373,6 +373,15 @@ const FREE_BYTES_GOOD = 2e9;
 /** Lines that a person still reads. */
 const DAMAGED_SHOWN_MAX = 100;
 
+const dataCures: Readonly<Record<Damage['kind'], string>> = {
+  record: 'restore the records from a backup, or delete what is named and make it again',
+  blob: 'put the blob back from a backup, or delete its file and upload it again',
+  object:
+    'bring the object back where the bucket keeps its versions, or delete its file and upload it again',
+  database: 'restore the folder from a backup',
+  unread: 'correct PREFACE_BLOBS and its key, or start the object store, and look again',
+};
+
 /** The store is opened here only where all of it could be read: a damaged page would end this process, too. */
 async function dataFindings(config: Config): Promise<Finding[]> {
   const { damaged, records } = await checkAllData(config);
@@ -381,9 +390,11 @@ async function dataFindings(config: Config): Promise<Finding[]> {
     const whole = ok('data', `${records} records and their blobs${place} are whole`);
     return config.store === null ? [whole, await dataFinding(config)] : [whole];
   }
-  const cure = 'restore the folder from a backup, or delete what is named';
-  const shown = damaged.slice(0, DAMAGED_SHOWN_MAX).map((text) => bad('data', text, cure));
+  const shown = damaged
+    .slice(0, DAMAGED_SHOWN_MAX)
+    .map(({ kind, what }) => bad('data', what, dataCures[kind]));
   const rest = damaged.length - shown.length;
+  const cure = 'see to what is named first, and look again';
   return rest === 0 ? shown : [...shown, bad('data', `${rest} more are damaged`, cure)];
 }
 

@@ -113,7 +113,8 @@ t.test(
     t.equal(damaged.code, 1);
     t.match(damaged.out, `the record ["cache","${cache}"] is damaged`);
     t.match(damaged.out, `the blob files/${file}.text has other bytes than it was written with`);
-    t.match(damaged.out, /→ restore the folder from a backup, or delete what is named/);
+    t.match(damaged.out, /record .* is damaged\s+→ restore the records from a backup, or delete/);
+    t.match(damaged.out, /blob files.* other bytes.*\s+→ put the blob back from a backup, or/);
     const seen = await run(t, dataDir, ['doctor', '--check-data', '--json']);
     t.match(JSON.parse(seen.out), [{ state: 'ok' }]);
   },

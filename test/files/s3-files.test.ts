@@ -212,7 +212,7 @@ t.test('the bytes of files in a bucket', { skip: s3Missing }, async (t) => {
     await server.stop();
     t.match(
       await preface(env, 'doctor', '--check-data'),
-      /not all blobs in the bucket were read[\s\S]*exit 1\n$/,
+      /not all blobs in the bucket were read.*\s+→ correct PREFACE_BLOBS[\s\S]*exit 1\n$/,
     );
     t.match(await backup('blind'), /the bucket was not looked at: .*the object store cannot be/);
     t.ok(existsSync(join(root, 'blind/backup.json')), 'the records are there all the same');
@@ -236,7 +236,7 @@ t.test('the bytes of files in a bucket', { skip: s3Missing }, async (t) => {
       server.change(`${id}.text`);
       t.match(
         await preface(own, 'doctor', '--check-data'),
-        new RegExp(`${id}.text in s3:.* has other[\\s\\S]*exit 1\\n$`),
+        new RegExp(`${id}.text in s3:.* has other.*\\s+→ bring the object back[\\s\\S]*exit 1\\n$`),
       );
     },
   );

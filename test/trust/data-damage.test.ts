@@ -206,12 +206,12 @@ t.test('doctor --check-data names what is damaged', async (t) => {
   rmSync(join(dataDir, 'files', `${second}.text`));
   const { damaged } = await checkData(dataDir);
   t.strictSame(
-    [...damaged].sort(),
+    damaged.map(({ kind, what }) => `${kind}: ${what}`).sort(),
     [
-      `the blob files/${first}.text has other bytes than it was written with`,
-      `the blob files/${second}.source has 3 bytes instead of 12`,
-      `the blob files/${second}.text is not there`,
-      `the record ["cache","${caches[0]}"] is damaged`,
+      `blob: the blob files/${first}.text has other bytes than it was written with`,
+      `blob: the blob files/${second}.source has 3 bytes instead of 12`,
+      `blob: the blob files/${second}.text is not there`,
+      `record: the record ["cache","${caches[0]}"] is damaged`,
     ].sort(),
   );
 });
@@ -225,8 +225,9 @@ t.test('what ends a reader of the records does not end the examination', async (
   writeSync(file, Buffer.alloc(size - 8192, 0xff), 0, size - 8192, 8192);
   closeSync(file);
   const { damaged } = await checkData(dataDir);
-  t.match(damaged.join('\n'), /records\.mdb cannot be read: reading .* ended after .* \(\S+/);
-  t.notMatch(damaged.join('\n'), /keys\.mdb/, 'the other file is whole');
+  const told = damaged.map(({ kind, what }) => `${kind}: ${what}`).join('\n');
+  t.match(told, /database: records\.mdb cannot be read: reading .* ended after .* \(\S+/);
+  t.notMatch(told, /keys\.mdb/, 'the other file is whole');
 });
 
 t.test('who may look at what is kept', async (t) => {
