@@ -15,6 +15,8 @@ interface Order {
   /** The number of the space. */
   readonly first: number;
   readonly glyphs: string;
+  /** Where it stands apart from the others. */
+  readonly space?: number;
 }
 
 const ORDERS: readonly Order[] = [
@@ -69,20 +71,40 @@ function withLettersOf(
   const controls = codes.filter((code) => code < 0x20).length;
   const areNone = controls > codes.length * CONTROLS_MIN;
   const before = meantLines(chars, isMeant);
-  for (const order of likeliest(codes)) {
-    const lettered = chars.map((char, at) => (isMeant[at] ? letterOf(char, order) : char));
-    if (isBetter(meantLines(lettered, isMeant), before, areNone)) return lettered;
+  const lettered = (order: Order) =>
+    chars.map((char, at) => (isMeant[at] ? letterOf(char, order) : char));
+  const shifted = likeliest(codes);
+  if (shifted !== null) {
+    const text = lettered(shifted);
+    const share = strangeShare(meantLines(text, isMeant));
+    return share <= Math.min(STRANGE_MAX, strangeShare(before)) ? text : chars;
+  }
+  for (const order of ORDERS) {
+    const text = lettered(order);
+    if (isBetter(meantLines(text, isMeant), before, areNone)) return text;
   }
   return chars;
 }
 
-/** The standard orders, unless the letters of another are those that languages have, and theirs are not. */
-function likeliest(codes: readonly number[]): readonly Order[] {
-  const standard = Math.max(...ORDERS.map((order) => likelihood(codes, order)));
+/** An order whose letters are those that languages have, where those of the standard orders, and the codes, are not. */
+function likeliest(codes: readonly number[]): Order | null {
+  const known = [...ORDERS, { first: 0x20, glyphs: ASCII }];
+  const others = Math.max(...known.map((order) => likelihood(codes, order)));
   const [best] = SHIFTED.map((order) => ({ order, likely: likelihood(codes, order) })).sort(
     (a, b) => b.likely - a.likely,
   );
-  return best !== undefined && best.likely > standard + LIKELIER ? [best.order] : ORDERS;
+  if (best === undefined || best.likely <= others + LIKELIER) return null;
+  const { first, glyphs } = best.order;
+  const isSign = (code: number) => !/[\p{L}\p{N}]/u.test(glyphs[code - first] ?? '');
+  // No sign is as frequent as the space, which may stand before them all.
+  return { ...best.order, space: mostFrequent(codes.filter(isSign)) };
+}
+
+function mostFrequent(codes: readonly number[]): number {
+  const counts = new Map<number, number>();
+  for (const code of codes) counts.set(code, (counts.get(code) ?? 0) + 1);
+  const [[code] = [Number.NaN]] = [...counts].sort(([, a], [, b]) => b - a);
+  return code;
 }
 
 function likelihood(codes: readonly number[], { first, glyphs }: Order): number {
@@ -107,8 +129,8 @@ function isBetter(lettered: string, before: string, areNone: boolean): boolean {
   );
 }
 
-function letterOf(char: PageChar, { first, glyphs }: Order): PageChar {
-  const code = glyphs.codePointAt(char.code - first);
+function letterOf(char: PageChar, { first, glyphs, space }: Order): PageChar {
+  const code = char.code === space ? 0x20 : glyphs.codePointAt(char.code - first);
   return code === undefined ? char : { ...char, code, isUnmapped: false };
 }
 

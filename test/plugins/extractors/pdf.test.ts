@@ -377,6 +377,11 @@ t.test('each font may count its glyphs from another number', async (t) => {
   const chars = [...charsOf(words, 1, -1), ...charsOf(others, 2, 3)];
   const letters = withLettersOfGlyphs(chars).map(({ code }) => String.fromCodePoint(code));
   t.equal(letters.join(''), words + others);
+  const spaced = charsOf(words, 1, -1).map((char) =>
+    char.code === -1 ? { ...char, code: 3 } : char,
+  );
+  const found = withLettersOfGlyphs(spaced).map(({ code }) => String.fromCodePoint(code));
+  t.equal(found.join(''), words, 'with the space before them all');
 });
 
 t.test('letters that the library takes for lines are a word', async (t) => {
