@@ -6,6 +6,7 @@ import { MODEL } from './support/chat.js';
 import { checkOf } from './support/check.js';
 import { defaultWeights } from './support/counting.js';
 import { firstContent } from './support/first-content.js';
+import { atRest } from './support/processes.js';
 import type { Line, Question, Sample, Scale, Side } from './support/question.js';
 import { type Server, startService } from './support/servers.js';
 
@@ -116,12 +117,14 @@ function lineOf(task: Task, { name, beside }: (typeof WAYS)[number]): Line {
   };
 }
 
-async function stream({ port }: Server, task: Task, { tiny }: Scale): Promise<Sample> {
+async function stream({ port, tree }: Server, task: Task, { tiny }: Scale): Promise<Sample> {
   const content = tiny ? TASKS[task].slice(0, TINY_LENGTH) : TASKS[task];
   const messages = [{ role: 'user', content }];
   const length = { max_tokens: tiny ? 6 : ANSWER_TOKENS, ignore_eos: true };
   const body = { model: MODEL, messages, temperature: 0, ...length };
   const { ms, endMs, text, answerTokens, promptTokens } = await firstContent({ port, body });
+  // What a service does with an answer once it has ended, such as keeping its tokens, must not be the next one's to bear.
+  if (!tiny) await atRest(tree);
   return {
     value: (answerTokens - 1) / ((endMs - ms) / 1_000),
     errors: 0,

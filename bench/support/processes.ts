@@ -2,10 +2,12 @@
  * Owns the processes under test: started on their own core, measured by the kernel's counters, ended by pid.
  * It must never measure by the clock what the kernel counts: other processes on the machine would change the result.
  */
+
 import { type ChildProcess, type SpawnOptions, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 /** Servers run on the first core and clients on the last, where there are two cores and `taskset`. */
@@ -77,6 +79,17 @@ export function cpuSeconds(pids: readonly number[]): number {
     }
   }
   return nanoseconds / 1e9;
+}
+
+/** Resolves when the processes have worked less than a tenth of the time for half a second, at the latest after `msMax`. */
+export async function atRest(tree: () => readonly number[], msMax = 30_000): Promise<void> {
+  const LOOK_MS = 500;
+  for (const endMs = performance.now() + msMax; performance.now() < endMs; ) {
+    const pids = tree();
+    const beforeS = cpuSeconds(pids);
+    await delay(LOOK_MS);
+    if (cpuSeconds(pids) - beforeS < LOOK_MS / 10 / 1_000) return;
+  }
 }
 
 /** CPU seconds of all threads, also of ended ones, to ten milliseconds. */
