@@ -2,7 +2,6 @@
  * Owns the processes under test: started on their own core, measured by the kernel's counters, ended by pid.
  * It must never measure by the clock what the kernel counts: other processes on the machine would change the result.
  */
-
 import { type ChildProcess, type SpawnOptions, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';

@@ -99,6 +99,16 @@ interface Job {
   readonly reject: (cause: unknown) => void;
 }
 
+interface Taken {
+  readonly job: Job;
+  /** Whether it has been read for long before. */
+  readonly isLong: boolean;
+}
+
+function taken(job: Job | undefined, isLong: boolean): Taken | null {
+  return job === undefined ? null : { job, isLong };
+}
+
 export class ExtractionPool implements Extraction {
   readonly #spare: SpareReader;
   readonly #queue = new FairQueue<Job>();
@@ -184,24 +194,21 @@ export class ExtractionPool implements Extraction {
   }
 
   /** Whose process is in its turn goes first, then who reads nothing; of the others no long document takes the last place. */
-  #next(free: readonly ReaderSlot[]): { readonly job: Job; readonly isLong: boolean } | null {
+  #next(free: readonly ReaderSlot[]): Taken | null {
     const isFull = this.#quick() >= this.#quickMax;
     const leavesOne = this.#longCount() < this.#slots.length - 1;
-    const quick = (mayTake?: (owner: string) => boolean) =>
-      isFull ? undefined : this.#queue.shift(mayTake);
-    const long = (mayTake?: (owner: string) => boolean) => this.#long.shift(mayTake);
     const inTurn = new Set(free.filter((slot) => slot.inTurn).map(({ owner }) => owner));
-    const first = leavesOne ? long(this.#readsNothing) : undefined;
-    const known = (job: Job | undefined) => job && { job, isLong: true };
-    const fresh = (job: Job | undefined) => job && { job, isLong: false };
+    // Each takes out of its queue what it gives: none may be asked before those that go first have nothing.
+    const quick = (mayTake?: (owner: string) => boolean) =>
+      taken(isFull ? undefined : this.#queue.shift(mayTake), false);
+    const long = (mayTake?: (owner: string) => boolean) => taken(this.#long.shift(mayTake), true);
     return (
-      fresh(quick((owner) => inTurn.has(owner))) ??
-      known(first) ??
-      fresh(quick(this.#readsNothing)) ??
-      known(long(this.#readsNothing)) ??
-      fresh(quick()) ??
-      known(leavesOne ? long() : undefined) ??
-      null
+      quick((owner) => inTurn.has(owner)) ??
+      (leavesOne ? long(this.#readsNothing) : null) ??
+      quick(this.#readsNothing) ??
+      long(this.#readsNothing) ??
+      quick() ??
+      (leavesOne ? long() : null)
     );
   }
 
