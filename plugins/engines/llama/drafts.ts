@@ -54,13 +54,20 @@ export const EXACT_COSTS: readonly number[] = [1, 1.9, 3.4, 6, 10];
 const TWO_ROWS_GUESSED = 1.25;
 /** What twice as many rows cost before that was measured, in steps of half as many: less than twice, and never nothing. */
 const DOUBLE_GUESSED = 1.8;
-const NEWEST = 0.25;
-/** Steps after which a time is measured anew. */
-const FORGOTTEN_AFTER = 1_024;
+/** Of so many newest times the shortest counts: other work on the machine makes a step longer, and nothing makes it shorter. */
+const NEWEST = 5;
+/**
+ * Steps after which one time is measured anew, and twice as many for each further one: the first step of a size is often slow,
+ * and must not end the guesses of that size for long.
+ */
+const DOUBTED_AFTER = 32;
 
 /** How long steps of one stream take by their rows: where memory is slow a row more is nearly free, elsewhere it is not. */
 export class StepCosts {
-  readonly #known = new Map<number, { ms: number; step: number }>();
+  readonly #known = new Map<
+    number,
+    { readonly newest: readonly number[]; readonly step: number }
+  >();
   #steps = 0;
 
   /**
@@ -73,9 +80,8 @@ export class StepCosts {
     if (this.fixed !== null) return;
     this.#steps += 1;
     const size = sizeOf(rows);
-    const known = this.#known.get(size);
-    const average = known ? (1 - NEWEST) * known.ms + NEWEST * ms : ms;
-    this.#known.set(size, { ms: average, step: this.#steps });
+    const newest = [...(this.#known.get(size)?.newest ?? []), ms].slice(-NEWEST);
+    this.#known.set(size, { newest, step: this.#steps });
   }
 
   /** In steps of one row; null before one was measured. */
@@ -86,8 +92,13 @@ export class StepCosts {
     if (one === undefined) return null;
     const size = sizeOf(rows);
     const known = this.#known.get(size);
-    if (known !== undefined && this.#steps - known.step < FORGOTTEN_AFTER) return known.ms / one.ms;
-    return this.#guessed(size);
+    return known === undefined || this.#isDoubted(known)
+      ? this.#guessed(size)
+      : Math.min(...known.newest) / Math.min(...one.newest);
+  }
+
+  #isDoubted({ newest, step }: { readonly newest: readonly number[]; readonly step: number }) {
+    return this.#steps - step >= DOUBTED_AFTER * 2 ** (newest.length - 1);
   }
 
   /** By the next smaller size: where two rows cost two steps, sixteen are not tried for a chance of some tokens. */

@@ -94,6 +94,26 @@ t.test('rows that were never measured are guessed by fewer that were', async (t)
   t.ok((costs.of(2) ?? 9) < 1.5, 'and is tried again later');
 });
 
+t.test('one slow step does not end the guesses of its size', async (t) => {
+  const costs = new StepCosts();
+  const single = (steps: number) => {
+    for (let step = 0; step < steps; step += 1) costs.took(1, 10);
+  };
+  single(5);
+  costs.took(2, 12);
+  costs.took(4, 900);
+  t.equal(costs.of(4), 90, 'it counts at first');
+  single(32);
+  t.ok((costs.of(4) ?? 9) < 2.5, 'and is soon measured anew');
+  costs.took(4, 14);
+  costs.took(4, 300);
+  t.equal(costs.of(4), 1.4, 'what was slow by other work does not count');
+  single(100);
+  t.equal(costs.of(4), 1.4, 'three times hold longer than one');
+  for (let step = 0; step < 5; step += 1) costs.took(4, 40);
+  t.equal(costs.of(4), 4, 'a longer context makes it slower for good');
+});
+
 /** The seeds of a test, and more until it has seen enough. */
 function* seeds(isEnough: () => boolean): Generator<number> {
   for (let n = 0; n < SEEDS || (!isEnough() && n < SEEDS + MORE); n++) yield testSeed() + n;
