@@ -14,13 +14,13 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { changeByte } from '../support/changed-byte.js';
 import { blobs, contentOf, upload } from '../support/file-client.js';
+import { listen } from '../support/listen.js';
 import { skipPostgres, TestPostgres } from '../support/postgres.js';
 import { S3Server, s3Missing } from '../support/s3-server.js';
 import { openService, serviceEnv, temporaryFolder } from '../support/service.js';
@@ -274,9 +274,7 @@ t.test('restore looks at the bucket while no service can start', { skip: s3Missi
     seen.push(existsSync(join(fresh, '.restoring')));
     response.writeHead(403).end();
   });
-  await new Promise<void>((resolve) => refusing.listen(0, '127.0.0.1', resolve));
-  t.teardown(() => refusing.close());
-  const { port } = refusing.address() as AddressInfo;
+  const port = await listen(t, refusing);
   const blobs = `s3://bucket/p?endpoint=http://127.0.0.1:${port}`;
   const env = Object.assign({}, server.env(), { PREFACE_BLOBS: blobs });
   const { code, out } = await preface(fresh, env, 'restore', folder);

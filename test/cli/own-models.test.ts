@@ -6,10 +6,10 @@ import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
+import { listen } from '../support/listen.js';
 import { TINY_TEMPLATE, writeTinyModel } from '../support/tiny-models.js';
 
 // Many processes, one after the other, on a machine that may be busy.
@@ -51,12 +51,8 @@ async function serve(
     ranges.push(request.headers.range);
     handler(request, response, ranges.length);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.teardown(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, ranges };
+  const port = await listen(t, server);
+  return { url: `http://127.0.0.1:${port}`, ranges };
 }
 
 async function tinyModel(t: Test): Promise<{ folder: string; path: string; bytes: Buffer }> {

@@ -3,11 +3,11 @@
  * It must never lend the page more than the service grants: its policies stay on.
  */
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import type { Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { browserPath, faultsOf, openBrowser } from '../support/browser.js';
 import { type Content, listed } from '../support/file-client.js';
+import { listen } from '../support/listen.js';
 import { aliceKey, openService, type TestService } from '../support/service.js';
 
 const path = browserPath();
@@ -62,12 +62,8 @@ async function openSite(t: Test): Promise<string> {
     response.setHeader('content-type', 'text/html; charset=utf-8');
     response.end('<!doctype html><title>a page of another site</title>');
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.teardown(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const port = await listen(t, server);
+  return `http://127.0.0.1:${port}`;
 }
 
 t.test('in a browser', { skip: path === null && 'no Chromium is installed' }, async (t) => {

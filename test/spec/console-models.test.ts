@@ -3,10 +3,9 @@
  * It must never reach beyond this machine.
  */
 import { execFile } from 'node:child_process';
-import { EventEmitter, once } from 'node:events';
+import { EventEmitter } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -14,6 +13,7 @@ import type { Locator } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { browserPath, checkAccess, openBrowser } from '../support/browser.js';
 import { isFocused, logIn, openConsole } from '../support/console-page.js';
+import { listen } from '../support/listen.js';
 import { adminKey, asOperator } from '../support/operator-client.js';
 import { openService, temporaryFolder } from '../support/service.js';
 import { TINY_TEMPLATE, writeTinyModel } from '../support/tiny-models.js';
@@ -107,14 +107,9 @@ async function slowServer(
     response.on('close', () => steps.off('allowed', send));
     send();
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.teardown(() => {
-    server.closeAllConnections();
-    server.close();
-  });
+  const port = await listen(t, server);
   return {
-    origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    origin: `http://127.0.0.1:${port}`,
     allow(share) {
       allowed = Math.round(bytes.length * share);
       steps.emit('allowed');

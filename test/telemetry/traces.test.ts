@@ -2,15 +2,14 @@
  * Owns the proof that requests are traced when a collector is named, and that a dead one costs nothing.
  * It must read what a collector gets over a real socket.
  */
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
 import { systemRandom } from '../../src/clock.js';
 import { limits } from '../../src/limits/index.js';
 import type { RequestReport } from '../../src/telemetry/report.js';
 import { parentOf, type Span } from '../../src/telemetry/spans.js';
 import { Traces } from '../../src/telemetry/traces.js';
+import { listen } from '../support/listen.js';
 import { events, openService } from '../support/service.js';
 import { SimulatedClock } from '../support/simulated-clock.js';
 import { until } from '../support/until.js';
@@ -36,13 +35,7 @@ async function collector(t: Test) {
       answer.writeHead(got.status).end('{}');
     });
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.teardown(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const { port } = server.address() as AddressInfo;
+  const port = await listen(t, server);
   const spans = () =>
     bodies.flatMap((body) =>
       (JSON.parse(body) as Exported).resourceSpans.flatMap(({ scopeSpans }) =>

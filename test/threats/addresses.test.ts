@@ -4,11 +4,11 @@
  */
 import { existsSync, readdirSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
 import { post, refusal, said } from '../support/chat-client.js';
 import { contentOf, listed, upload } from '../support/file-client.js';
+import { listen } from '../support/listen.js';
 import { RawClient, request } from '../support/raw-client.js';
 import { aliceKey, openService, temporaryFolder } from '../support/service.js';
 
@@ -23,9 +23,7 @@ t.test('nothing that a request names is fetched', async (t) => {
     met.push(message.url ?? '');
     response.writeHead(302, { location: 'http://127.0.0.1/' }).end();
   });
-  await new Promise<void>((resolve) => trap.listen(0, '127.0.0.1', resolve));
-  t.teardown(() => trap.close());
-  const own = `127.0.0.1:${(trap.address() as AddressInfo).port}`;
+  const own = `127.0.0.1:${await listen(t, trap)}`;
   const urls = [
     `http://${own}/a.png`,
     `http://[::ffff:127.0.0.1]:${own.split(':')[1]}/a.png`,

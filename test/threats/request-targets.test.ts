@@ -16,6 +16,7 @@ import {
   said,
 } from '../support/chat-client.js';
 import { answers, FakeUpstream } from '../support/fake-upstream.js';
+import { listen } from '../support/listen.js';
 import { openService, type TestService } from '../support/service.js';
 
 /** Far more than any of it takes; decoding the frames would take minutes. Of CPU: a busy machine takes longer. */
@@ -28,10 +29,7 @@ async function openTrap(t: Test) {
     met.push(socket.remotePort ?? 0);
     socket.destroy();
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.teardown(() => server.close());
-  const address = server.address();
-  const port = typeof address === 'object' ? (address?.port ?? 0) : 0;
+  const port = await listen(t, server);
   return { url: `http://127.0.0.1:${port}/v1`, met };
 }
 

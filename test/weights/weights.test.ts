@@ -14,7 +14,6 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { limits } from '../../src/limits/index.js';
@@ -28,6 +27,7 @@ import {
   silentProgress,
   sizeText,
 } from '../../src/weights/progress.js';
+import { listen } from '../support/listen.js';
 
 // Time for pip to bring the real file where it is missing.
 t.setTimeout(600_000);
@@ -71,12 +71,8 @@ async function serve(
     requests.push(request);
     handler(request, response);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.teardown(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/m.gguf`, requests };
+  const port = await listen(t, server);
+  return { url: `http://127.0.0.1:${port}/m.gguf`, requests };
 }
 
 /** Serves ranges as a hub does, and after `breakAfter` bytes of a first answer it hangs up. */

@@ -10,6 +10,7 @@ import { Connection } from '../../../plugins/engines/openai/connection.js';
 import { HttpAnswer } from '../../../plugins/engines/openai/http-answer.js';
 import { limits } from '../../../src/limits/index.js';
 import { type Random, seededRandom, testSeed } from '../../../src/plugin/test/random-text.js';
+import { listen } from '../../support/listen.js';
 import { never, upstream } from '../../support/remote-engine.js';
 import { until } from '../../support/until.js';
 
@@ -255,10 +256,7 @@ t.test('an answer at once, and the end with it, to a body that nobody reads', as
     socket.on('error', () => {});
     socket.end('HTTP/1.1 413 Large\r\nconnection: close\r\ncontent-length: 2\r\n\r\nno');
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.teardown(() => server.close());
-  const { port } = server.address() as AddressInfo;
+  const port = await listen(t, server);
   const connection = openConnection(t, `http://127.0.0.1:${port}/v1`);
   for (const length of [10, 1_000, 8_000_000]) {
     for (let i = 0; i < 20; i += 1) {

@@ -3,16 +3,15 @@
  * It must never believe a certificate but those that it made.
  */
 import { execFile, execFileSync } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { executablePath } from '../../../bench/support/llama-server.js';
 import { builtFile } from '../../../bench/support/processes.js';
+import { listen } from '../../support/listen.js';
 
 const skip = executablePath('openssl') === null && 'there is no openssl';
 
@@ -57,13 +56,7 @@ t.test('an upstream by TLS', { skip }, async (t) => {
   server.on('secureConnection', () => {
     connections += 1;
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.teardown(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const { port } = server.address() as AddressInfo;
+  const port = await listen(t, server);
   const asked = async (host: string, env: Record<string, string>): Promise<string[]> => {
     const args = [builtFile('plugins/engines/openai/connection.js'), `https://${host}:${port}/v1`];
     const { stdout } = await promisify(execFile)(

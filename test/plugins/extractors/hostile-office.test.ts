@@ -1,7 +1,6 @@
 /** Owns the proof that office documents and books made to do harm cost their sender a reason, and nobody else anything. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -12,6 +11,7 @@ import pptx from '../../../plugins/extractors/office/pptx.js';
 import xlsx from '../../../plugins/extractors/office/xlsx.js';
 import type { ExtractorPlugin } from '../../../src/plugin/contract.js';
 import { documentBounds } from '../../../src/pool/extraction.js';
+import { listen } from '../../support/listen.js';
 import { officePackage, relation, zip } from '../../support/zip.js';
 
 const WORD = 'wordprocessingml.document';
@@ -106,9 +106,7 @@ t.test('nothing is fetched and no file is read, whatever a document refers to', 
     requests += 1;
     response.end(paragraph('fetched'));
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.teardown(() => server.close());
-  const { port } = server.address() as AddressInfo;
+  const port = await listen(t, server);
   const folder = mkdtempSync(join(tmpdir(), 'preface-links-'));
   t.teardown(() => rmSync(folder, { recursive: true }));
   const secret = join(folder, 'secret.xml');
