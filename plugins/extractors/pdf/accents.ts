@@ -3,6 +3,7 @@
  * It must never join characters that do not lie one over the other.
  */
 import type { PageChar } from './page-char.js';
+import { alongLines } from './turns.js';
 
 /** Accents that stand alone, and what Unicode puts behind a letter for them. */
 const COMBINING: ReadonlyMap<number, string> = new Map(
@@ -48,7 +49,8 @@ export function* withAccents(chars: Iterable<PageChar>): Generator<PageChar> {
 }
 
 /** Null where they are two characters, or no letter of Unicode. */
-function composed(accent: PageChar, { code, left, right, top, bottom }: PageChar): number | null {
+function composed(first: PageChar, second: PageChar): number | null {
+  const [accent, { code, left, right, top, bottom }] = alongLines(first, second);
   const middle = (accent.left + accent.right) / 2;
   const isOver = middle > left && middle < right && accent.top > bottom && accent.bottom < top;
   if (!isOver) return null;

@@ -17,6 +17,7 @@ interface Unlisted {
   _FPDFText_GetTextObject(text: number, index: number): number;
   _FPDFTextObj_GetFont(object: number): number;
   _FPDFFont_GetBaseFontName(font: number, buffer: number, bytes: number): number;
+  _FPDFText_GetCharAngle(text: number, index: number): number;
   _FPDFText_GetLooseCharBox(text: number, index: number, rect: number): number;
   _FPDFPageObj_GetBounds(
     object: number,

@@ -5,6 +5,7 @@
 import { withAccents } from './accents.js';
 import type { Box } from './areas.js';
 import type { PageChar } from './page-char.js';
+import { alongLines } from './turns.js';
 
 /** A hyphen at a line's end that the PDF library marks as splitting a word. */
 const WORD_GOES_ON = 2;
@@ -16,12 +17,20 @@ const PARAGRAPH_GAP = 0.9;
 const TOUCHING = 0.05;
 /** As a factor of the least gap before it: a gap so much larger parts words whose letters are spread. */
 const WORD_GAP = 1.3;
-
+/** As a factor of the line's height: more is the step to the next line, less that from a raised number to a lowered one. */
+const LINE_STEP = 0.85;
 export interface BoxedText {
   readonly text: string;
   /** Of each line; null for a blank one. */
   readonly boxes: readonly (Box | null)[];
 }
+
+/** Of the letters since the last gap. */
+interface Word {
+  /** The least between two of them; null before the second one. */
+  readonly gap: number | null;
+}
+const NO_WORD: Word = { gap: null };
 
 /** The boxes of invisible characters are ignored. */
 export function textOfChars(chars: Iterable<PageChar>): BoxedText {
@@ -30,7 +39,7 @@ export function textOfChars(chars: Iterable<PageChar>): BoxedText {
   let last: PageChar | null = null;
   let between = '';
   let isGuess = true;
-  let spread = 0;
+  let word = NO_WORD;
   let joint: Joint | null = null;
   for (const char of withAccents(chars)) {
     if (char.code === WORD_GOES_ON) {
@@ -39,17 +48,17 @@ export function textOfChars(chars: Iterable<PageChar>): BoxedText {
       if (between !== 'join') between += String.fromCodePoint(char.code);
       isGuess &&= char.isGuess === true;
     } else if (isVisible(char.code)) {
-      if (last !== null && isGuess && isSpread(char.left - last.right, spread)) between = '';
       const isJoined = between === 'join';
-      const gap: string =
-        last === null
-          ? ''
-          : isJoined
-            ? hyphenBetween(last.code, char.code)
-            : separator(last, char, between);
-      // What lies beyond a line end says nothing of the letters of a line.
-      spread =
-        last === null || isJoined || gap !== '' ? 0 : spreadOf(char.left - last.right, spread);
+      let gap: string = '';
+      if (last !== null && isJoined) gap = hyphenBetween(last.code, char.code);
+      else if (last !== null) {
+        const [before, next] = alongLines(last, char);
+        const isOne = isGuess && isSpread(next.left - before.right, word);
+        gap = separator(before, next, isOne ? '' : between);
+        // What lies beyond a line end says nothing of the letters of a line.
+        word = gap === '' ? grown(word, before, next) : NO_WORD;
+      }
+      if (isJoined) word = NO_WORD;
       if (line === null || gap.startsWith('\n')) {
         const { left, right, top, bottom } = char;
         line = { text: '', opensParagraph: gap === '\n\n', left, right, top, bottom };
@@ -158,27 +167,53 @@ function isLower(code: number): boolean {
   return /\p{Ll}/u.test(String.fromCodePoint(code));
 }
 
-/** The least gap of a word so far: gaps that grow step by step end it. */
-function spreadOf(gap: number, before: number): number {
-  return gap > 0 && before > 0 ? Math.min(gap, before) : gap;
+/** Gaps that grow step by step end a word. */
+function grown({ gap: before }: Word, last: PageChar, next: PageChar): Word {
+  const gap = next.left - last.right;
+  const isLess = before === null || before <= 0 || gap <= 0 || gap < before;
+  return { gap: isLess ? gap : before };
 }
 
 /** Letters that stand apart, each about as far as any before it, are one word. */
-function isSpread(gap: number, before: number): boolean {
-  return gap > 0 && gap <= before * WORD_GAP;
+function isSpread(gap: number, { gap: before }: Word): boolean {
+  return before !== null && gap > 0 && gap <= before * WORD_GAP;
 }
 
 function separator(last: PageChar, next: PageChar, between: string): string {
-  const height = Math.max(last.top - last.bottom, next.top - next.bottom);
+  const height = heightOf(last, next);
   const gap = next.left - last.right;
-  if (height > 0 && Math.abs(next.bottom - last.bottom) < height / 2 && gap > -height / 2) {
+  if (isSameLine(last, next)) {
     if (gap > CELL_GAP * height) return '\t';
     // The library takes letters that are placed one by one for lines, where it does not know their height.
     const isLineEnd = /^[\r\n]+$/.test(between);
     return between === '' || (isLineEnd && Math.abs(gap) < TOUCHING * height) ? '' : ' ';
   }
-  if (!/[\r\n]/.test(between)) return between === '' ? '' : ' ';
+  const isLineEnd = /[\r\n]/.test(between) || (between === '' && isBelow(last, next));
+  if (!isLineEnd) return between === '' ? '' : ' ';
   return last.bottom - next.top > PARAGRAPH_GAP * height ? '\n\n' : '\n';
+}
+
+function heightOf(last: PageChar, next: PageChar): number {
+  return Math.max(last.top - last.bottom, next.top - next.bottom);
+}
+
+function isSameLine(last: PageChar, next: PageChar): boolean {
+  const height = heightOf(last, next);
+  const isLevel = height > 0 && Math.abs(next.bottom - last.bottom) < height / 2;
+  return isLevel && next.left - last.right > -height / 2;
+}
+
+/** A step down to the next line, and none to the right: letters of slanted lines take such steps, and signs that are written downwards. */
+function isBelow(last: PageChar, next: PageChar): boolean {
+  if (last.turn !== next.turn || last.turn === null) return false;
+  const isStep = last.bottom - next.bottom > LINE_STEP * heightOf(last, next);
+  return isStep && next.left < last.right && !isIdeograph(last.code) && !isIdeograph(next.code);
+}
+
+function isIdeograph(code: number): boolean {
+  return /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\u3000-\u303f\uff00-\uffef]/u.test(
+    String.fromCodePoint(code),
+  );
 }
 
 function isSpace(code: number): boolean {

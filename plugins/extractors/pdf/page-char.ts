@@ -10,6 +10,9 @@ export interface CharFont {
   readonly name: string;
 }
 
+/** Of a line, in quarters clockwise: 3 runs upwards, 1 downwards. Null for a line that is slanted or upside down. */
+export type Turn = 1 | 3 | null;
+
 export interface PageChar {
   /** Code point. */
   readonly code: number;
@@ -18,6 +21,8 @@ export interface PageChar {
   /** Its font does not say which letter it is: the code is that of the font. */
   readonly isUnmapped?: boolean;
   readonly font?: CharFont;
+  /** Where it is missing the line is not turned. */
+  readonly turn?: Turn;
   /** In points, `top` above `bottom`. */
   readonly left: number;
   readonly right: number;

@@ -15,6 +15,7 @@ import { hideText, type PagePicture, picturesOf } from './objects.js';
 import type { CharFont, PageChar } from './page-char.js';
 import type { Unmapped } from './quality.js';
 import { withLetters, withTexLetters } from './tex-codes.js';
+import { turnOf } from './turns.js';
 import { withLettersOfPairs } from './two-byte-map.js';
 
 export interface PdfText extends PlacedText {
@@ -232,7 +233,18 @@ export class PdfFile {
       const [left = 0, top = 0, right = 0, bottom = 0] = box;
       const isGuess = code === SPACE && pdfium._FPDFText_IsGenerated(text, i) === 1;
       const font = isUnmapped ? this.#font(text, i, fonts) : undefined;
-      yield { code, isGuess, isUnmapped, ...(font && { font }), left, right, bottom, top };
+      const turn = code > SPACE ? turnOf(pdfium._FPDFText_GetCharAngle(text, i)) : undefined;
+      yield {
+        code,
+        isGuess,
+        isUnmapped,
+        ...(font && { font }),
+        ...(turn !== undefined && { turn }),
+        left,
+        right,
+        bottom,
+        top,
+      };
     }
     pdfium.wasmExports.free(rect);
   }

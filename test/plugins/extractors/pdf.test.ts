@@ -677,6 +677,56 @@ t.test(
   },
 );
 
+/** A page with these pieces of text, each with its matrix. */
+function pageOfPieces(...pieces: [string, string][]): Uint8Array {
+  const drawn = pieces.map(([matrix, text]) => `${matrix} Tm (${text}) Tj`).join(' ');
+  return pdfOf([
+    '<< /Type /Catalog /Pages 2 0 R >>',
+    kids,
+    pageOf('0 0 400 400'),
+    streamOf(`BT /F1 12 Tf ${drawn} ET`),
+  ]);
+}
+
+t.test('lines that run upwards or downwards are lines', async (t) => {
+  const places: [string, (line: number, along: number) => [number, number]][] = [
+    ['0 1 -1 0', (line, along) => [100 + line * 14, 50 + along]],
+    ['0 -1 1 0', (line, along) => [300 - line * 14, 350 - along]],
+    ['1 0 0 1', (line, along) => [50 + along, 300 - line * 14]],
+  ];
+  for (const [turn, at] of places) {
+    const piece = (text: string, line: number, along = 0): [string, string] => [
+      `${turn} ${at(line, along).join(' ')}`,
+      text,
+    ];
+    const row = [piece('in this', 0), piece('cell', 0, 120), piece('is', 1, 60)];
+    t.equal((await readAll(extractor, pageOfPieces(...row)))[0]?.text, 'in this\tcell\nis', turn);
+    // The library has these from left to right.
+    if (turn === '0 -1 1 0') continue;
+    const lines = [piece('It', 0), piece('is', 1), piece('in', 2)];
+    t.equal((await readAll(extractor, pageOfPieces(...lines)))[0]?.text, 'It\nis\nin', turn);
+  }
+});
+
+t.test('a letter below another begins a line', async (t) => {
+  const [page] = await readAll(
+    extractor,
+    pageOfPieces(['1 0 0 1 100 300', 'C'], ['1 0 0 1 100 285', 'U'], ['1 0 0 1 98 270', 'X']),
+  );
+  t.equal(page?.text, 'C\nU\nX');
+  const text = (turn: null | undefined, ...places: [string, number, number][]) =>
+    textOfChars(
+      places.map(([shown, left, bottom]) => {
+        const box = { left, right: left + 5, bottom, top: bottom + 10 };
+        return { code: shown.codePointAt(0) ?? 0, ...box, ...(turn === null && { turn }) };
+      }),
+    );
+  t.equal(text(undefined, ['a', 0, 100], ['b', 0, 90], ['c', 5, 90]), 'a\nbc');
+  t.equal(text(undefined, ['x', 0, 100], ['2', 5, 104], ['i', 5, 97]), 'x2i', 'raised and lowered');
+  t.equal(text(null, ['a', 0, 100], ['b', 3, 90], ['c', 6, 80]), 'abc', 'a slanted line');
+  t.equal(text(undefined, ['中', 0, 100], ['文', 0, 90]), '中文', 'written downwards');
+});
+
 t.test('an accent that is drawn over a letter is part of it', async (t) => {
   const char = (text: string, left: number) => {
     return { code: text.codePointAt(0) ?? 0, left, right: left + 5, bottom: 100, top: 110 };
