@@ -29,8 +29,10 @@ export interface BoxedText {
 interface Word {
   /** The least between two of them; null before the second one. */
   readonly gap: number | null;
+  /** The last but one. */
+  readonly code: number;
 }
-const NO_WORD: Word = { gap: null };
+const NO_WORD: Word = { gap: null, code: 0 };
 
 /** The boxes of invisible characters are ignored. */
 export function textOfChars(chars: Iterable<PageChar>): BoxedText {
@@ -53,7 +55,9 @@ export function textOfChars(chars: Iterable<PageChar>): BoxedText {
       if (last !== null && isJoined) gap = hyphenBetween(last.code, char.code);
       else if (last !== null) {
         const [before, next] = alongLines(last, char);
-        const isOne = isGuess && isSpread(next.left - before.right, word);
+        const isOne =
+          (isGuess && isSpread(next.left - before.right, word)) ||
+          (!isGuess && isBehindLigature(before, next, word));
         gap = separator(before, next, isOne ? '' : between);
         // What lies beyond a line end says nothing of the letters of a line.
         word = gap === '' ? grown(word, before, next) : NO_WORD;
@@ -171,12 +175,19 @@ function isLower(code: number): boolean {
 function grown({ gap: before }: Word, last: PageChar, next: PageChar): Word {
   const gap = next.left - last.right;
   const isLess = before === null || before <= 0 || gap <= 0 || gap < before;
-  return { gap: isLess ? gap : before };
+  return { gap: isLess ? gap : before, code: last.code };
 }
 
 /** Letters that stand apart, each about as far as any before it, are one word. */
 function isSpread(gap: number, { gap: before }: Word): boolean {
   return before !== null && gap > 0 && gap <= before * WORD_GAP;
+}
+
+/** Some programs for setting type write a space behind a ligature, and the next letter over it. */
+function isBehindLigature(last: PageChar, next: PageChar, word: Word): boolean {
+  const isLigature = /^f[il]$/.test(String.fromCodePoint(word.code, last.code));
+  const isTouching = Math.abs(next.left - last.right) < TOUCHING * heightOf(last, next);
+  return isLigature && isTouching && isLower(next.code) && isSameLine(last, next);
 }
 
 function separator(last: PageChar, next: PageChar, between: string): string {

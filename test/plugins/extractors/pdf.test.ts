@@ -677,6 +677,24 @@ t.test(
   },
 );
 
+t.test('a letter behind a ligature lies over the space between them', async (t) => {
+  const text = (gap: number) => {
+    const places: [string, number, number][] = [
+      ['f', 0, 5],
+      ['l', 0, 5],
+      [' ', 2, 5],
+      ['u', 5 + gap, 10 + gap],
+      ['g', 10 + gap, 15 + gap],
+    ];
+    const chars = places.map(([shown, left, right]) => {
+      return { code: shown.codePointAt(0) ?? 0, left, right, bottom: 100, top: 110 };
+    });
+    return textOfChars(chars);
+  };
+  t.equal(text(0), 'flug');
+  t.equal(text(2.5), 'fl ug');
+});
+
 /** A page with these pieces of text, each with its matrix. */
 function pageOfPieces(...pieces: [string, string][]): Uint8Array {
   const drawn = pieces.map(([matrix, text]) => `${matrix} Tm (${text}) Tj`).join(' ');
