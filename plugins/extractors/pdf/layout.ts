@@ -5,7 +5,7 @@
 import { withAccents } from './accents.js';
 import type { Box } from './areas.js';
 import type { PageChar } from './page-char.js';
-import { alongLines } from './turns.js';
+import { alongLine, alongLines } from './turns.js';
 
 /** A hyphen at a line's end that the PDF library marks as splitting a word. */
 const WORD_GOES_ON = 2;
@@ -19,6 +19,13 @@ const TOUCHING = 0.05;
 const WORD_GAP = 1.3;
 /** As a factor of the line's height: more is the step to the next line, less that from a raised number to a lowered one. */
 const LINE_STEP = 0.85;
+/** As a factor of the line's height: a gap that parts words whose letters touch, though nothing stands in it. */
+const THIN_GAP = 0.11;
+/** The same, as a share of the letters' width: some fonts are told lower than they are. */
+const THIN_SHARE = 0.25;
+/** As a factor of the gap: letters that stand so much closer touch. */
+const CLOSE = 1 / 4;
+
 export interface BoxedText {
   readonly text: string;
   /** Of each line; null for a blank one. */
@@ -43,7 +50,8 @@ export function textOfChars(chars: Iterable<PageChar>): BoxedText {
   let isGuess = true;
   let word = NO_WORD;
   let joint: Joint | null = null;
-  for (const char of withAccents(chars)) {
+  const all = [...withAccents(chars)];
+  for (const [at, char] of all.entries()) {
     if (char.code === WORD_GOES_ON) {
       between = 'join';
     } else if (isSpace(char.code)) {
@@ -59,6 +67,7 @@ export function textOfChars(chars: Iterable<PageChar>): BoxedText {
           (isGuess && isSpread(next.left - before.right, word)) ||
           (!isGuess && isBehindLigature(before, next, word));
         gap = separator(before, next, isOne ? '' : between);
+        if (gap === '' && !isOne && isThinGap(before, next, word, all[at + 1])) gap = ' ';
         // What lies beyond a line end says nothing of the letters of a line.
         word = gap === '' ? grown(word, before, next) : NO_WORD;
       }
@@ -190,6 +199,25 @@ function isBehindLigature(last: PageChar, next: PageChar, word: Word): boolean {
   return isLigature && isTouching && isLower(next.code) && isSameLine(last, next);
 }
 
+/** A gap in which nothing stands, between letters that else touch. Of a word of one letter, those behind the gap tell. */
+function isThinGap(last: PageChar, next: PageChar, word: Word, after?: PageChar): boolean {
+  const gap = next.left - last.right;
+  const height = heightOf(last, next);
+  const width = (last.right - last.left + next.right - next.left) / 2;
+  if (gap < THIN_GAP * height || gap < THIN_SHARE * width || !isSameLine(last, next)) return false;
+  if (!isLetter(last.code) || !isLetter(next.code)) return false;
+  const other = word.gap ?? gapAfter(next, after);
+  // Letters of a ligature lie one over the other, and nobody knows how wide it is.
+  return other !== null && other < gap * CLOSE && other > -TOUCHING * height;
+}
+
+/** Null where nothing follows on the line. */
+function gapAfter(last: PageChar, after: PageChar | undefined): number | null {
+  if (after === undefined || !isVisible(after.code) || after.turn !== last.turn) return null;
+  const next = alongLine(after);
+  return isSameLine(last, next) ? next.left - last.right : null;
+}
+
 function separator(last: PageChar, next: PageChar, between: string): string {
   const height = heightOf(last, next);
   const gap = next.left - last.right;
@@ -219,6 +247,12 @@ function isBelow(last: PageChar, next: PageChar): boolean {
   if (last.turn !== next.turn || last.turn === null) return false;
   const isStep = last.bottom - next.bottom > LINE_STEP * heightOf(last, next);
   return isStep && next.left < last.right && !isIdeograph(last.code) && !isIdeograph(next.code);
+}
+
+function isLetter(code: number): boolean {
+  return /[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}\p{N}]/u.test(
+    String.fromCodePoint(code),
+  );
 }
 
 function isIdeograph(code: number): boolean {

@@ -677,6 +677,25 @@ t.test(
   },
 );
 
+t.test('a gap in which nothing stands parts words whose letters touch', async (t) => {
+  const text = (...parts: [string, number][]) => {
+    let right = 0;
+    const chars = parts.map(([shown, gap]) => {
+      const left = right + gap;
+      right = left + 5;
+      return { code: shown.codePointAt(0) ?? 0, left, right, bottom: 100, top: 110 };
+    });
+    return textOfChars(chars);
+  };
+  t.equal(text(['1', 0], ['Y', 2], ['E', 0.1], ['A', 0]), '1 YEA');
+  t.equal(text(['o', 0], ['f', 0], ['a', 1.5], ['b', 1.5], ['y', 0]), 'of a by');
+  t.equal(text(['a', 0], ['n', 0], ['y', 1]), 'any', 'no wider than letters may stand');
+  t.equal(text(['1', 0], ['Y', 2]), '1Y', 'none of them tells');
+  t.equal(text(['N', 0], ['o', 2], ['r', 2], ['t', 2]), 'Nort', 'letters that stand apart');
+  t.equal(text(['中', 0], ['文', 0], ['字', 2]), '中文字');
+  t.equal(text(['f', 0], ['i', -5], ['r', 6], ['m', 0]), 'firm', 'behind a ligature');
+});
+
 t.test('a letter behind a ligature lies over the space between them', async (t) => {
   const text = (gap: number) => {
     const places: [string, number, number][] = [
