@@ -1,5 +1,5 @@
 /**
- * Owns the annotations of a page: the comments that readers left on it, what they say and who said it, and whether it has fields.
+ * Owns the annotations of a page: the comments that readers left on it, what they say and who said it, and whether it has fields or stamps.
  * It must never read a link, or what is filled into a field.
  */
 import type { Pdfium } from './instance.js';
@@ -7,6 +7,7 @@ import type { Pdfium } from './instance.js';
 /** Subtypes by pdfium's numbers: all that people add, without links, form fields and windows of other notes. */
 const commented = new Set([1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 17]);
 const WIDGET = 20;
+const STAMP = 13;
 const NOTES_MAX = 10_000;
 const NOTE_BYTES_MAX = 64 * 1024;
 
@@ -29,6 +30,15 @@ export function notesOf(pdfium: Pdfium, page: number): string[] {
 
 /** True for a page on which something may be filled in. */
 export function hasWidgets(pdfium: Pdfium, page: number): boolean {
+  return hasSubtype(pdfium, page, WIDGET);
+}
+
+/** True for a page with drawings that were put on it: they may hold text. */
+export function hasStamps(pdfium: Pdfium, page: number): boolean {
+  return hasSubtype(pdfium, page, STAMP);
+}
+
+function hasSubtype(pdfium: Pdfium, page: number, wanted: number): boolean {
   const count = pdfium._FPDFPage_GetAnnotCount(page);
   // What is so large may hold anything.
   if (count > NOTES_MAX) return true;
@@ -37,7 +47,7 @@ export function hasWidgets(pdfium: Pdfium, page: number): boolean {
     if (annotation === 0) continue;
     const subtype = pdfium._FPDFAnnot_GetSubtype(annotation);
     pdfium._FPDFPage_CloseAnnot(annotation);
-    if (subtype === WIDGET) return true;
+    if (subtype === wanted) return true;
   }
   return false;
 }

@@ -140,6 +140,8 @@ class PdfReading {
   async #text(index: number): Promise<PlacedText> {
     // Most pages of a form have none, and only the other reader knows what is filled in.
     const hasFields = this.#hasForm && this.file.hasFields(index);
+    // Flattening takes them away.
+    const notes = this.file.notes(index);
     const read = this.#read(index);
     if (read === null) {
       this.lostPages += 1;
@@ -147,13 +149,16 @@ class PdfReading {
     }
     const trusted = await this.#trusted(index, read);
     const whole = hasFields ? await this.#withFields(index, trusted) : trusted;
-    return withNotes(whole, this.file.notes(index));
+    return withNotes(whole, notes);
   }
 
   /** Flattening takes the fonts from some pages: what they had before is the text then. */
   #read(index: number): PdfText | null {
     const drawn = this.file.text(index);
-    if (drawn === null || !this.#hasForm) return drawn;
+    if (drawn === null) return null;
+    // Pages that were taken out of a form have its fields, and no form.
+    const isDrawnOn = this.file.hasStamps(index) || this.file.hasFields(index);
+    if (!this.#hasForm && !isDrawnOn) return drawn;
     this.file.flatten(index);
     const whole = this.file.text(index);
     if (whole === null) return drawn;

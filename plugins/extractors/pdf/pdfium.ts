@@ -10,7 +10,7 @@ import { withLettersOfGlyphs } from './glyph-numbers.js';
 import { type Instance, type Pdfium, putBack, takeInstance } from './instance.js';
 import { textOfChars } from './layout.js';
 import { fontKey, type NamedLigatures, namedLigatures } from './named-ligatures.js';
-import { hasWidgets, notesOf } from './notes.js';
+import { hasStamps, hasWidgets, notesOf } from './notes.js';
 import { hideText, type PagePicture, picturesOf } from './objects.js';
 import type { CharFont, PageChar } from './page-char.js';
 import type { Unmapped } from './quality.js';
@@ -290,6 +290,13 @@ export class PdfFile {
   hasFields(index: number): boolean {
     return this.#guarded(
       () => this.#withPage(index, (page) => hasWidgets(this.pdfium, page)) ?? false,
+    );
+  }
+
+  /** True for a page with stamps, which are part of it once it is flattened. */
+  hasStamps(index: number): boolean {
+    return this.#guarded(
+      () => this.#withPage(index, (page) => hasStamps(this.pdfium, page)) ?? false,
     );
   }
 

@@ -506,6 +506,24 @@ t.test('notes on a page are read with their author', async (t) => {
   t.notMatch(page?.text, /no note|Comment: \[Ann\] page 7/);
 });
 
+t.test('what a stamp says is part of its page, and notes beside it are read', async (t) => {
+  // The second is a field of a page that was taken out of its form.
+  for (const subtype of ['Stamp', 'Widget/FT/Tx/T(city)/V(Bergen op Zoom)']) {
+    const stamp = `<</Type/Annot/Subtype/${subtype}/Rect[20 20 220 40]/F 4/AP<</N 5 0 R>>>>`;
+    const note = '<</Type/Annot/Subtype/Text/Rect[50 50 90 90]/Contents(Is this right?)>>';
+    const shown = streamOf('BT /F1 12 Tf 2 5 Td (Bergen op Zoom) Tj ET');
+    const bytes = pdfOf([
+      '<< /Type /Catalog /Pages 2 0 R >>',
+      kids,
+      pageOf('0 0 300 200', `/Annots [${stamp} ${note}]`),
+      streamOf('BT /F1 12 Tf 20 100 Td (A letter) Tj ET'),
+      shown.replace('<<', `<< /Type /XObject /Subtype /Form /BBox [0 0 200 20] ${font}`),
+    ]);
+    const [page] = await readAll(extractor, bytes);
+    t.equal(page?.text, 'A letter\n\nBergen op Zoom\n\nComment: Is this right?', subtype);
+  }
+});
+
 t.test('one picture that is too large is skipped, and its page says so', async (t) => {
   const bytes = pdfOf([
     '<< /Type /Catalog /Pages 2 0 R >>',
