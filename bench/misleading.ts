@@ -3,7 +3,7 @@
  * stamped, faint and misnamed ones, made at run time from sound documents of a folder.
  * It must never hold a document, or judge by what the reader says of itself: it counts the words that the page shows.
  *
- * `node dist/bench/misleading.js FOLDER [PAGES [SEED]]` prints a table. PYTHON names the Python that has pymupdf, pillow and numpy.
+ * `node dist/bench/misleading.js FOLDER [PAGES [SEED]]` prints a table, and meanwhile what each document came to. PYTHON names the Python that has pymupdf, pillow and numpy.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -55,27 +55,29 @@ class Judge {
 
   constructor(private readonly service: ReadingProcess) {}
 
-  async judge({ path, kind, truth, like }: Misleading): Promise<void> {
+  /** Returns what the document came to. */
+  async judge({ path, kind, truth, like }: Misleading): Promise<string> {
     const shown = truth ?? (like === null ? '' : await this.#soundText(like));
     // A document that nobody reads tells nothing of its copies.
-    if (shown === null) return;
+    if (shown === null) return 'not read when it was sound';
     const row = this.#rowOf(kind);
     row.made += 1;
     const text = await this.#read(path);
     if (text === null) {
       row.refused += 1;
-      return;
+      return 'refused';
     }
     const { found, precise } = compareWords(text, shown);
     row.found += Number.isNaN(found) ? 0 : found;
     row.precise += precise;
     const words = text.match(/[\p{L}\p{N}]+/gu)?.length ?? 0;
-    if (words < WORDS_MIN || precise >= PRECISE_MIN) return;
+    if (words < WORDS_MIN || precise >= PRECISE_MIN) return `right ${precise.toFixed(2)}`;
     row.garbage += 1;
     row.worst.push(
       `${path} (${kind}, of ${like}): ${words} words, right are ${precise.toFixed(2)}: `,
     );
     row.worst.push(JSON.stringify(text.slice(0, 200)));
+    return 'garbage';
   }
 
   #rowOf(kind: string): Kind {
@@ -113,8 +115,13 @@ const out = mkdtempSync(join(tmpdir(), 'preface-bench-'));
 const service = await ReadingProcess.start({ reader: 'service', processes: 1 });
 try {
   const judge = new Judge(service);
-  for (const each of make(folder, join(out, 'made'), Number(pages), Number(seed))) {
-    await judge.judge(each);
+  const made = make(folder, join(out, 'made'), Number(pages), Number(seed));
+  for (const [at, each] of made.entries()) {
+    const startedMs = performance.now();
+    const outcome = await judge.judge(each);
+    const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
+    // A scan takes seconds, and there are hundreds.
+    console.error(`${at + 1} of ${made.length}: ${each.kind}: ${outcome}, ${seconds} s`);
   }
   console.log('| made | documents | refused | garbage | words found | right |');
   console.log('|---|---|---|---|---|---|');
