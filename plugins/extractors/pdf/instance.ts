@@ -83,7 +83,7 @@ export function putBack(instance: Instance): void {
   const memory = pdfium.HEAPU8;
   if (idle !== null || memory.length > KEPT_BYTES_MAX) return;
   memory.set(start);
-  memory.fill(0, start.length);
+  memory.fill(0, start.length, Math.max(start.length, endOfUsed(memory)));
   idle = instance;
 }
 
@@ -102,10 +102,21 @@ async function newInstance(): Promise<Instance> {
   return { pdfium, start: usedOf(pdfium.HEAPU8) };
 }
 
-/** In words of four bytes: most of the memory is zero, and is looked through for each instance. */
 function usedOf(memory: Uint8Array): Uint8Array {
-  const words = new Uint32Array(memory.buffer, memory.byteOffset, memory.length / 4);
-  let end = words.length;
-  while (end > 0 && words[end - 1] === 0) end -= 1;
-  return memory.slice(0, end * 4);
+  let end = endOfUsed(memory);
+  while (end > 0 && memory[end - 1] === 0) end -= 1;
+  return memory.slice(0, end);
+}
+
+const ZEROS = new Uint8Array(256 * 1024);
+
+/** What lies behind is zero. To look takes less than to write, and a page that nobody writes to takes no memory. */
+function endOfUsed(memory: Uint8Array): number {
+  let end = memory.length;
+  while (end > 0) {
+    const start = Math.max(0, end - ZEROS.length);
+    if (Buffer.compare(memory.subarray(start, end), ZEROS.subarray(0, end - start)) !== 0) break;
+    end = start;
+  }
+  return end;
 }
