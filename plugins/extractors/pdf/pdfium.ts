@@ -6,6 +6,7 @@ import type { ExtractionBounds, LinePlace } from 'preface/plugin';
 import { type GreyPicture, shrinkOf } from '../ocr/picture.js';
 import { NO_TEXT, type PlacedText } from '../shared/placed.js';
 import { type Box, unreadAreas } from './areas.js';
+import { withFounderLetters } from './founder-letters.js';
 import { withLettersOfGlyphs } from './glyph-numbers.js';
 import { type Instance, type Pdfium, putBack, takeInstance } from './instance.js';
 import { textOfChars } from './layout.js';
@@ -180,7 +181,11 @@ export class PdfFile {
       const chars = withLettersOfGlyphs(drawn);
       const { text: words, boxes } = textOfChars(chars);
       const lines = this.#places(page, boxes);
-      return { text: withLettersOfPairs(words), lines, unmapped: unmappedOf(chars) };
+      return {
+        text: withFounderLetters(withLettersOfPairs(words)),
+        lines,
+        unmapped: unmappedOf(chars),
+      };
     } finally {
       pdfium._FPDFText_ClosePage(text);
     }

@@ -1,6 +1,7 @@
 import { Worker } from 'node:worker_threads';
 import { deflateSync } from 'node:zlib';
 import t from 'tap';
+import { withFounderLetters } from '../../../plugins/extractors/pdf/founder-letters.js';
 import { withLettersOfGlyphs } from '../../../plugins/extractors/pdf/glyph-numbers.js';
 import { putBack, takeInstance } from '../../../plugins/extractors/pdf/instance.js';
 import { textOfChars as boxedText } from '../../../plugins/extractors/pdf/layout.js';
@@ -669,6 +670,23 @@ t.test('letters that came as pairs of bytes are letters again, and Korean stays'
     streamOf(cmap),
   ]);
   t.equal((await readAll(extractor, bytes))[0]?.text, 'МассаМасштаб');
+});
+
+t.test('letters that Founder gave codes of rare signs are letters again', async (t) => {
+  const shown = '犌犅／犜２３７７６—２０１８ 感官分析 犕犲狋犺狅犱狅犾狅犵狔 犃．１';
+  t.equal(withFounderLetters(shown), 'GB／T２３７７６—２０１８ 感官分析 Methodology A．１');
+  for (const chinese of ['狀況不明，狀態良好', '犌犅／犜', '犃。犅。犆。犇。犈。狀況犲犳']) {
+    t.equal(withFounderLetters(chinese), chinese);
+  }
+  const signs = [...'犌犅犜犕犲狋犺狅犱'];
+  const map = signs.map((sign, at) => {
+    const hex = (code: number, digits: number) => code.toString(16).padStart(digits, '0');
+    return `<${hex(0x41 + at, 2)}> <${hex(sign.charCodeAt(0), 4)}>`;
+  });
+  const cmap = `/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapName /X def 1 begincodespacerange <00> <FF> endcodespacerange ${map.length} beginbfchar ${map.join(' ')} endbfchar endcmap end end`;
+  const odd = '<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /ToUnicode 6 0 R >>';
+  const bytes = pageWith(odd, Buffer.from('ABCDEFGHI'), [streamOf(cmap)]);
+  t.equal((await readAll(extractor, bytes))[0]?.text, 'GBTMethod');
 });
 
 t.test(
