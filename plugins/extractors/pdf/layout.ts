@@ -23,6 +23,8 @@ const LINE_STEP = 0.85;
 const THIN_GAP = 0.11;
 /** The same, as a share of the letters' width: some fonts are told lower than they are. */
 const THIN_SHARE = 0.25;
+/** As a share of a character's height: one that is drawn again for a bold look or a shadow is so little off. */
+const AGAIN = 0.1;
 /** As a factor of the gap: letters that stand so much closer touch. */
 const CLOSE = 1 / 4;
 
@@ -57,6 +59,8 @@ export function textOfChars(chars: Iterable<PageChar>): BoxedText {
     } else if (isSpace(char.code)) {
       if (between !== 'join') between += String.fromCodePoint(char.code);
       isGuess &&= char.isGuess === true;
+    } else if (last !== null && isAgain(last, char)) {
+      [between, isGuess] = ['', true];
     } else if (isVisible(char.code)) {
       const isJoined = between === 'join';
       let gap: string = '';
@@ -197,6 +201,13 @@ function isBehindLigature(last: PageChar, next: PageChar, word: Word): boolean {
   const isLigature = /^f[il]$/.test(String.fromCodePoint(word.code, last.code));
   const isTouching = Math.abs(next.left - last.right) < TOUCHING * heightOf(last, next);
   return isLigature && isTouching && isLower(next.code) && isSameLine(last, next);
+}
+
+/** Drawn once more, for a bold look or a shadow. Letters that come twice lie further apart, those of a ligature at one place. */
+function isAgain(last: PageChar, { code, left, right, top, bottom }: PageChar): boolean {
+  if (code !== last.code || !isVisible(code)) return false;
+  const off = Math.max(Math.abs(left - last.left), Math.abs(bottom - last.bottom));
+  return off > 0 && off < AGAIN * (top - bottom) && off < (right - left) / 2;
 }
 
 /** A gap in which nothing stands, between letters that else touch. Of a word of one letter, those behind the gap tell. */

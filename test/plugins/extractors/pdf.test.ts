@@ -750,6 +750,22 @@ t.test('a letter behind a ligature lies over the space between them', async (t) 
   t.equal(text(2.5), 'fl ug');
 });
 
+t.test('letters that are drawn twice, one over the other, are letters once', async (t) => {
+  const text = (shown: string, off: number) => {
+    const chars = [...shown].flatMap((letter, at) =>
+      [0, off].map((by) => {
+        const left = at * 5 + by;
+        const code = letter.charCodeAt(0);
+        return { code, left, right: left + 5, bottom: 100, top: 110 };
+      }),
+    );
+    return textOfChars(chars);
+  };
+  t.equal(text('lull', 0.3), 'lull');
+  t.equal(text('a', 5), 'aa', 'one beside the other');
+  t.equal(text('f', 0), 'ff', 'a ligature');
+});
+
 /** A page with these pieces of text, each with its matrix. */
 function pageOfPieces(...pieces: [string, string][]): Uint8Array {
   const drawn = pieces.map(([matrix, text]) => `${matrix} Tm (${text}) Tj`).join(' ');
