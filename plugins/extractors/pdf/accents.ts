@@ -31,8 +31,14 @@ const DOTTED: ReadonlyMap<string, string> = new Map([
   ['ȷ', 'j'],
 ]);
 
-/** The characters in the same order. An accent comes before its letter. */
-export function* withAccents(chars: Iterable<PageChar>): Generator<PageChar> {
+/** The characters in the same order. */
+export function withAccents(chars: Iterable<PageChar>): readonly PageChar[] {
+  const all = [...chars];
+  return all.some(({ code }) => COMBINING.has(code)) ? [...joined(all)] : all;
+}
+
+/** An accent comes before its letter. */
+function* joined(chars: readonly PageChar[]): Generator<PageChar> {
   let accent: PageChar | null = null;
   for (const char of chars) {
     const code: number | null = accent === null ? null : composed(accent, char);

@@ -11,14 +11,9 @@ interface Unlisted {
   _FPDF_GetMetaText(document: number, tag: number, buffer: number, bytes: number): number;
   _FPDF_GetFormType(document: number): number;
   _FPDFPage_Flatten(page: number, usage: number): number;
-  _FPDFText_GetUnicode(text: number, index: number): number;
-  _FPDFText_IsGenerated(text: number, index: number): number;
-  _FPDFText_HasUnicodeMapError(text: number, index: number): number;
   _FPDFText_GetTextObject(text: number, index: number): number;
   _FPDFTextObj_GetFont(object: number): number;
   _FPDFFont_GetBaseFontName(font: number, buffer: number, bytes: number): number;
-  _FPDFText_GetCharAngle(text: number, index: number): number;
-  _FPDFText_GetLooseCharBox(text: number, index: number, rect: number): number;
   _FPDFPageObj_GetBounds(
     object: number,
     left: number,
@@ -49,7 +44,16 @@ interface Unlisted {
   _FPDFAnnot_GetSubtype(annotation: number): number;
   _FPDFAnnot_GetStringValue(annotation: number, key: number, buffer: number, bytes: number): number;
 }
-export type Pdfium = Awaited<ReturnType<typeof PDFiumModule>> & Unlisted;
+/** What is called for each character, without the checks that the package puts around each call. */
+interface Bare {
+  FPDFText_GetUnicode(text: number, index: number): number;
+  FPDFText_IsGenerated(text: number, index: number): number;
+  FPDFText_HasUnicodeMapError(text: number, index: number): number;
+  FPDFText_GetCharAngle(text: number, index: number): number;
+  FPDFText_GetLooseCharBox(text: number, index: number, rect: number): number;
+}
+type Module = Awaited<ReturnType<typeof PDFiumModule>>;
+export type Pdfium = Module & Unlisted & { readonly wasmExports: Module['wasmExports'] & Bare };
 
 /** Members of the runtime that this language level's types omit. */
 interface WebAssemblyRuntime {

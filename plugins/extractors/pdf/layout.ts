@@ -5,7 +5,7 @@
 import { withAccents } from './accents.js';
 import type { Box } from './areas.js';
 import type { PageChar } from './page-char.js';
-import { alongLine, alongLines } from './turns.js';
+import { alongLine } from './turns.js';
 
 /** A hyphen at a line's end that the PDF library marks as splitting a word. */
 const WORD_GOES_ON = 2;
@@ -52,8 +52,10 @@ export function textOfChars(chars: Iterable<PageChar>): BoxedText {
   let isGuess = true;
   let word = NO_WORD;
   let joint: Joint | null = null;
-  const all = [...withAccents(chars)];
-  for (const [at, char] of all.entries()) {
+  let at = 0;
+  const all = withAccents(chars);
+  for (const char of all) {
+    at += 1;
     if (char.code === WORD_GOES_ON) {
       between = 'join';
     } else if (isSpace(char.code)) {
@@ -66,12 +68,13 @@ export function textOfChars(chars: Iterable<PageChar>): BoxedText {
       let gap: string = '';
       if (last !== null && isJoined) gap = hyphenBetween(last.code, char.code);
       else if (last !== null) {
-        const [before, next] = alongLines(last, char);
+        const before = last.turn === char.turn ? alongLine(last) : last;
+        const next = last.turn === char.turn ? alongLine(char) : char;
         const isOne =
           (isGuess && isSpread(next.left - before.right, word)) ||
           (!isGuess && isBehindLigature(before, next, word));
         gap = separator(before, next, isOne ? '' : between);
-        if (gap === '' && !isOne && isThinGap(before, next, word, all[at + 1])) gap = ' ';
+        if (gap === '' && !isOne && isThinGap(before, next, word, all[at])) gap = ' ';
         // What lies beyond a line end says nothing of the letters of a line.
         word = gap === '' ? grown(word, before, next) : NO_WORD;
       }

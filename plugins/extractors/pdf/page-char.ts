@@ -20,9 +20,9 @@ export interface PageChar {
   readonly isGuess?: boolean;
   /** Its font does not say which letter it is: the code is that of the font. */
   readonly isUnmapped?: boolean;
-  readonly font?: CharFont;
+  readonly font?: CharFont | undefined;
   /** Where it is missing the line is not turned. */
-  readonly turn?: Turn;
+  readonly turn?: Turn | undefined;
   /** In points, `top` above `bottom`. */
   readonly left: number;
   readonly right: number;

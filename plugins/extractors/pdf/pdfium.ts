@@ -177,7 +177,7 @@ export class PdfFile {
       const max = this.bounds.textLengthMax;
       if (count > max)
         throw coded('bound', `a page has ${count} characters, at most ${max} are read`);
-      const drawn = withTexLetters(this.#withLigatures([...this.#chars(text, count)]));
+      const drawn = withTexLetters(this.#withLigatures(this.#chars(text, count)));
       const chars = withLettersOfGlyphs(drawn);
       const { text: words, boxes } = textOfChars(chars);
       const lines = this.#places(page, boxes);
@@ -222,36 +222,30 @@ export class PdfFile {
     return { width: pdfium._FPDF_GetPageWidth(page), height: pdfium._FPDF_GetPageHeight(page) };
   }
 
-  *#chars(text: number, count: number): Generator<PageChar> {
+  #chars(text: number, count: number): PageChar[] {
     const { pdfium } = this;
+    const bare = pdfium.wasmExports;
     const rect = this.#allocate(16);
     let box: Float32Array = new Float32Array(0);
     const fonts = new Map<number, CharFont>();
+    const chars: PageChar[] = [];
     for (let i = 0; i < count; i += 1) {
-      const code = pdfium._FPDFText_GetUnicode(text, i);
-      const isUnmapped = pdfium._FPDFText_HasUnicodeMapError(text, i) === 1;
+      const code = bare.FPDFText_GetUnicode(text, i);
+      const isUnmapped = bare.FPDFText_HasUnicodeMapError(text, i) === 1;
       // Most calls would be for spaces and line ends, whose positions are not needed.
-      if (code > SPACE || isUnmapped) pdfium._FPDFText_GetLooseCharBox(text, i, rect);
+      if (code > SPACE || isUnmapped) bare.FPDFText_GetLooseCharBox(text, i, rect);
       // The heap moves when it grows.
       if (box.buffer !== pdfium.HEAPU8.buffer)
         box = new Float32Array(pdfium.HEAPU8.buffer, rect, 4);
-      const [left = 0, top = 0, right = 0, bottom = 0] = box;
-      const isGuess = code === SPACE && pdfium._FPDFText_IsGenerated(text, i) === 1;
+      const { 0: left = 0, 1: top = 0, 2: right = 0, 3: bottom = 0 } = box;
+      const isGuess = code === SPACE && bare.FPDFText_IsGenerated(text, i) === 1;
       const font = isUnmapped ? this.#font(text, i, fonts) : undefined;
-      const turn = code > SPACE ? turnOf(pdfium._FPDFText_GetCharAngle(text, i)) : undefined;
-      yield {
-        code,
-        isGuess,
-        isUnmapped,
-        ...(font && { font }),
-        ...(turn !== undefined && { turn }),
-        left,
-        right,
-        bottom,
-        top,
-      };
+      const turn = code > SPACE ? turnOf(bare.FPDFText_GetCharAngle(text, i)) : undefined;
+      // All alike: a page has thousands of them.
+      chars.push({ code, isGuess, isUnmapped, font, turn, left, right, bottom, top });
     }
     pdfium.wasmExports.free(rect);
+    return chars;
   }
 
   #font(text: number, index: number, known: Map<number, CharFont>): CharFont | undefined {
@@ -336,7 +330,7 @@ export class PdfFile {
   #characterBoxes(page: number): Box[] {
     const text = this.pdfium._FPDFText_LoadPage(page);
     if (text === 0) return [];
-    const chars = [...this.#chars(text, this.pdfium._FPDFText_CountChars(text))];
+    const chars = this.#chars(text, this.pdfium._FPDFText_CountChars(text));
     this.pdfium._FPDFText_ClosePage(text);
     return chars.filter(({ code }) => code > SPACE);
   }
