@@ -126,7 +126,7 @@ function readWhileAlive(path: string): string[] {
 }
 
 /** What the kernel tells, or nothing where what it would tell of has ended. */
-function whileAlive<Told>(read: () => Told): Told[] {
+export function whileAlive<Told>(read: () => Told): Told[] {
   try {
     return [read()];
   } catch (cause) {
@@ -137,7 +137,7 @@ function whileAlive<Told>(read: () => Told): Told[] {
 
 /** Resets the highest resident size of a process to the current one. */
 export function resetPeak(pid: number): void {
-  writeFileSync(`/proc/${pid}/clear_refs`, '5');
+  whileAlive(() => writeFileSync(`/proc/${pid}/clear_refs`, '5'));
 }
 
 /** A line of `/proc/PID/status`, such as `VmRSS`, or `VmHWM` for the highest since `resetPeak`. */

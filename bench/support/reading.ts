@@ -12,6 +12,7 @@ import {
   startNode,
   statusKilobytes,
   treeOf,
+  whileAlive,
 } from './processes.js';
 
 export interface ReadTask {
@@ -57,8 +58,9 @@ export class ReadingProcess {
     const ms = performance.now() - startedMs;
     const now = this.#tree();
     const cpuS = cpuSeconds(now) - before;
-    const peaks = readersOf(now).map((pid) => statusKilobytes(pid, 'VmHWM') * 1024);
-    return { ...done, ms, cpuS, peakMb: Math.max(...peaks) / 1e6 };
+    // A reader may end behind its document, so that the next one begins afresh.
+    const peaks = readersOf(now).flatMap((pid) => whileAlive(() => statusKilobytes(pid, 'VmHWM')));
+    return { ...done, ms, cpuS, peakMb: (Math.max(...peaks) * 1024) / 1e6 };
   }
 
   #tree(): number[] {
