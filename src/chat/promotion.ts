@@ -106,7 +106,7 @@ export class Promotion {
     chain: readonly PrefixHash[],
     keptTokens: number,
   ): Promise<ChatPrefix | null> {
-    const messages = this.#seen.note(chain, this.clock.nowMs());
+    const messages = this.#seen.note(opening.owner, chain, this.clock.nowMs());
     const hash = chain[messages];
     if (messages === 0 || hash === undefined || (await this.caches.live(hash)) !== null)
       return null;

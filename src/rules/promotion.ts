@@ -33,7 +33,7 @@ export function leastWorthFirst<Record extends Weighed>(
     .map(({ record }) => record);
 }
 
-/** Of those that are remembered, when they are too many. */
+/** Of those of the owner with the most, when all together are too many. */
 const FORGOTTEN_SHARE = 0.1;
 
 interface Seen {
@@ -44,45 +44,60 @@ interface Seen {
   again: boolean;
 }
 
-/** Prefixes that came lately. A hash holds its owner, so that owners never meet. */
+/** Prefixes that came lately. An owner who brings many forgets none of another who has fewer. */
 export class SeenPrefixes {
-  /** What came last is last. */
-  readonly #seen = new Map<PrefixHash, Seen>();
+  /** By owner; what came last is last. */
+  readonly #owners = new Map<string, Map<PrefixHash, Seen>>();
+  #size = 0;
 
   /**
-   * Notes the prefixes of a conversation.
+   * Notes the prefixes of an owner's conversation.
    * @param chain the shortest first. @returns how many of the links are of the longest prefix that has come again, or 0.
    */
-  note(chain: readonly PrefixHash[], nowMs: number): number {
+  note(owner: string, chain: readonly PrefixHash[], nowMs: number): number {
     let longest = 0;
+    const own = this.#owners.get(owner) ?? new Map<PrefixHash, Seen>();
+    if (chain.length > 1) this.#owners.set(owner, own);
+    this.#size -= own.size;
     // Link 0 holds no message.
     for (let at = 1; at < chain.length; at++) {
       const hash = chain[at] as PrefixHash;
       const next = chain[at + 1] ?? null;
-      if (this.#again(hash, next, nowMs)) longest = at;
+      if (again(own, hash, next, nowMs)) longest = at;
     }
+    this.#size += own.size;
+    while (this.#size > limits.promoteSeenMax) this.#forgetOldest();
     return longest;
-  }
-
-  #again(hash: PrefixHash, next: PrefixHash | null, nowMs: number): boolean {
-    const known = this.#seen.get(hash);
-    const isOther =
-      known !== undefined && known.next !== null && next !== null && known.next !== next;
-    const isLater = known !== undefined && nowMs - known.lastMs >= limits.promoteReturnMs;
-    const again = known?.again === true || isOther || isLater;
-    this.#seen.delete(hash);
-    this.#seen.set(hash, { next, lastMs: nowMs, again });
-    if (this.#seen.size > limits.promoteSeenMax) this.#forgetOldest();
-    return again;
   }
 
   /** Many at once: the way to the first entry of a map leads over all that were deleted before it. */
   #forgetOldest(): void {
-    let left = Math.ceil(limits.promoteSeenMax * FORGOTTEN_SHARE);
-    for (const hash of this.#seen.keys()) {
+    let most: readonly [string, Map<PrefixHash, Seen>] = ['', new Map()];
+    for (const each of this.#owners) if (each[1].size > most[1].size) most = each;
+    const [owner, seen] = most;
+    let left = Math.ceil(seen.size * FORGOTTEN_SHARE);
+    this.#size -= left;
+    for (const hash of seen.keys()) {
       if (left === 0) return;
-      this.#seen.delete(hash);
+      seen.delete(hash);
       left -= 1;
     }
+    this.#owners.delete(owner);
   }
+}
+
+function again(
+  seen: Map<PrefixHash, Seen>,
+  hash: PrefixHash,
+  next: PrefixHash | null,
+  nowMs: number,
+): boolean {
+  const known = seen.get(hash);
+  const isOther =
+    known !== undefined && known.next !== null && next !== null && known.next !== next;
+  const isLater = known !== undefined && nowMs - known.lastMs >= limits.promoteReturnMs;
+  const isAgain = known?.again === true || isOther || isLater;
+  seen.delete(hash);
+  seen.set(hash, { next, lastMs: nowMs, again: isAgain });
+  return isAgain;
 }

@@ -10,21 +10,39 @@ const chain = (text: string) => ['root', ...text].map((_, at) => text.slice(0, a
 
 t.test('a prefix has come again behind another text, or after a while', async (t) => {
   const seen = new SeenPrefixes();
-  t.equal(seen.note(chain('abc'), 0), 0, 'for the first time');
-  t.equal(seen.note(chain('abcde'), 10), 0, 'a conversation that goes on is in memory');
-  t.equal(seen.note(chain('abx'), 20), 2, 'the part before another text');
-  t.equal(seen.note(chain('ay'), 30), 1);
-  t.equal(seen.note(chain('abcdefg'), 40), 2, 'what has come again stays so');
-  t.equal(seen.note(chain('abcdefghi'), 40 + limits.promoteReturnMs), 7, 'after a while');
-  t.equal(seen.note(chain('zz'), 50), 0, 'another owner has other hashes');
+  t.equal(seen.note('alice', chain('abc'), 0), 0, 'for the first time');
+  t.equal(seen.note('alice', chain('abcde'), 10), 0, 'a conversation that goes on is in memory');
+  t.equal(seen.note('alice', chain('abx'), 20), 2, 'the part before another text');
+  t.equal(seen.note('alice', chain('ay'), 30), 1);
+  t.equal(seen.note('alice', chain('abcdefg'), 40), 2, 'what has come again stays so');
+  t.equal(seen.note('alice', chain('abcdefghi'), 40 + limits.promoteReturnMs), 7, 'after a while');
+  t.equal(seen.note('alice', chain('zz'), 50), 0);
 });
 
 t.test('what is remembered is bounded, the oldest is forgotten', async (t) => {
   const seen = new SeenPrefixes();
-  seen.note(chain('ab'), 0);
+  seen.note('alice', chain('ab'), 0);
   for (let at = 0; at < limits.promoteSeenMax; at++)
-    seen.note(['', `other ${at}`] as PrefixHash[], 0);
-  t.equal(seen.note(chain('ax'), 0), 0);
+    seen.note('alice', ['', `other ${at}`] as PrefixHash[], 0);
+  t.equal(seen.note('alice', chain('ax'), 0), 0);
+});
+
+t.test('an owner who brings many forgets none of another', async (t) => {
+  const seen = new SeenPrefixes();
+  seen.note('bob', chain('ab'), 0);
+  for (let from = 0; from < 3 * limits.promoteSeenMax; from += limits.messagesMax) {
+    const many = Array.from({ length: limits.messagesMax }, (_, at) => `${from + at}`);
+    seen.note('alice', many as PrefixHash[], 0);
+  }
+  t.equal(seen.note('bob', chain('ax'), 0), 1);
+});
+
+t.test('of many owners with few each, the one with the most forgets', async (t) => {
+  const seen = new SeenPrefixes();
+  for (let at = 0; at < limits.promoteSeenMax - 4; at++) seen.note(`owner ${at}`, chain('a'), 0);
+  seen.note('alice', chain('abcdefgh'), 0);
+  t.equal(seen.note('owner 7', ['', 'a', 'ab'] as PrefixHash[], 0), 0, 'it is known by one text');
+  t.equal(seen.note('owner 7', ['', 'a', 'ax'] as PrefixHash[], 0), 1);
 });
 
 t.test('a full memory costs a long conversation no more than an empty one', async (t) => {
@@ -32,11 +50,11 @@ t.test('a full memory costs a long conversation no more than an empty one', asyn
     Array.from({ length: limits.messagesMax }, (_, at) => `${name} ${at}` as PrefixHash);
   const full = new SeenPrefixes();
   const noted = 2 * Math.ceil(limits.promoteSeenMax / limits.messagesMax);
-  for (let at = 0; at < noted; at++) full.note(texts(`earlier ${at}`), 0);
+  for (let at = 0; at < noted; at++) full.note('alice', texts(`earlier ${at}`), 0);
   const tookMs = (seen: SeenPrefixes, name: string) => {
     const chain = texts(name);
     const before = performance.now();
-    seen.note(chain, 0);
+    seen.note('alice', chain, 0);
     return performance.now() - before;
   };
   // In turns, and the quickest of each counts: a neighbour that takes the time of one has to take it every time.
