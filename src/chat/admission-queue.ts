@@ -6,6 +6,7 @@ import { ApiError } from '../errors.js';
 import { FairQueue } from '../fairness/fair-queue.js';
 import { type Load, OwnerLoad } from '../fairness/owner-load.js';
 import { limits } from '../limits/index.js';
+import { type StalledReader, StalledReaders } from './stalled-readers.js';
 
 /** A chat that wants to begin. */
 export interface Entrant {
@@ -45,6 +46,9 @@ export class AdmissionQueue {
   readonly #background = new FairQueue<Entrant>();
   /** Those of the background that run, the newest last, without those that were told to end. */
   readonly #backgroundRunning = new Set<Entrant>();
+  readonly #stalled = new StalledReaders();
+  /** Readers that were cut, whose generations may still have their places. */
+  #cut = 0;
   #running = 0;
   /** Chats with several answers that run. */
   readonly #several = new OwnerLoad();
@@ -75,6 +79,7 @@ export class AdmissionQueue {
     this.#queue.push(chat.owner, chat);
     this.#waiting.add(chat.owner, chat.work);
     this.#preempt();
+    this.#cutStalled();
   }
 
   /**
@@ -101,6 +106,24 @@ export class AdmissionQueue {
     newest.preempt?.();
   }
 
+  /** @returns what is to be called when it reads again, or its answer is over. */
+  stalled(reader: StalledReader): () => void {
+    this.#stalled.add(reader);
+    this.#cutStalled();
+    return () => this.#stalled.remove(reader);
+  }
+
+  /** One reader makes room for each chat of another owner that waits. */
+  #cutStalled(): void {
+    if (!this.options.serving()) return;
+    const isAwaited = (owner: string) =>
+      this.#waiting.total.count - this.#waiting.of(owner).count > this.#cut;
+    for (let next = this.#stalled.take(isAwaited); next; next = this.#stalled.take(isAwaited)) {
+      this.#cut += 1;
+      next.cut();
+    }
+  }
+
   /** A chat that was begun has ended. @param ranMs null when it ended in a way that tells nothing of a chat's time. */
   leave(ranMs: number | null, chat?: Entrant): void {
     if (chat !== undefined) this.#backgroundRunning.delete(chat);
@@ -108,7 +131,10 @@ export class AdmissionQueue {
     const before = this.#meanMs ?? ranMs ?? 0;
     if (ranMs !== null) this.#meanMs = before + (ranMs - before) * MEAN_WEIGHT;
     this.#running -= 1;
+    this.#cut = Math.max(0, this.#cut - 1);
     this.pump();
+    // The place may have gone to the next chat of the same owner.
+    this.#cutStalled();
   }
 
   /** @returns whether it waited here; then it is never begun. */

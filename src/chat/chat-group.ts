@@ -9,7 +9,12 @@ import type { ChoiceEnd } from '../protocol/wire-form.js';
 import type { AnswerDelta, AnswerLogprob } from '../rules/answer.js';
 import { sharedLength, sharingOrder } from '../rules/prompt-order.js';
 import type { ChatTimes } from '../telemetry/report.js';
-import { addedDrafts, type GenerationListener, type RunningChat } from './generation.js';
+import {
+  addedDrafts,
+  type GenerationListener,
+  type Place,
+  type RunningChat,
+} from './generation.js';
 import type { ReadyChat } from './ready-chat.js';
 
 /** One of them, with what decides when it begins. */
@@ -165,10 +170,10 @@ class GroupRun implements RunningChat {
 
   // ------------------------------------------------------- told by its chats
 
-  partStarted(): void {
+  partStarted(place: Place): void {
     if (this.#told) return;
     this.#told = true;
-    this.listener.started();
+    this.listener.started(place);
   }
 
   /** @param turn of the chat, from 1. */
@@ -256,8 +261,8 @@ class PartListener implements GenerationListener {
     readonly firstChoice: number,
   ) {}
 
-  started(): void {
-    this.group.partStarted();
+  started(place: Place): void {
+    this.group.partStarted(place);
   }
 
   delta(choice: number, delta: AnswerDelta): void {

@@ -52,9 +52,15 @@ export interface Inference {
   unload?(model: string): Promise<void>;
 }
 
+/** What a generation keeps from others. */
+export interface Place {
+  /** Says that the reader of the answer keeps it, and how it is made to stop. @returns what is called when it reads on. */
+  stalled(cut: () => void): () => void;
+}
+
 export interface GenerationListener {
   /** The engine has said how many prompt tokens it will not evaluate. Once, first. */
-  started(): void;
+  started(place: Place): void;
   delta(choice: number, delta: AnswerDelta): void;
   finished(choice: number, end: ChoiceEnd): void;
   /** After each batch of the above. A promise pauses the generation until it resolves. */
@@ -130,7 +136,7 @@ export interface RunningChat {
   cancel(): void;
 }
 
-export class ChatGeneration implements TokenStreamHandlers, Entrant, RunningChat {
+export class ChatGeneration implements TokenStreamHandlers, Entrant, RunningChat, Place {
   readonly work: number;
   readonly times: GenerationTimes;
   readonly #answers: readonly ChoiceAnswer[];
@@ -245,6 +251,10 @@ export class ChatGeneration implements TokenStreamHandlers, Entrant, RunningChat
     this.cancel();
   }
 
+  stalled(cut: () => void): () => void {
+    return this.parts.queue.stalled({ owner: this.owner, cut });
+  }
+
   /** Stops the generation; `ended` still comes. */
   cancel(): void {
     this.#left = true;
@@ -289,7 +299,7 @@ export class ChatGeneration implements TokenStreamHandlers, Entrant, RunningChat
       this.parts.load.waiting -= 1;
       this.parts.load.running += 1;
       // After a cancel the listener gets nothing but the end.
-      if (!this.#left) this.listener.started();
+      if (!this.#left) this.listener.started(this);
       if (this.plan.echo !== null) this.#prompt(this.plan.echo, null);
       return;
     }

@@ -8,7 +8,7 @@ import type { FilterText } from '../plugin/contract.js';
 import type { ChoiceEnd } from '../protocol/wire-form.js';
 import type { AnswerDelta, AnswerLogprob } from '../rules/answer.js';
 import { callTexts } from '../rules/review-texts.js';
-import type { GenerationListener } from './generation.js';
+import type { GenerationListener, Place } from './generation.js';
 import type { MaybePromise, Review, ReviewedText } from './review.js';
 
 export interface ReviewedListenerParts {
@@ -60,8 +60,8 @@ export class ReviewedListener implements GenerationListener {
     this.#thoughts = Array.from({ length: choices }, () => null);
   }
 
-  started(): void {
-    this.inner.started();
+  started(place: Place): void {
+    this.inner.started(place);
   }
 
   delta(choice: number, delta: AnswerDelta): void {

@@ -2,7 +2,7 @@
  * Owns the answer of a chat as a stream of events, and slows its generation down to its reader.
  * It must never open the stream before the engine has started: until then a failure is a plain error answer.
  */
-import type { GenerationListener } from '../chat/generation.js';
+import type { GenerationListener, Place } from '../chat/generation.js';
 import type { ReadyChat } from '../chat/ready-chat.js';
 import type { Clock } from '../clock.js';
 import type { ApiError } from '../errors.js';
@@ -42,7 +42,7 @@ export class ChatStream implements GenerationListener {
     this.#settle = settle;
   }
 
-  started(): void {
+  started(place: Place): void {
     const { exchange, clock, keepAliveMs } = this.options;
     const keepAlive = () => this.#keepAlive();
     this.#events = new EventStream(exchange, {
@@ -51,6 +51,7 @@ export class ChatStream implements GenerationListener {
       failed: (error) => this.#writer.failed(error),
       keepAliveMs,
       headers: this.options.headers(),
+      stalled: (cut) => place.stalled(cut),
     });
     this.#send(this.#writer.begin(this.#unfinished, this.options.usage(null)));
     this.#events.flush();

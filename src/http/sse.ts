@@ -19,6 +19,8 @@ export interface EventStreamOptions {
   /** The silence; `limits.keepAliveMs` if absent. */
   readonly keepAliveMs?: number;
   readonly headers?: Headers;
+  /** Told while its reader has kept it waiting for `limits.streamStalledMsMax` in all. @returns what ends that. */
+  readonly stalled?: (cut: () => void) => () => void;
 }
 
 // `; charset` after the type breaks a client.
@@ -35,13 +37,14 @@ export class EventStream {
   readonly #keepAlive: () => string;
   readonly #failed: (error: ApiError) => string;
   readonly #keepAliveMs: number;
+  readonly #stalled: (cut: () => void) => () => void;
   #pending = '';
   #queued = false;
   #fluent = true;
   #ended = false;
   #lastMs: number;
-  /** How long it may still wait for its reader. */
-  #patienceMs: number = limits.streamPausedMsMax;
+  /** How long it has waited for its reader. */
+  #pausedMs = 0;
   #cancelTimer: () => void;
 
   constructor(exchange: StreamOpener, options: EventStreamOptions) {
@@ -51,6 +54,7 @@ export class EventStream {
     this.#keepAlive = options.keepAlive;
     this.#failed = options.failed;
     this.#keepAliveMs = options.keepAliveMs ?? limits.keepAliveMs;
+    this.#stalled = options.stalled ?? (() => () => {});
     this.#lastMs = this.#clock.monotonicMs();
     this.#cancelTimer = this.#clock.after(this.#keepAliveMs, this.#beat);
     exchange.onGone(() => this.#stop());
@@ -70,10 +74,16 @@ export class EventStream {
   async drained(): Promise<void> {
     this.flush();
     const beganMs = this.#clock.monotonicMs();
-    const cancel = this.#clock.after(this.#patienceMs, () => this.#cut());
+    const cancelCut = this.#afterPauses(limits.streamPausedMsMax, this.#cut);
+    let readsOn = (): void => {};
+    const cancelStall = this.#afterPauses(limits.streamStalledMsMax, () => {
+      readsOn = this.#stalled(this.#cut);
+    });
     await this.#sink.drained();
-    cancel();
-    this.#patienceMs = Math.max(0, this.#patienceMs - (this.#clock.monotonicMs() - beganMs));
+    cancelCut();
+    cancelStall();
+    readsOn();
+    this.#pausedMs += this.#clock.monotonicMs() - beganMs;
     this.#fluent = true;
   }
 
@@ -94,6 +104,10 @@ export class EventStream {
     this.#pending = '';
     this.#lastMs = this.#clock.monotonicMs();
     this.#fluent = this.#sink.write(bytes);
+  }
+
+  #afterPauses(pausedMs: number, task: () => void): () => void {
+    return this.#clock.after(Math.max(0, pausedMs - this.#pausedMs), task);
   }
 
   #end(lastEvent: string): void {

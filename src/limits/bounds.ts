@@ -30,6 +30,8 @@ export const limits = {
   streamBacklogBytesHardMax: MIB,
   /** A stream is cut that has waited for its reader so long in all: it keeps a place in the engine from others. */
   streamPausedMsMax: 120_000,
+  /** The same while chats of others wait for a place. */
+  streamStalledMsMax: 3_000,
   /** A body in more chunks than the first has so many bytes in each on average, or its connection is cut. */
   bodyChunksFree: 1_000,
   bodyChunkBytesMin: 16,

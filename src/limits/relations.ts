@@ -44,7 +44,7 @@ export function assertRelations(limits: Limits, windows: typeof modelWindows): v
     'a document that keeps the other bounds must have room',
   );
   assertReview(limits);
-  assert(limits.streamBacklogBytesMax < limits.streamBacklogBytesHardMax);
+  assertStreams(limits);
   assert(limits.bodyAheadBytesMax < limits.bodyBytesMax);
   assertSockets(limits);
   assertMemory(limits);
@@ -66,6 +66,11 @@ export function assertRelations(limits: Limits, windows: typeof modelWindows): v
   assert(limits.queueRetryMsMin < limits.queueRetryMsMax);
   assertCacheRelations(limits);
   assertResponseRelations(limits, windows);
+}
+
+function assertStreams(limits: Limits): void {
+  assert(limits.streamBacklogBytesMax < limits.streamBacklogBytesHardMax);
+  assert(limits.streamStalledMsMax < limits.streamPausedMsMax);
 }
 
 function assertObjectStore(limits: Limits): void {

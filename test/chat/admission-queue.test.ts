@@ -249,3 +249,70 @@ t.test('owners take turns in the background, too', async (t) => {
   for (let at = 0; at < 4; at += 1) queue.leave(null);
   t.same(log.begun, ['a1', 'a2', 'b1', 'a3', 'a4']);
 });
+
+t.test('readers who take nothing make room for the chats of others, one for each', async (t) => {
+  const { queue, log, enter } = world({ places: 3 });
+  const cut: string[] = [];
+  const stalled = (owner: string, name: string) =>
+    queue.stalled({ owner, cut: () => void cut.push(name) });
+  for (const owner of ['carol', 'alice', 'alice']) enter(owner);
+  stalled('carol', 'c1');
+  const readsOn = stalled('alice', 'a1');
+  stalled('alice', 'a2');
+  enter('alice', 1, 'a3');
+  t.same(cut, ['c1'], 'not of its own account');
+  enter('bob');
+  enter('bob');
+  t.same(
+    cut,
+    ['c1', 'a1'],
+    'of the account with the most: one place is on the way, two are wanted',
+  );
+  readsOn();
+  queue.leave(null);
+  t.same(cut, ['c1', 'a1', 'a2'], 'it went to a chat of the account itself');
+  queue.leave(null);
+  queue.leave(null);
+  t.same(log.begun.slice(3), ['a3', 'bob', 'bob']);
+  t.same(cut, ['c1', 'a1', 'a2']);
+});
+
+t.test('a place that goes to the owner of the cut reader is taken once more', async (t) => {
+  const { queue, log, enter } = world({ places: 2 });
+  const cut: string[] = [];
+  for (const name of ['a1', 'a2', 'a3', 'a4']) enter('alice', 1, name);
+  for (const name of ['a1', 'a2'])
+    queue.stalled({ owner: 'alice', cut: () => void cut.push(name) });
+  t.same(cut, [], 'nobody else waits');
+  enter('bob');
+  t.same(cut, ['a1']);
+  queue.leave(null);
+  t.same(log.begun, ['a1', 'a2', 'a3']);
+  t.same(cut, ['a1', 'a2']);
+  queue.leave(null);
+  t.equal(log.begun.at(-1), 'bob');
+});
+
+t.test('who stalls while another waits is cut at once', async (t) => {
+  const { queue, enter } = world();
+  let cuts = 0;
+  const cut = () => {
+    cuts += 1;
+  };
+  const stall = () => queue.stalled({ owner: 'alice', cut });
+  enter('alice');
+  stall()();
+  const waiting = enter('bob');
+  t.equal(cuts, 0, 'it read on before');
+  stall();
+  t.equal(cuts, 1);
+  stall();
+  t.equal(cuts, 1, 'its place is on the way');
+  queue.drop(waiting);
+});
+
+t.test('no reader is cut for an engine that is gone', async (t) => {
+  const { queue, enter } = world({ places: 0, serving: () => false });
+  enter('bob');
+  queue.stalled({ owner: 'alice', cut: () => t.fail('it would help nobody') });
+});

@@ -140,7 +140,7 @@ function someText(random: Random): string {
 }
 
 async function tell(listener: ReviewedListener, texts: readonly string[], random: Random) {
-  listener.started();
+  listener.started({ stalled: () => () => {} });
   const parts = texts.map((text) => cut(random, text));
   const open = new Set(parts.keys());
   while (open.size > 0) {

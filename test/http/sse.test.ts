@@ -2,7 +2,7 @@ import t from 'tap';
 import type { Clock } from '../../src/clock.js';
 import { ApiError, errorEnvelope } from '../../src/errors.js';
 import type { ByteSink, Headers } from '../../src/http/exchange.js';
-import { EventStream } from '../../src/http/sse.js';
+import { EventStream, type EventStreamOptions } from '../../src/http/sse.js';
 import { limits } from '../../src/limits/index.js';
 import { dataFrame } from '../../src/protocol/wire-form.js';
 
@@ -39,7 +39,7 @@ class HandClock implements Clock {
 }
 
 /** Records what a stream writes; `fast` says what its reader is. */
-function open(): {
+function open(stalled?: EventStreamOptions['stalled']): {
   events: EventStream;
   writes: string[];
   clock: HandClock;
@@ -83,6 +83,7 @@ function open(): {
     clock,
     keepAlive: () => dataFrame('{"alive":1}'),
     failed: (error) => dataFrame(JSON.stringify(errorEnvelope(error))),
+    ...(stalled === undefined ? {} : { stalled }),
   });
   return { events, writes, clock, reader, headers, isEnded: () => ended, isCut: () => cut };
 }
@@ -138,6 +139,39 @@ t.test(
     t.ok(isCut());
   },
 );
+
+t.test('a reader that keeps the stream waiting is told of while it does', async (t) => {
+  const told = { now: 0, cut: () => {} };
+  const { events, clock, reader, isCut } = open((cut) => {
+    told.now += 1;
+    told.cut = cut;
+    return () => {
+      told.now -= 1;
+    };
+  });
+  reader.fast = false;
+  const pause = async (ms: number) => {
+    events.send(dataFrame('{}'));
+    const drained = events.drained();
+    clock.advance(ms);
+    const during = told.now;
+    reader.drain();
+    await drained;
+    t.equal(told.now, 0, 'it reads on');
+    return during;
+  };
+  t.equal(await pause(limits.streamStalledMsMax - 1), 0);
+  clock.advance(limits.streamStalledMsMax);
+  t.equal(await pause(0), 0, 'time between pauses does not count');
+  t.equal(await pause(1), 1);
+  t.equal(await pause(0), 1, 'from then on at once');
+  events.send(dataFrame('{}'));
+  void events.drained();
+  clock.advance(0);
+  t.notOk(isCut());
+  told.cut();
+  t.ok(isCut());
+});
 
 t.test('a silence is broken by the keep-alive chunk, activity puts it off', async (t) => {
   const { events, writes, clock } = open();
