@@ -1,4 +1,6 @@
-/** Owns what ids and keys rest on: bytes that are never given twice, whatever lengths are asked for. */
+/** Owns the proof of what the clocks keep alive, and of bytes that are never given twice, whatever lengths are asked for. */
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
 import t from 'tap';
 import { systemRandom } from '../src/clock.js';
 
@@ -17,4 +19,17 @@ t.test('any length: none, a whole draw, and more than one', async (t) => {
   for (const length of [0, 1, 4_095, 4_096, 4_097, 100_000]) {
     t.equal(systemRandom(length).length, length);
   }
+});
+
+t.test('only the timers of the wakeful clock keep a process alive', async (t) => {
+  const url = new URL('../src/clock.js', import.meta.url).href;
+  const said = async (code: string) => {
+    const text = `import { systemClock, wakefulClock } from '${url}'; ${code}`;
+    const args = ['--input-type=module', '--eval', text];
+    return (await promisify(execFile)(process.execPath, args, { timeout: 60_000 })).stdout;
+  };
+  const task = `() => console.log('ran')`;
+  t.equal(await said(`wakefulClock.after(20, ${task});`), 'ran\n');
+  t.equal(await said(`systemClock.after(600_000, ${task});`), '', 'it ends before');
+  t.equal(await said(`wakefulClock.after(600_000, ${task})();`), '', 'nor what was cancelled');
 });
