@@ -6,7 +6,7 @@ import { existsSync } from 'node:fs';
 import { chmod, link, mkdir, open, readdir, readFile, rename, rm, rmdir } from 'node:fs/promises';
 import { join, relative, resolve } from 'node:path';
 import { codeOf } from '../errors.js';
-import { allFiles, blobsOfFile } from '../files/records.js';
+import { allFiles, blobsOfFile, namesBlob } from '../files/records.js';
 import { limits } from '../limits/index.js';
 import type { Config } from '../settings/config.js';
 import { s3Text } from '../settings/s3-address.js';
@@ -170,13 +170,32 @@ async function copyRecords(
     for (const name of databases) await takeDatabase(config.dataDir, folder, name);
     look = await lookFrom(folder, config, false);
     const before = missing;
-    missing = typeof look === 'string' ? '' : look.missing.join();
+    missing = typeof look === 'string' ? '' : missingOf(look).join();
     // What was deleted while the records were copied is not named by a new copy of them.
     if (missing === '' || missing === before) break;
   }
   if (byChecksum) look = await lookFrom(folder, config, true);
+  if (typeof look !== 'string') look = await withoutDeleted(config, look);
   const note = { files: 0, bytes: await bytesOf(folder, []), bucket: s3Text(address) };
   return { note, look };
+}
+
+function missingOf({ faults }: BucketLook): string[] {
+  return faults.filter(({ state }) => state === 'missing').map(({ name }) => name);
+}
+
+/** A blob goes after its record: what the service's own records still name is lost, all else was deleted since the copy. */
+async function withoutDeleted({ dataDir }: Config, look: BucketLook): Promise<BucketLook> {
+  if (missingOf(look).length === 0) return look;
+  const records = LmdbStore.openReadOnly(dataDir);
+  try {
+    const faults = look.faults.filter(
+      ({ name, state }) => state !== 'missing' || namesBlob(records, name),
+    );
+    return { ...look, faults };
+  } finally {
+    await records.close();
+  }
 }
 
 /** Of records that no service uses. @returns why nobody could look, otherwise. */

@@ -15,14 +15,19 @@ import { S3Blobs } from '../store/s3-blobs.js';
 import type { Store } from '../store/store.js';
 import { inParallel } from './in-parallel.js';
 
+export interface BucketFault {
+  readonly name: string;
+  readonly state: 'missing' | 'damaged';
+  /** One line. */
+  readonly text: string;
+}
+
 export interface BucketLook {
   /** Of the records, and their bytes as the records know them. */
   readonly blobs: number;
   readonly bytes: number;
-  /** One line each: what is missing or damaged. */
-  readonly faults: readonly string[];
-  /** What of them is missing. */
-  readonly missing: readonly string[];
+  /** What is missing or damaged. */
+  readonly faults: readonly BucketFault[];
   /** Blobs in the bucket that the records do not name. */
   readonly unknown: number;
 }
@@ -61,8 +66,7 @@ export async function lookAtBucket(
   const bucket = await readBucket(config, await markOf(records));
   const left = new Set<string>();
   for await (const name of bucket.names()) left.add(name);
-  const faults: string[] = [];
-  const missing: string[] = [];
+  const faults: BucketFault[] = [];
   let [blobs, bytes] = [0, 0];
   await inParallel(allFiles(records), limits.blobsMovedAtOnce, async (file) => {
     for (const { name, ...known } of blobsOfFile(file)) {
@@ -70,12 +74,12 @@ export async function lookAtBucket(
       bytes += known.bytes;
       const isThere = left.delete(name);
       const state = isThere && byChecksum ? await bucket.state(name, known) : stateOf(isThere);
-      if (state === 'missing') missing.push(name);
       const fault = bucketFault(config, name, state);
       if (fault !== null) faults.push(fault);
     }
   });
-  return { blobs, bytes, faults: faults.sort(), missing: missing.sort(), unknown: left.size };
+  faults.sort((one, other) => (one.text < other.text ? -1 : 1));
+  return { blobs, bytes, faults, unknown: left.size };
 }
 
 function stateOf(isThere: boolean): BlobState {
@@ -86,8 +90,9 @@ export function bucketFault(
   { blobs: address }: Config,
   name: string,
   state: BlobState,
-): string | null {
+): BucketFault | null {
   if (state === 'whole') return null;
   const what = state === 'missing' ? 'is not there' : 'has other bytes than it was written with';
-  return `the blob ${name} in ${address === null ? 'the bucket' : s3Text(address)} ${what}`;
+  const place = address === null ? 'the bucket' : s3Text(address);
+  return { name, state, text: `the blob ${name} in ${place} ${what}` };
 }

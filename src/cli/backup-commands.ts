@@ -63,6 +63,6 @@ function sayLook({ blobs, bytes, faults, unknown }: BucketLook, read: boolean): 
   print(`in the bucket: ${blobs} blobs of these records, ${sizeText(bytes)}, ${how}`);
   if (unknown > 0)
     note(`in the bucket: ${unknown} blobs that these records do not name: ${REMOVES}`);
-  for (const fault of faults.slice(0, SHOWN_MAX)) note(fault);
+  for (const { text } of faults.slice(0, SHOWN_MAX)) note(text);
   if (faults.length > 0) throw new Error(`${faults.length} blobs are missing or damaged`);
 }

@@ -58,12 +58,16 @@ interface Known {
 
 /** What is told is no more than its name: it may be anybody's document. */
 async function checkBlob(folder: string, name: string, known: Known): Promise<void> {
+  let isMissing = false;
   const fault = await blobFault(join(folder, 'files', name), known).catch(
-    (cause: NodeJS.ErrnoException) =>
-      cause.code === 'ENOENT' ? 'is not there' : `cannot be read (${cause.code})`,
+    (cause: NodeJS.ErrnoException) => {
+      isMissing = cause.code === 'ENOENT';
+      return isMissing ? 'is not there' : `cannot be read (${cause.code})`;
+    },
   );
-  if (fault !== null)
-    tell({ type: 'damaged', kind: 'blob', what: `the blob files/${name} ${fault}` });
+  if (fault === null) return;
+  const missing = isMissing ? { missing: name } : {};
+  tell({ type: 'damaged', kind: 'blob', what: `the blob files/${name} ${fault}`, ...missing });
 }
 
 async function blobFault(path: string, known: Known): Promise<string | null> {

@@ -35,6 +35,8 @@ export interface Damage {
   readonly kind: 'record' | 'blob' | 'object' | 'database' | 'unread';
   /** One line. */
   readonly what: string;
+  /** The blob that is not there: it may have been deleted meanwhile. */
+  readonly missing?: string;
 }
 
 export interface DataReport {
@@ -107,7 +109,7 @@ async function run(
   // What is told while blobs are read waits in the pipe.
   await inParallel(createInterface(child.stdout), limits.blobsMovedAtOnce, async (text) => {
     const line = JSON.parse(text) as CheckLine;
-    if (line.type === 'damaged') found.push({ kind: line.kind, what: line.what });
+    if (line.type === 'damaged') found.push(line);
     else if (line.type === 'at') last = line.key;
     else if (line.type === 'done') count = line.count;
     else {

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { bucketFault, markOf, readBucket } from '../admin/bucket.js';
 import { inParallel } from '../admin/in-parallel.js';
 import { decodeWhole } from '../codec.js';
-import { blobsOfFile } from '../files/records.js';
+import { blobsOfFile, namesBlob } from '../files/records.js';
 import { limits } from '../limits/index.js';
 import type { FileRecord } from '../rules/file-state.js';
 import type { Config } from '../settings/config.js';
@@ -33,8 +33,10 @@ export function bucketChecker(config: Config): CheckBlob {
     if (failure !== null) return failure;
     try {
       bucket ??= readBucket(config, storeId);
-      const what = bucketFault(config, name, await (await bucket).state(name, known));
-      return what === null ? null : { kind: 'object', what };
+      const fault = bucketFault(config, name, await (await bucket).state(name, known));
+      if (fault === null) return null;
+      const found: Damage = { kind: 'object', what: fault.text };
+      return fault.state === 'missing' ? { ...found, missing: name } : found;
     } catch (cause) {
       const what = `not all blobs in the bucket were read: ${(cause as Error).message}`;
       failure = { kind: 'unread', what };
@@ -88,6 +90,21 @@ function diskChecker({ dataDir }: Config): CheckBlob {
     }
     if (state === 'whole') return null;
     const what = state === 'missing' ? 'is not there' : 'has other bytes than it was written with';
-    return { kind: 'blob', what: `the blob files/${name} ${what}` };
+    const found: Damage = { kind: 'blob', what: `the blob files/${name} ${what}` };
+    return state === 'missing' ? { ...found, missing: name } : found;
   };
+}
+
+/**
+ * A blob goes after its record: what the records still name is lost, all else was deleted since they were read.
+ * Records with damaged pages are not asked again: that could end this process.
+ */
+export async function withoutDeleted(config: Config, report: DataReport): Promise<DataReport> {
+  const { damaged } = report;
+  const isDoubtful = damaged.some(({ missing }) => missing !== undefined);
+  if (!isDoubtful || damaged.some(({ kind }) => kind === 'database')) return report;
+  return await withOfflineRecords(config, (records) => ({
+    ...report,
+    damaged: damaged.filter(({ missing }) => missing === undefined || namesBlob(records, missing)),
+  }));
 }

@@ -400,10 +400,13 @@ async function dataFindings(config: Config): Promise<Finding[]> {
 
 async function checkAllData(config: Config): Promise<DataReport> {
   const { checkData } = await import('./check-data.js');
-  const { bucketChecker, checkPostgres } = await import('./check-elsewhere.js');
+  const { bucketChecker, checkPostgres, withoutDeleted } = await import('./check-elsewhere.js');
   const checkBlob = config.blobs === null ? null : bucketChecker(config);
-  if (config.store !== null) return await checkPostgres(config, checkBlob);
-  return await checkData(config.dataDir, checkBlob);
+  const report =
+    config.store === null
+      ? await checkData(config.dataDir, checkBlob)
+      : await checkPostgres(config, checkBlob);
+  return await withoutDeleted(config, report);
 }
 
 async function blobsFindings({ blobs: address, blobsKey: key }: Config): Promise<Finding[]> {

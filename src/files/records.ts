@@ -115,6 +115,14 @@ export function fileIdOfBlob(name: string): string {
   return name.split('.', 1)[0] ?? '';
 }
 
+/** Whether they speak of it; a damaged record may. */
+export function namesBlob(records: Store, name: string): boolean {
+  const found = records.get(fileKeys.record(fileIdOfBlob(name)));
+  if (found === null) return false;
+  const file = decodeWhole<FileRecord>(found.value);
+  return file === null || blobsOfFile(file).some((blob) => blob.name === name);
+}
+
 /** Every file of every owner, without those whose record is damaged. */
 export function* allFiles(store: Store): Generator<FileRecord> {
   for (const { record } of scan(store, { prefix: ['file'] })) {

@@ -218,6 +218,44 @@ t.test('the bytes of files in a bucket', { skip: s3Missing }, async (t) => {
     t.ok(existsSync(join(root, 'blind/backup.json')), 'the records are there all the same');
   });
 
+  t.test('what is deleted while it is looked for is not called missing', async (t) => {
+    const server = await S3Server.start(t);
+    const url = skipPostgres ? null : await (await TestPostgres.start(t)).database();
+    const stores = url === null ? [{}] : [{}, { PREFACE_STORE: url }];
+    for (const store of stores) {
+      const env = Object.assign({}, server.env(), store);
+      const service = await openService(t, env);
+      const own = Object.assign(env, { PREFACE_DATA_DIR: service.dataDir });
+      const root = temporaryFolder(t);
+      const looks = [['doctor', '--check-data']];
+      if (!('PREFACE_STORE' in store)) looks.push(['backup', join(root, 'a'), '--check-blobs']);
+      for (const words of looks) {
+        const ids: string[] = [];
+        for (const text of ['kept', 'gone']) ids.push((await upload(service, text)).id);
+        for (const id of ids) await contentOf(service, id);
+        const [kept = '', gone = ''] = ids;
+        let answer: Promise<Response> | null = null;
+        server.fault = async (method, path) => {
+          if (method !== 'GET' || !path.includes(`${gone}.`)) return null;
+          answer ??= service.call('DELETE', `/files/${gone}`);
+          await answer;
+          return null;
+        };
+        const said = await preface(own, ...words);
+        t.match(said, /are whole|held against their checksums/, words.join(' '));
+        t.notMatch(said, 'is not there');
+        t.ok(answer, 'it was deleted meanwhile');
+        rmSync(join(server.folder, `bucket/p/${kept}.text`));
+        if (words[0] === 'backup') words[1] = join(root, 'b');
+        const named = await preface(own, ...words);
+        t.match(named, new RegExp(`${kept}.text in s3:\\S+ is not there[\\s\\S]*exit 1\\n$`));
+        await service.call('DELETE', `/files/${kept}`);
+      }
+      await service.close();
+      rmSync(join(server.folder, 'bucket/p'), { recursive: true });
+    }
+  });
+
   t.test(
     'doctor reads records in PostgreSQL and blobs in a bucket',
     { skip: skipPostgres },

@@ -27,8 +27,9 @@ export const s3Key: S3Key = { id: 'preface-test', secret: 'secret+of/the-test', 
 const tool = await goTool(...VERSITYGW);
 export const s3Missing: string | false = 'missing' in tool && tool.missing;
 
-/** What the proxy does with a request: null lets it pass. */
-export type Fault = (method: string, path: string) => 503 | 'cut' | 'silent' | null;
+type Doing = 503 | 'cut' | 'silent' | null;
+/** What the proxy does with a request, which waits for the answer: null lets it pass. */
+export type Fault = (method: string, path: string) => Doing | Promise<Doing>;
 
 export class S3Server {
   #child: ChildProcess | null = null;
@@ -113,10 +114,10 @@ export class S3Server {
     await once(child, 'close');
   }
 
-  #pass(asked: IncomingMessage, answer: ServerResponse): void {
+  async #pass(asked: IncomingMessage, answer: ServerResponse): Promise<void> {
     const [method, path] = [asked.method ?? '', asked.url ?? ''];
     this.asked.push(`${method} ${path}`);
-    const fault = this.fault(method, path);
+    const fault = await this.fault(method, path);
     if (fault === 'cut') asked.socket.destroy();
     if (fault === 503) {
       asked.resume();
