@@ -59,7 +59,7 @@ export async function migrateToBucket(config: Config): Promise<FilesNote> {
     const note = await withTemporaryFolder(async (own) => {
       const to = await S3Blobs.open({ s3, folder: own, withRoom: anyRoom, storeId });
       return await bringAll(records, LocalBlobs.reading(folder), to);
-    });
+    }, config.dataDir);
     if (note.faults.length > 0) return { ...note, left: null };
     // Before the folder goes: a start without the bucket says where the files are, also after a crash between the two.
     await onDisk.set(records, false);
@@ -102,7 +102,11 @@ async function withRecords<Result>(
   act: (records: Store) => Promise<Result>,
 ): Promise<Result> {
   if (url === null) return await using(openFolder(dataDir), act);
-  return await withTemporaryFolder(async (own) => await using(await openDatabase(url, own), act));
+  // All records come into it, and the system's own place may be small.
+  return await withTemporaryFolder(
+    async (own) => await using(await openDatabase(url, own), act),
+    dataDir,
+  );
 }
 
 async function using<Result>(

@@ -2,7 +2,7 @@
  * Owns the opening of what the command line and every server share: keys and grants.
  * It must never open the records, which only one process may have.
  */
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { systemClock, systemRandom } from '../clock.js';
@@ -84,11 +84,13 @@ async function withStore<Result>(
   }
 }
 
-/** Of this process alone: that of the node may be in use. */
+/** Of this process alone: that of the node may be in use. @param parent on the disk that has the room. */
 export async function withTemporaryFolder<Result>(
   act: (folder: string) => Promise<Result>,
+  parent = tmpdir(),
 ): Promise<Result> {
-  const folder = await mkdtemp(join(tmpdir(), 'preface-'));
+  await mkdir(parent, { recursive: true, mode: 0o700 });
+  const folder = await mkdtemp(join(parent, 'preface-'));
   try {
     return await act(folder);
   } finally {
