@@ -34,6 +34,8 @@ const FREQUENCIES = [
 ];
 /** Fewer letters may have any frequencies. */
 const LETTERS_MIN = 40;
+/** Fewer different ones are signs of another kind, such as notes of music. */
+const LETTER_KINDS_MIN = 10;
 /** As the mean logarithm of the frequencies: letters of another order are so much rarer. */
 const LIKELIER = 0.4;
 /** Fewer may look like words by chance. */
@@ -110,7 +112,8 @@ function mostFrequent(codes: readonly number[]): number {
 function likelihood(codes: readonly number[], { first, glyphs }: Order): number {
   const shown = codes.map((code) => glyphs[code - first] ?? '').join('');
   const letters = shown.normalize('NFD').toLowerCase().match(/[a-z]/g) ?? [];
-  if (letters.length < LETTERS_MIN) return Number.NEGATIVE_INFINITY;
+  if (letters.length < LETTERS_MIN || new Set(letters).size < LETTER_KINDS_MIN)
+    return Number.NEGATIVE_INFINITY;
   const of = (letter: string) => FREQUENCIES[letter.charCodeAt(0) - 0x61] ?? 1;
   return letters.reduce((sum, letter) => sum + Math.log(of(letter)), 0) / letters.length;
 }

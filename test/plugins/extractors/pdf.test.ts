@@ -406,6 +406,7 @@ t.test('codes that are characters, or of no known order, stay as they are', asyn
     '0.5 1.0 1.5 2.0 2.5 3.0',
     'n n n n n n n n n n n n n',
     '/ / / / \u0003 < < < < \u0003 > > > >',
+    '>\n<\n>\n>\n'.repeat(30),
     '\u0bcb\u0a05\u03a1\u0f0f'.repeat(5),
   ])
     t.same(withLettersOfGlyphs(charsOf(text)), charsOf(text), text);
