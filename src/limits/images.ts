@@ -9,8 +9,6 @@ const MIB = 1024 * KIB;
 export const imageLimits = {
   /** A body with images, for a model that sees. */
   imageBodyBytesMax: 32 * MIB,
-  /** Width × height as the header says: a few bytes become a picture of gigabytes where a model looks at it. */
-  imagePixelsMax: 128 * MIB,
   /** What such a body has beside its images. */
   imageBodyTextBytesMax: 2 * MIB,
   /** A shorter text stays where it is. */

@@ -3,7 +3,6 @@
  * It must never decode pixels, fetch anything, or count by the length of the base64 text.
  */
 import { invalid } from '../errors.js';
-import { limits } from '../limits/index.js';
 import { imageIsWhole, imageSizeOf } from './image-header.js';
 
 export interface ImageSize {
@@ -49,10 +48,6 @@ export function imageSizeOfDataUrl(url: string, param: string): ImageSize {
       `${param} must be 1 to ${SIDE_PIXELS_MAX} pixels wide and high, got ${got}`,
       param,
     );
-  }
-  if (size.width * size.height > limits.imagePixelsMax) {
-    const got = `${size.width} × ${size.height}`;
-    throw invalid(`${param} must have at most ${limits.imagePixelsMax} pixels, got ${got}`, param);
   }
   return size;
 }

@@ -118,8 +118,6 @@ t.test('what is no image is refused in words', async (t) => {
   t.match(refusal('data:image/png;base64,'), /its bytes are none/);
   t.match(refusal(dataUrl(png(0, 4))), /got 0 × 4/);
   t.match(refusal(dataUrl(png(70_000, 4))), /1 to 65535 pixels.*got 70000 × 4/);
-  t.match(refusal(dataUrl(png(60_000, 60_000))), /at most 134217728 pixels, got 60000 × 60000/);
-  t.equal(refusal(dataUrl(png(12_000, 9_000))), 'taken', 'a photograph of 108 million');
   t.notMatch(refusal(`data:${'x'.repeat(100_000)}`), /x{50}/);
 });
 
