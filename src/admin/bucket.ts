@@ -15,7 +15,7 @@ import { S3Blobs } from '../store/s3-blobs.js';
 import type { Store } from '../store/store.js';
 import { inParallel } from './in-parallel.js';
 
-export interface BucketFault {
+export interface BlobFault {
   readonly name: string;
   readonly state: 'missing' | 'damaged';
   /** One line. */
@@ -27,7 +27,7 @@ export interface BucketLook {
   readonly blobs: number;
   readonly bytes: number;
   /** What is missing or damaged. */
-  readonly faults: readonly BucketFault[];
+  readonly faults: readonly BlobFault[];
   /** Blobs in the bucket that the records do not name. */
   readonly unknown: number;
 }
@@ -66,7 +66,7 @@ export async function lookAtBucket(
   const bucket = await readBucket(config, await markOf(records));
   const left = new Set<string>();
   for await (const name of bucket.names()) left.add(name);
-  const faults: BucketFault[] = [];
+  const faults: BlobFault[] = [];
   let [blobs, bytes] = [0, 0];
   await inParallel(allFiles(records), limits.blobsMovedAtOnce, async (file) => {
     for (const { name, ...known } of blobsOfFile(file)) {
@@ -90,9 +90,14 @@ export function bucketFault(
   { blobs: address }: Config,
   name: string,
   state: BlobState,
-): BucketFault | null {
+): BlobFault | null {
+  const place = address === null ? 'the bucket' : s3Text(address);
+  return blobFault(name, `${name} in ${place}`, state);
+}
+
+/** @param shown the name with its place. @returns null for a whole one. */
+export function blobFault(name: string, shown: string, state: BlobState): BlobFault | null {
   if (state === 'whole') return null;
   const what = state === 'missing' ? 'is not there' : 'has other bytes than it was written with';
-  const place = address === null ? 'the bucket' : s3Text(address);
-  return { name, state, text: `the blob ${name} in ${place} ${what}` };
+  return { name, state, text: `the blob ${shown} ${what}` };
 }

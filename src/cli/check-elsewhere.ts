@@ -3,7 +3,7 @@
  * It must never change anything, nor let a store that cannot be reached hide what was found before.
  */
 import { join } from 'node:path';
-import { bucketFault, markOf, readBucket } from '../admin/bucket.js';
+import { type BlobFault, blobFault, bucketFault, markOf, readBucket } from '../admin/bucket.js';
 import { inParallel } from '../admin/in-parallel.js';
 import { decodeWhole } from '../codec.js';
 import { blobsOfFile, namesBlob } from '../files/records.js';
@@ -34,9 +34,7 @@ export function bucketChecker(config: Config): CheckBlob {
     try {
       bucket ??= readBucket(config, storeId);
       const fault = bucketFault(config, name, await (await bucket).state(name, known));
-      if (fault === null) return null;
-      const found: Damage = { kind: 'object', what: fault.text };
-      return fault.state === 'missing' ? { ...found, missing: name } : found;
+      return damageOf('object', fault);
     } catch (cause) {
       const what = `not all blobs in the bucket were read: ${(cause as Error).message}`;
       failure = { kind: 'unread', what };
@@ -88,11 +86,14 @@ function diskChecker({ dataDir }: Config): CheckBlob {
         return { kind: 'blob', what: `the blob ${unreadableText(`files/${name}`, cause)}` };
       throw cause;
     }
-    if (state === 'whole') return null;
-    const what = state === 'missing' ? 'is not there' : 'has other bytes than it was written with';
-    const found: Damage = { kind: 'blob', what: `the blob files/${name} ${what}` };
-    return state === 'missing' ? { ...found, missing: name } : found;
+    return damageOf('blob', blobFault(name, `files/${name}`, state));
   };
+}
+
+function damageOf(kind: 'object' | 'blob', fault: BlobFault | null): Damage | null {
+  if (fault === null) return null;
+  const damage = { kind, what: fault.text };
+  return fault.state === 'missing' ? { ...damage, missing: fault.name } : damage;
 }
 
 /**
