@@ -47,7 +47,7 @@ export class AdmissionQueue {
   /** Those of the background that run, the newest last, without those that were told to end. */
   readonly #backgroundRunning = new Set<Entrant>();
   readonly #stalled = new StalledReaders();
-  /** Readers that were cut, whose generations may still have their places. */
+  /** Readers that were cut and whose generations have not ended yet. */
   #cut = 0;
   #running = 0;
   /** Chats with several answers that run. */

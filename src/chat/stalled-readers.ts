@@ -1,5 +1,5 @@
 /**
- * Owns who keeps a place in the engine by not reading the answer: whose connection may be cut for a chat that waits.
+ * Owns the list of readers that keep a place in the engine because they do not read: which one is cut for a chat that waits.
  * It must never cut a reader by itself, nor the one of an owner with few before those of an owner with many.
  */
 import { OwnerLoad } from '../fairness/owner-load.js';

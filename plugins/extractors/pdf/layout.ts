@@ -19,7 +19,7 @@ const TOUCHING = 0.05;
 const WORD_GAP = 1.3;
 /** As a factor of the line's height: more is the step to the next line, less that from a raised number to a lowered one. */
 const LINE_STEP = 0.85;
-/** As a factor of the line's height: a gap that parts words whose letters touch, though nothing stands in it. */
+/** As a factor of the line's height: an empty gap of this width is a space, where letters touch within words. */
 const THIN_GAP = 0.11;
 /** The same, as a share of the letters' width: some fonts are told lower than they are. */
 const THIN_SHARE = 0.25;

@@ -1,6 +1,6 @@
 /**
  * Owns lines that run upwards or downwards: where their characters lie as who reads the line sees it.
- * It must never change the box of a character whose line is not turned, slanted, or upside down: the library has its words in another order.
+ * It must never change the boxes of other lines, such as slanted ones and those upside down: the library gives their words in another order.
  */
 import type { PageChar, Turn } from './page-char.js';
 

@@ -714,7 +714,7 @@ t.test(
   },
 );
 
-t.test('a gap in which nothing stands parts words whose letters touch', async (t) => {
+t.test('an empty gap is a space, where letters touch within words', async (t) => {
   const text = (...parts: [string, number][]) => {
     let right = 0;
     const chars = parts.map(([shown, gap]) => {
