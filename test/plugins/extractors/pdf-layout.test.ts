@@ -1,0 +1,171 @@
+/**
+ * Owns the proof that characters of a page become words, lines and paragraphs by where they lie.
+ * It must never open a document: each test places its characters itself.
+ */
+import t from 'tap';
+import { textOfChars as boxedText } from '../../../plugins/extractors/pdf/layout.js';
+import type { PageChar } from '../../../plugins/extractors/pdf/page-char.js';
+
+const textOfChars = (chars: Iterable<PageChar>) => boxedText(chars).text;
+
+t.test('letters that the library takes for lines are a word', async (t) => {
+  const shown = [...'k\r\nl\r\nm'].map((char, at) => {
+    const box = { left: at * 2, right: at * 2 + 6, bottom: 100, top: 110 };
+    return { code: char.codePointAt(0) ?? 0, ...box };
+  });
+  t.equal(textOfChars(shown), 'klm');
+  const apart = shown.map((char) => ({ ...char, right: char.left + 4 }));
+  t.equal(textOfChars(apart), 'k l m', 'in the cells of a row');
+});
+
+t.test('words parted at a line end are one word again', async (t) => {
+  const chars = [...'ab\u0002\r\ncd'].map((char, at) => {
+    const place = at < 3 ? { left: at * 5, bottom: 100 } : { left: (at - 5) * 5, bottom: 80 };
+    const box = { ...place, right: place.left + 5, top: place.bottom + 10 };
+    return { code: char.codePointAt(0) ?? 0, ...box };
+  });
+  t.equal(textOfChars(chars), 'abcd');
+});
+
+/** A line that ends with a hyphen, and what follows it at the left or in the next column. */
+function parted(first: string, second: string, left = 0): string {
+  const charsOf = (text: string, from: number, bottom: number) =>
+    [...text].map((char, at) => {
+      const box = { left: from + at * 5, right: from + at * 5 + 5, bottom, top: bottom + 10 };
+      return { code: char.codePointAt(0) ?? 0, isGuess: char === ' ', ...box };
+    });
+  return textOfChars([
+    ...charsOf(first, 0, 100),
+    ...charsOf('\u0002\r\n', first.length * 5, 100),
+    ...charsOf(second, left, 80),
+  ]);
+}
+
+t.test('what a hyphen joins keeps it at a line end', async (t) => {
+  t.equal(parted('Jean', 'Paul'), 'Jean-Paul');
+  t.equal(parted('2010', '2012'), '2010-2012');
+  t.equal(parted('INFOR', 'MATION'), 'INFORMATION');
+  t.equal(parted('infor', 'mation'), 'information');
+  t.equal(parted('EU', 'Kommission'), 'EU-Kommission');
+  t.equal(parted('US', 'Präsident und'), 'US-Präsident und');
+  t.equal(parted('PDF', 'Datei'), 'PDF-Datei');
+  t.equal(parted('INFOR', 'M'), 'INFORM');
+  t.equal(parted('INFOR', 'M a'), 'INFORM a');
+  t.equal(parted('INFOR', 'MA. in'), 'INFORMA. in');
+  t.equal(parted('EUR', 'ÖPAs'), 'EURÖPAs', 'only the letter behind the capital tells');
+});
+
+t.test('words after a part of a word in the next column stay apart', async (t) => {
+  t.equal(parted('para', 'n is', 200), 'paran is');
+  t.equal(parted('vi', 'a an', 200), 'via an');
+});
+
+t.test(
+  'letters that stand apart are a word, and words that stand further apart are words',
+  async (t) => {
+    /** Each character with the gap before it; the library takes the gap for a space where one stands before it. */
+    const text = (...parts: [string, number][]) => {
+      let right = 0;
+      const chars = parts.flatMap(([shown, gap]) => {
+        const left = right + gap;
+        right = left + 5;
+        return [...shown].map((char) => {
+          const code = char.codePointAt(0) ?? 0;
+          return { code, isGuess: code === 0x20, left, right, bottom: 100, top: 110 };
+        });
+      });
+      return textOfChars(chars);
+    };
+    t.equal(text(['N', 0], ['o', 2], ['r', 2], [' t', 2.1], [' h', 2], [' B', 6]), 'North B');
+    t.equal(text(['a', 0], ['n', 0], [' I', 2], ['t', 0]), 'an It', 'close letters');
+    t.equal(text(['a', 0], [' b', 2], [' c', 2]), 'a b c', 'letters alone');
+    const growing = text(['a', 0], ['b', 2], [' c', 2.5], [' d', 3.1], [' e', 3.9]);
+    t.equal(growing, 'abc d e', 'gaps that grow step by step');
+  },
+);
+
+t.test('an empty gap is a space, where letters touch within words', async (t) => {
+  const text = (...parts: [string, number][]) => {
+    let right = 0;
+    const chars = parts.map(([shown, gap]) => {
+      const left = right + gap;
+      right = left + 5;
+      return { code: shown.codePointAt(0) ?? 0, left, right, bottom: 100, top: 110 };
+    });
+    return textOfChars(chars);
+  };
+  t.equal(text(['1', 0], ['Y', 2], ['E', 0.1], ['A', 0]), '1 YEA');
+  t.equal(text(['o', 0], ['f', 0], ['a', 1.5], ['b', 1.5], ['y', 0]), 'of a by');
+  t.equal(text(['a', 0], ['n', 0], ['y', 1]), 'any', 'no wider than letters may stand');
+  t.equal(text(['1', 0], ['Y', 2]), '1Y', 'none of them tells');
+  t.equal(text(['N', 0], ['o', 2], ['r', 2], ['t', 2]), 'Nort', 'letters that stand apart');
+  t.equal(text(['中', 0], ['文', 0], ['字', 2]), '中文字');
+  t.equal(text(['f', 0], ['i', -5], ['r', 6], ['m', 0]), 'firm', 'behind a ligature');
+});
+
+t.test('a letter behind a ligature lies over the space between them', async (t) => {
+  const text = (gap: number) => {
+    const places: [string, number, number][] = [
+      ['f', 0, 5],
+      ['l', 0, 5],
+      [' ', 2, 5],
+      ['u', 5 + gap, 10 + gap],
+      ['g', 10 + gap, 15 + gap],
+    ];
+    const chars = places.map(([shown, left, right]) => {
+      return { code: shown.codePointAt(0) ?? 0, left, right, bottom: 100, top: 110 };
+    });
+    return textOfChars(chars);
+  };
+  t.equal(text(0), 'flug');
+  t.equal(text(2.5), 'fl ug');
+});
+
+t.test('an accent that is drawn over a letter is part of it', async (t) => {
+  const char = (text: string, left: number) => {
+    return { code: text.codePointAt(0) ?? 0, left, right: left + 5, bottom: 100, top: 110 };
+  };
+  const word = (...places: [string, number][]) =>
+    textOfChars(places.map(([text, left]) => char(text, left)));
+  t.equal(word(['M', 0], ['´', 5], ['a', 5], ['ˇ', 10.5], ['c', 10]), 'Máč');
+  t.equal(word(['A', 0], ['¨', 5], ['ı', 5], ['t', 10]), 'Aït');
+  t.equal(word(['a', 0], ['~', 5], ['n', 10]), 'a~n', 'one beside the other');
+  t.equal(word(['¨', 0], ['7', 0], ['´', 5]), '¨7´', 'no letter');
+});
+
+t.test(
+  'a foot that is drawn first comes last, a head that is drawn last comes first',
+  async (t) => {
+    const line = (text: string, bottom: number) =>
+      [...`${text}\n`].map((char, at) => {
+        const box = { left: at * 5, right: at * 5 + 5, bottom, top: bottom + 10 };
+        return { code: char.codePointAt(0) ?? 0, ...box };
+      });
+    const body = [line('one', 700), line('two', 688), line('three', 676)];
+    const foot = [line('foot', 50), line('page 1', 38)];
+    const head = [line('head', 760)];
+    const inOrder = 'head\n\none\ntwo\nthree\n\nfoot\npage 1';
+    t.equal(textOfChars([...foot, ...head, ...body].flat()), inOrder);
+    t.equal(textOfChars([...body, ...foot, ...head].flat()), inOrder);
+    t.equal(textOfChars([...head, ...body, ...foot].flat()), inOrder);
+    // A longer column on the left is no foot.
+    const columns = [...body, line('four', 664), line('five', 700), line('six', 688)];
+    t.equal(textOfChars(columns.flat()), 'one\ntwo\nthree\nfour\nfive\nsix');
+  },
+);
+
+t.test('letters that are drawn twice, one over the other, are letters once', async (t) => {
+  const text = (shown: string, off: number) => {
+    const chars = [...shown].flatMap((letter, at) =>
+      [0, off].map((by) => {
+        const left = at * 5 + by;
+        const code = letter.charCodeAt(0);
+        return { code, left, right: left + 5, bottom: 100, top: 110 };
+      }),
+    );
+    return textOfChars(chars);
+  };
+  t.equal(text('lull', 0.3), 'lull');
+  t.equal(text('a', 5), 'aa', 'one beside the other');
+  t.equal(text('f', 0), 'ff', 'a ligature');
+});
