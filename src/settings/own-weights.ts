@@ -29,6 +29,14 @@ export function ownWeights(): Kind<readonly OwnWeights[]> {
   };
 }
 
+/** One file. */
+export function ownWeight(): Kind<WeightsConfig> {
+  return {
+    allowed: 'a GGUF file: a path, an https address or hf:owner/repo/file.gguf',
+    read: (raw, at) => (typeof raw === 'string' ? weightsOf(raw, at) : undefined),
+  };
+}
+
 /** @param source as a person writes it. @returns undefined where it is none of the forms. */
 export function weightsOf(source: string, at: SettingPath): WeightsConfig | undefined {
   if (source.startsWith('hf:')) return fromHub(source);

@@ -26,7 +26,7 @@ import {
   threadPair,
 } from './kinds.js';
 import type { Machine } from './machine.js';
-import { ownWeights } from './own-weights.js';
+import { ownWeight, ownWeights } from './own-weights.js';
 import { s3Address, s3Key, s3KeyOf } from './s3-address.js';
 
 const NODE_ADDRESS = /^http:\/\/(?:[\w.-]{1,253}|\[[\da-f:]{2,45}\]):\d{1,5}$/i;
@@ -81,6 +81,11 @@ export const settings = {
     kind: ownWeights(),
     default: [],
     help: 'weights to serve in place of the default ones, each under its name, the first as svc-v1 too; the flag may come several times',
+  },
+  draft: {
+    kind: ownWeight(),
+    default: null,
+    help: 'small weights that guess tokens for the models of the engine llama, which need the same vocabulary; where answers are exact, they guess only if several tokens at once are proved to give the bits of single ones',
   },
   quantize: {
     kind: oneOf('auto', 'keep', 'q8_0', 'q4_0'),

@@ -14,7 +14,13 @@ import {
   upstreamFields,
 } from './models-table.js';
 import type { Json, SettingPath } from './setting-path.js';
-import { readWeights, type WeightsTable, weightsFields, wheelFields } from './weights-table.js';
+import {
+  DRAFT_WEIGHTS,
+  readWeights,
+  type WeightsTable,
+  weightsFields,
+  wheelFields,
+} from './weights-table.js';
 
 export interface FileTables {
   readonly models: readonly ModelConfig[];
@@ -29,7 +35,8 @@ export const tableNames = ['models', 'weights', 'defaults', 'limits', 'accounts'
 export function readTables(file: Json, top: SettingPath, given: TableDefaults): FileTables {
   const written = readWeights(file.weights ?? {}, top.in('weights'));
   const own = given.weightFiles.map(({ id, weights }) => [id, weights] as const);
-  const weights = { ...written, ...Object.fromEntries(own) };
+  const draft = given.draft === null ? {} : { [DRAFT_WEIGHTS]: given.draft };
+  const weights = { ...written, ...Object.fromEntries(own), ...draft };
   return {
     weights,
     models: readModels(file, top, weights, given),

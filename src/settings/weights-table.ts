@@ -45,6 +45,9 @@ export type WeightsTable = Readonly<Record<string, WeightsConfig>>;
 
 export const DEFAULT_WEIGHTS = 'smollm2-135m-instruct-q4_1';
 
+/** Entry of the setting `draft`. */
+export const DRAFT_WEIGHTS = 'draft';
+
 const defaultWeights: WeightsTable = {
   [DEFAULT_WEIGHTS]: {
     file: 'SmolLM2-135M-Instruct.Q4_1.gguf',

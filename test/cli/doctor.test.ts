@@ -14,7 +14,7 @@ import type { WeightsReport } from '../../src/plugin/contract.js';
 import { builtInPath } from '../../src/settings/built-in-plugins.js';
 import { type Config, loadConfig } from '../../src/settings/config.js';
 import { LmdbStore } from '../../src/store/lmdb-store.js';
-import { writeTinyModel } from '../support/tiny-models.js';
+import { TINY_TEMPLATE, writeTinyModel } from '../support/tiny-models.js';
 
 // Many processes, one after the other, on a machine that may be busy.
 t.setTimeout(300_000);
@@ -70,6 +70,21 @@ t.test('a model that will not be offered is named, with its reason', async (t) =
     env,
     /^weights: base.* will not be offered: its file has no chat template/,
     /→ give other weights, or leave the model out$/,
+  );
+});
+
+t.test('a draft that cannot guess for its model is named, with its reason', async (t) => {
+  const folder = t.testdir({});
+  const [path, draft] = [join(folder, 'model.gguf'), join(folder, 'draft.gguf')];
+  await writeTinyModel(path, 'llama', { facts: [TINY_TEMPLATE] });
+  await writeTinyModel(draft, 'mamba');
+  const env = { PREFACE_ENGINE: 'llama', PREFACE_WEIGHTS: path, PREFACE_MEMORY: '1GiB' };
+  const good = await doctor(folder, { ...env, PREFACE_DRAFT: path });
+  t.same(failures(good), []);
+  await fails(
+    t,
+    { ...env, PREFACE_DRAFT: draft },
+    /^weights: model.* will not be offered: its draft/,
   );
 });
 

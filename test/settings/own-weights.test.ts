@@ -86,3 +86,42 @@ t.test('a window is left to the weights by the flag alone', async (t) => {
     t.throws(() => load('own.gguf', { models }), /models\.m\.window .*got (nothing|null), allowed/);
   }
 });
+
+t.test(
+  'a draft guesses for the chat models of the local engine, or for those that name one',
+  async (t) => {
+    const loaded = (flags: object, models: object = {}) =>
+      loadConfig({
+        flags: { config: '/settings.json', ...flags },
+        env: { HOME: '/home/alice' },
+        folder: '/models',
+        readFile: () => JSON.stringify({ models, weights: { tiny: { file: 'tiny.gguf' } } }),
+      });
+    const models = {
+      plain: { window: 512 },
+      own: { window: 512, draft: 'tiny' },
+      none: { window: 512, draft: null },
+      vectors: { window: 512, kind: 'embedding' },
+      echo: { window: 512, engine: 'echo' },
+    };
+    const drafts = (flags: object) =>
+      Object.fromEntries(loaded(flags, models).models.map(({ id, draft }) => [id, draft]));
+    const without = { plain: null, own: 'tiny', none: null, vectors: null, echo: null };
+    t.same(drafts({}), without);
+    t.same(drafts({ draft: 'small.gguf' }), { ...without, plain: 'draft' });
+    t.equal(loaded({ draft: 'small.gguf' }, models).weights.draft?.file, '/models/small.gguf');
+    t.throws(
+      () => loaded({ draft: 'small.bin' }, models),
+      /^setting PREFACE_DRAFT \(flag --draft\): got .*allowed: a GGUF file/,
+    );
+    t.throws(
+      () => loaded({}, { m: { window: 512, draft: 'other' } }),
+      /models\.m\.draft.*"other".*tiny/s,
+    );
+    t.throws(
+      () => loaded({}, { m: { window: 512, engine: 'echo', draft: 'tiny' } }),
+      /models\.m\.draft.*allowed: null/s,
+      'an engine that would not use it',
+    );
+  },
+);

@@ -5,11 +5,12 @@
 import { type EngineModelSpec, type EngineOptions, limits, type ModelMemory } from 'preface/plugin';
 import type { Exactness } from './certificate.js';
 import { ContextRunner } from './context-runner.js';
+import { DraftModel } from './draft-model.js';
 import { EXACT_COSTS, type Guessing, StepCosts } from './drafts.js';
 import { EvaluationRate } from './evaluation-rate.js';
 import { Return } from './generation.js';
 import { LastOpened } from './last-opened.js';
-import { type ContextPlan, contextPlan, type VectorPlan } from './memory.js';
+import { type ContextPlan, contextPlan, draftPlan, type VectorPlan } from './memory.js';
 import type { Weights } from './native.js';
 import type { Job } from './prompt.js';
 import type { Runner } from './runner.js';
@@ -22,11 +23,18 @@ interface Waiting {
   readonly arrival: number;
 }
 
+/** Weights that guess for others, in a context of their own beside theirs. */
+interface Draft {
+  readonly weights: Weights;
+  readonly plan: ContextPlan;
+}
+
 /** Models with the same weights and window share one context. */
 interface PooledContext {
   /** One of its models. */
   readonly model: string;
   readonly weights: Weights;
+  readonly draft: Draft | null;
   /** Null where no equality is wanted. */
   readonly exactness: Exactness | null;
   readonly plan: ContextPlan;
@@ -84,27 +92,39 @@ export class ContextPool {
     await Promise.all(this.#openings);
   }
 
-  /** False when its context could never fit. */
-  add(spec: EngineModelSpec, path: string, weights: Weights, exactness: Exactness | null): boolean {
-    const { slots, memoryBytesMax } = this.options;
-    const plan = contextPlan(weights.facts, spec.window, slots, memoryBytesMax);
+  /** @param drafting weights of its draft model. @returns false when its context could never fit. */
+  add(
+    { id, window, weights: path, draft: draftPath = '' }: EngineModelSpec,
+    weights: Weights,
+    exactness: Exactness | null,
+    drafting: Weights | null,
+  ): boolean {
+    const { slots, memoryBytesMax, speculation } = this.options;
+    const guesses = guessing(exactness, speculation, drafting !== null);
+    const draft =
+      drafting !== null && guesses?.fromModel
+        ? { weights: drafting, plan: draftPlan(drafting.facts, window) }
+        : null;
+    const draftBytes = draft?.plan.bytes ?? 0;
+    const plan = contextPlan(weights.facts, window, slots, memoryBytesMax - draftBytes);
     if (!plan) return false;
-    const guesses = guessing(exactness, this.options.speculation);
-    const of = { weights, exactness, plan, vectors: null, guesses };
-    this.#enter(spec.id, `${spec.window} ${path}`, of);
+    const whole = { ...plan, bytes: plan.bytes + draftBytes };
+    const of = { weights, draft, exactness, plan: whole, vectors: null, guesses };
+    this.#enter(id, `${window} ${path} ${draftPath}`, of);
     return true;
   }
 
   /** For a model that makes vectors. */
   addVectors(model: string, path: string, weights: Weights, plan: VectorPlan): void {
     const key = `vectors ${plan.window} ${plan.pooling} ${path}`;
-    this.#enter(model, key, { weights, exactness: null, plan, vectors: plan, guesses: null });
+    const none = { draft: null, exactness: null, guesses: null };
+    this.#enter(model, key, { weights, plan, vectors: plan, ...none });
   }
 
   #enter(
     model: string,
     key: string,
-    of: Pick<PooledContext, 'weights' | 'exactness' | 'plan' | 'vectors' | 'guesses'>,
+    of: Pick<PooledContext, 'weights' | 'draft' | 'exactness' | 'plan' | 'vectors' | 'guesses'>,
   ): void {
     const turns = new Map<string, number>();
     const state = { queue: [], turns, runner: null, opening: false, failure: null, usedAt: 0 };
@@ -140,10 +160,16 @@ export class ContextPool {
 
   /** See `EngineModel.memory`. */
   memory(model: string): ModelMemory {
-    const { runner, opening, plan, weights, sinceMs } = this.#known(model);
+    const entry = this.#known(model);
+    const { runner, opening, plan, sinceMs } = entry;
     const state = runner ? 'loaded' : opening ? 'loading' : 'unloaded';
     const context = runner || opening ? plan.bytes : 0;
-    return { state, sinceMs, bytes: context + (weights.loaded ? weights.facts.weightsBytes : 0) };
+    const loaded = filesOf(entry).filter((weights) => weights.loaded);
+    return {
+      state,
+      sinceMs,
+      bytes: loaded.reduce((sum, { facts }) => sum + facts.weightsBytes, context),
+    };
   }
 
   /** Begins to open its context. Between two steps only. @throws Error with a `code` of `busy`. */
@@ -165,15 +191,13 @@ export class ContextPool {
   /** Between two steps only. @throws Error with a `code` of `busy`. */
   async unload(model: string): Promise<void> {
     const entry = this.#known(model);
-    const { runner, opening, queue, weights } = entry;
+    const { runner, opening, queue } = entry;
     if (opening || queue.length > 0 || (runner?.active.size ?? 0) > 0)
       throw busy(`the model ${model} is at work; it can be unloaded when that has ended`);
     if (!runner) return;
     await this.#drop(entry, new Error('the context was disposed'));
-    const isUsed = [...this.#contexts.values()].some(
-      (other) => other.weights === weights && (other.runner || other.opening),
-    );
-    if (!isUsed) await weights.unload();
+    const open = [...this.#contexts.values()].filter((other) => other.runner || other.opening);
+    await unloadUnused(entry, open);
     this.onMemory();
   }
 
@@ -291,8 +315,7 @@ export class ContextPool {
       if (fits(wanted, this.options)) break;
       await this.#drop(other, new Error('the context was disposed'));
       wanted.delete(other);
-      const isUsed = [...wanted].some(({ weights }) => weights === other.weights);
-      if (!isUsed) await other.weights.unload();
+      await unloadUnused(other, [...wanted]);
       this.onMemory();
     }
     return fits(wanted, this.options);
@@ -349,11 +372,25 @@ export class ContextPool {
     const context = await weights.context({ window, sequences, flashAttention, rows });
     const { threads } = this;
     const { guesses, rate } = entry;
-    const of = { weights, context, sequences, window, exactness, threads, guesses, rate };
+    const draft = await this.#openDraft(entry).catch(async (cause) => {
+      await context.close();
+      throw cause;
+    });
+    const of = { weights, context, sequences, window, exactness, threads, guesses, rate, draft };
     const runner = new ContextRunner(of);
     await this.#filled(runner, fill);
     entry.runner = runner;
     await this.#lastOpened.note(entry.model);
+  }
+
+  async #openDraft({ draft, weights }: PooledContext): Promise<DraftModel | null> {
+    if (draft === null) return null;
+    const { window, sequences } = draft.plan;
+    const { vocabularySize } = weights.facts;
+    const rows = limits.prefillRowsMax;
+    const context = await draft.weights.context({ window, sequences, flashAttention: true, rows });
+    const threads = (work: 'single' | 'prompt') => this.threads.best(work);
+    return new DraftModel({ context, window, vocabularySize, threads });
   }
 
   /** A native failure leaves a context in an unknown state: its generations fail and it is made anew. */
@@ -390,7 +427,7 @@ export class ContextPool {
         job.end();
       }
       await this.#drop(entry, failure);
-      weights.add(entry.weights);
+      for (const each of filesOf(entry)) weights.add(each);
     }
     for (const each of weights) await each.close();
   }
@@ -400,16 +437,30 @@ function busy(text: string): Error {
   return Object.assign(new Error(text), { code: 'busy' });
 }
 
+/** @param hasModel where answers are exact, its guesses need rows that are proved: they depend on what is in memory. */
 function guessing(
   exactness: Exactness | null,
   speculation: EngineOptions['speculation'] = 'auto',
+  hasModel = false,
 ): Guessing | null {
   if (speculation === 'off') return null;
   const rowsMax = limits.draftRowsMax;
-  if (exactness === null) return { costs: new StepCosts(), rowsMax };
+  if (exactness === null) return { costs: new StepCosts(), rowsMax, fromModel: hasModel };
   if (!exactness.held) return null;
-  const rows = speculation === 'on' ? rowsMax : Math.min(rowsMax, exactness.aheadRows);
-  return rows > 1 ? { costs: new StepCosts(EXACT_COSTS), rowsMax: rows } : null;
+  const fromModel = hasModel && exactness.aheadRows > 1;
+  const isProved = fromModel || speculation === 'auto';
+  const rows = isProved ? Math.min(rowsMax, exactness.aheadRows) : rowsMax;
+  return rows > 1 ? { costs: new StepCosts(EXACT_COSTS), rowsMax: rows, fromModel } : null;
+}
+
+function filesOf({ weights, draft }: PooledContext): Weights[] {
+  return draft === null ? [weights] : [weights, draft.weights];
+}
+
+/** @param open contexts that go on. */
+async function unloadUnused(entry: PooledContext, open: readonly PooledContext[]): Promise<void> {
+  const used = new Set(open.flatMap(filesOf));
+  for (const weights of filesOf(entry)) if (!used.has(weights)) await weights.unload();
 }
 
 /** Contexts by their bound, and the weights under them by theirs; one file alone may be larger. */
@@ -418,9 +469,10 @@ function fits(
   { memoryBytesMax, weightsBytesMax = Number.POSITIVE_INFINITY }: EngineOptions,
 ): boolean {
   const contexts = [...wanted].reduce((sum, { plan }) => sum + plan.bytes, 0);
-  const weights = new Set([...wanted].map((each) => each.weights));
-  const loaded = [...weights].reduce((sum, each) => sum + each.bytesWhenUsed, 0);
-  return contexts <= memoryBytesMax && (weights.size === 1 || loaded <= weightsBytesMax);
+  const isOneModel = new Set([...wanted].map((each) => each.weights)).size === 1;
+  const files = new Set([...wanted].flatMap(filesOf));
+  const loaded = [...files].reduce((sum, each) => sum + each.bytesWhenUsed, 0);
+  return contexts <= memoryBytesMax && (isOneModel || loaded <= weightsBytesMax);
 }
 
 function dropUnwanted(queue: Waiting[]): void {

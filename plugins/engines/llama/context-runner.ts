@@ -6,6 +6,7 @@ import { limits } from 'preface/plugin';
 import type { Exactness } from './certificate.js';
 import type { ConstraintState } from './constraint.js';
 import type { BatchItem, Context } from './context.js';
+import type { DraftModel } from './draft-model.js';
 import { Drafts, type Guessing } from './drafts.js';
 import type { EvaluationRate } from './evaluation-rate.js';
 import { type Choice, Generation, Return } from './generation.js';
@@ -32,6 +33,8 @@ export interface ContextRunnerParts {
   readonly rate: EvaluationRate;
   /** null: no token is guessed. */
   readonly guesses: Guessing | null;
+  /** Guesses where nothing is repeated; null without one. */
+  readonly draft: DraftModel | null;
 }
 
 export class ContextRunner implements Runner {
@@ -269,9 +272,9 @@ export class ContextRunner implements Runner {
       if (!slot) continue;
       this.#sequences.trim(slot);
       // An exact answer is made the same way, with and without neighbours.
-      const guesses = exact || ready.length === 1;
-      const draft = guesses ? this.#draftOf(next, slot) : [];
-      if (draft.length > 0 || (ready.length === 1 && !exact)) {
+      const isAlone = ready.length === 1;
+      const draft = exact || isAlone ? await this.#draftOf(next, slot, isAlone) : [];
+      if (draft.length > 0 || (isAlone && !exact)) {
         await this.#decodeAlone(next, slot, draft);
         continue;
       }
@@ -304,15 +307,21 @@ export class ContextRunner implements Runner {
     await this.#sampleAll([next], () => row);
   }
 
-  #draftOf({ choice, generation }: Next, { tokens, cuttable }: Slot): readonly number[] {
-    const { guesses } = this.parts;
+  /** @param isAlone beside others the draft model would have to learn a stream anew at each step. */
+  async #draftOf({ choice, generation }: Next, { tokens, cuttable }: Slot, isAlone: boolean) {
+    const { guesses, draft } = this.parts;
     const [last] = choice.pending;
     if (guesses === null || !cuttable || last === undefined || choice.pending.length > 1) return [];
     const { costs, rowsMax } = guesses;
     const rows = choice.constraint ? Math.min(limits.draftRowsGrammarMax, rowsMax) : rowsMax;
     choice.drafts ??= new Drafts(costs);
-    const left = generation.maxTokens - choice.produced;
-    return choice.drafts.after(tokens, last, Math.min(rows, left) - 1);
+    const { drafts } = choice;
+    const most = Math.min(rows, generation.maxTokens - choice.produced) - 1;
+    const repeated = drafts.after(tokens, last, most);
+    if (repeated.length > 0 || draft === null || !isAlone) return repeated;
+    const times = { stepMs: draft.stepMs, behindMs: draft.behindMs(drafts, tokens.length) };
+    const count = drafts.fromModel(most, choice.produced, times);
+    return count > 0 ? await draft.guess(drafts, tokens, last, count) : [];
   }
 
   async #decode(items: readonly BatchItem[], batch: readonly Next[]): Promise<void> {
@@ -448,6 +457,7 @@ export class ContextRunner implements Runner {
       job.end();
     }
     this.active.clear();
+    await this.parts.draft?.close();
     await this.parts.context.close();
   }
 }

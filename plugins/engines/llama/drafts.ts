@@ -1,6 +1,6 @@
 /**
- * Owns the guesses of a stream's next tokens, from what it has repeated so far, and whether evaluating them ahead pays.
- * It must never touch a context, nor decide which token is taken.
+ * Owns the guesses of a stream's next tokens, from what it has repeated so far, and whether evaluating them ahead pays: these,
+ * and those of a draft model. It must never touch a context, nor decide which token is taken.
  */
 import { limits } from 'preface/plugin';
 
@@ -77,24 +77,29 @@ export class StepCosts {
   constructor(private readonly fixed: readonly number[] | null = null) {}
 
   took(rows: number, ms: number): void {
-    if (this.fixed !== null) return;
     this.#steps += 1;
     const size = sizeOf(rows);
     const newest = [...(this.#known.get(size)?.newest ?? []), ms].slice(-NEWEST);
     this.#known.set(size, { newest, step: this.#steps });
   }
 
+  /** What a step of one row takes; null before one was measured. */
+  get stepMs(): number | null {
+    const one = this.#known.get(1);
+    return one === undefined ? null : Math.min(...one.newest);
+  }
+
   /** In steps of one row; null before one was measured. */
   of(rows: number): number | null {
     const { fixed } = this;
     if (fixed !== null) return fixed[ROWS.findIndex((size) => size >= rows)] ?? null;
-    const one = this.#known.get(1);
-    if (one === undefined) return null;
+    const oneMs = this.stepMs;
+    if (oneMs === null) return null;
     const size = sizeOf(rows);
     const known = this.#known.get(size);
     return known === undefined || this.#isDoubted(known)
       ? this.#guessed(size)
-      : Math.min(...known.newest) / Math.min(...one.newest);
+      : Math.min(...known.newest) / oneMs;
   }
 
   #isDoubted({ newest, step }: { readonly newest: readonly number[]; readonly step: number }) {
@@ -115,6 +120,8 @@ export interface Guessing {
   readonly costs: StepCosts;
   /** Of a step: the stream's token, and tokens guessed behind it. */
   readonly rowsMax: number;
+  /** A draft model guesses, too. */
+  readonly fromModel: boolean;
 }
 
 function sizeOf(rows: number): number {
@@ -125,49 +132,82 @@ function sizeOf(rows: number): number {
 const MARGIN = 1.1;
 /** Of how much an outcome counts beside those before it. */
 const OUTCOME = 1 / 8;
-const RIGHT_AT_FIRST = { short: 0.3, long: 0.8 };
+
+/** Where a guess comes from: a short or a long match, or the draft model. */
+type Source = 'short' | 'long' | 'model';
+const RIGHT_AT_FIRST: Readonly<Record<Source, number>> = { short: 0.3, long: 0.8, model: 0.7 };
+/** By how much of the difference the draft model comes back to that in each step that it was not asked. */
+const FORGOTTEN = 1 / 64;
+
+/** What is known of a draft model, in milliseconds; null: not measured yet. */
+export interface DraftTimes {
+  /** Of a guessed token. */
+  readonly stepMs: number | null;
+  /** Until it knows the stream. */
+  readonly behindMs: number | null;
+}
 
 /** The guesses of one stream. It learns from every guess, also from those that are not evaluated ahead. */
 export class Drafts {
   readonly #right = { ...RIGHT_AT_FIRST };
-  /** What was guessed for the next token, and by how long a match. */
-  #next: { readonly id: number; readonly matched: number } | null = null;
-  /** The match behind the tokens that are evaluated ahead. */
-  #matched = 0;
+  /** What was guessed for the next token, and from where. */
+  #next: { readonly id: number; readonly source: Source } | null = null;
+  /** Of the tokens that are evaluated ahead. */
+  #source: Source = 'short';
 
   constructor(private readonly costs: StepCosts) {}
 
   /**
-   * The tokens to evaluate behind `last`; none where that does not pay.
+   * The tokens to evaluate behind `last`, as they followed earlier; none where that does not pay.
    * @param most of them.
    */
   after(tokens: readonly number[], last: number, most: number): readonly number[] {
-    if (this.#next !== null) this.#learn(this.#next.matched, last === this.#next.id);
+    if (this.#next !== null) this.#learn(this.#next.source, last === this.#next.id);
     const guess = lookUp(tokens, last, Math.max(1, Math.min(most, limits.draftRowsMax - 1)));
     const [id] = guess?.ids ?? [];
-    this.#next = guess === null || id === undefined ? null : { id, matched: guess.matched };
+    const source = (guess?.matched ?? 0) < MATCH_LONG ? 'short' : 'long';
+    this.#next = id === undefined ? null : { id, source };
     if (guess === null || most < 1) return [];
-    const count = this.#paying(guess);
+    const count = this.#paying(source, guess.ids.length, 0);
     // The first outcome is learned with the others, when they are known.
     if (count > 0) this.#next = null;
-    this.#matched = guess.matched;
+    this.#source = source;
     return guess.ids.slice(0, count);
+  }
+
+  /**
+   * How many tokens the draft model is to guess; 0 where that does not pay.
+   * @param produced tokens of the stream so far: what the model takes to know it must not be more than they took.
+   */
+  fromModel(most: number, produced: number, { stepMs, behindMs }: DraftTimes): number {
+    const oneMs = this.costs.stepMs;
+    if (oneMs === null || most < 1) return 0;
+    const right = this.#right;
+    right.model += FORGOTTEN * (RIGHT_AT_FIRST.model - right.model);
+    if (behindMs !== null && behindMs > produced * oneMs) return 0;
+    const count = stepMs === null ? 1 : this.#paying('model', most, stepMs / oneMs);
+    if (count > 0) this.#next = null;
+    this.#source = 'model';
+    return count;
   }
 
   /** A token that was evaluated ahead was the one that came, or was not. */
   judge(isRight: boolean): void {
-    this.#learn(this.#matched, isRight);
+    this.#learn(this.#source, isRight);
   }
 
-  /** How many of the guessed tokens bring the most in a time; 0 where a step of one row does. */
-  #paying({ ids, matched }: Guess): number {
-    const right = matched < MATCH_LONG ? this.#right.short : this.#right.long;
+  /**
+   * How many of the guessed tokens bring the most in a time; 0 where a step of one row does.
+   * @param guessCost of each of them, in steps of one row.
+   */
+  #paying(source: Source, guesses: number, guessCost: number): number {
+    const right = this.#right[source];
     let best = MARGIN;
     let count = 0;
     for (const rows of ROWS) {
       const cost = this.costs.of(rows);
-      if (rows === 1 || rows > ids.length + 1 || cost === null) continue;
-      const gain = (1 - right ** rows) / (1 - right) / cost;
+      if (rows === 1 || rows > guesses + 1 || cost === null) continue;
+      const gain = (1 - right ** rows) / (1 - right) / (cost + (rows - 1) * guessCost);
       if (gain <= best) continue;
       best = gain;
       count = rows - 1;
@@ -175,10 +215,9 @@ export class Drafts {
     return count;
   }
 
-  #learn(matched: number, isRight: boolean): void {
-    const kind = matched < MATCH_LONG ? 'short' : 'long';
+  #learn(source: Source, isRight: boolean): void {
     // Never certain: it would divide by zero, and never change again.
     const outcome = isRight ? 0.99 : 0;
-    this.#right[kind] += OUTCOME * (outcome - this.#right[kind]);
+    this.#right[source] += OUTCOME * (outcome - this.#right[source]);
   }
 }

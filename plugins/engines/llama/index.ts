@@ -27,6 +27,7 @@ import { openConstraints } from './constraint.js';
 import { ContextPool } from './context-pool.js';
 import { convert, measure } from './convert.js';
 import { devices } from './devices.js';
+import { draftRefusal } from './draft-model.js';
 import { Generation } from './generation.js';
 import { inspect } from './inspect.js';
 import { F16, fittingWindow, type KvTypes, kvTypes, POOLING, vectorPlan } from './memory.js';
@@ -60,7 +61,7 @@ async function open(options: EngineOptions): Promise<Engine> {
 async function openEngine(runtime: Runtime, given: EngineOptions): Promise<Engine> {
   const offer: Offer = { models: [], refused: [], changed: () => {} };
   // Before the weights are there: then the devices tell what is free for them and for contexts.
-  const plan = await runtime.plan(given.models.map(({ weights }) => weights ?? ''));
+  const plan = await runtime.plan(given.models);
   const memoryBytesMax = Math.min(
     given.memoryBytesMax,
     plan?.contextBytesMax ?? Number.POSITIVE_INFINITY,
@@ -72,7 +73,7 @@ async function openEngine(runtime: Runtime, given: EngineOptions): Promise<Engin
   const threads = await ThreadChoice.open(options, first.facts.description);
   const pool = new ContextPool(options, threads);
   const certificates = new Map<Weights, Certificate>();
-  const opening = { runtime, options, pool, threads, certificates };
+  const opening = { runtime, options, pool, threads, certificates, weights };
   for (const spec of options.models) {
     const own = weights.get(spec.weights ?? '');
     if (own) await offerModel(opening, spec, own, offer);
@@ -94,6 +95,8 @@ interface Opening {
   readonly options: EngineOptions;
   readonly pool: ContextPool;
   readonly threads: ThreadChoice;
+  /** By path: those of models, and those that guess for them. */
+  readonly weights: ReadonlyMap<string, Weights>;
   /** One for all models of the same weights. */
   readonly certificates: Map<Weights, Certificate>;
 }
@@ -170,14 +173,18 @@ async function offerChats(
   own: Weights,
   offer: Offer,
 ): Promise<void> {
-  const { runtime, options, pool, threads, certificates } = opening;
+  const { runtime, options, pool, threads, certificates, weights } = opening;
   const { models, refused } = offer;
   const { id } = spec;
   const window = windowOf(spec, own, options);
   const path = spec.weights ?? '';
   const { stateDir } = options;
-  if (own.refusal !== null) {
-    refused.push({ id, reason: own.refusal });
+  const draft = spec.draft === undefined ? null : weights.get(spec.draft);
+  // It could not be loaded, and the model is refused for that.
+  if (draft === undefined) return;
+  const refusal = own.refusal ?? (draft && draftRefusal(draft, own));
+  if (refusal !== null) {
+    refused.push({ id, reason: refusal });
     return;
   }
   const proving = { build: runtime.build, stateDir, threads: threads.best('prompt') };
@@ -187,7 +194,7 @@ async function offerChats(
   const exactness = certificate?.exactness ?? null;
   // Loaded for the proof alone, where several files take turns.
   await own.unload();
-  if (window === 0 || !pool.add({ ...spec, window }, path, own, exactness)) {
+  if (window === 0 || !pool.add({ ...spec, window }, own, exactness, draft)) {
     const reason =
       window === 0
         ? `even ${limits.windowTokensMin} tokens do not fit into the memory`
@@ -240,30 +247,33 @@ function windowOf(spec: EngineModelSpec, { facts }: Weights, options: EngineOpti
   return Math.min(spec.window, fitting);
 }
 
-/** Each file once, also where several models share it. @throws the first failure where none can be loaded. */
+/** Each file once, also where several models share it. @throws the first failure where no model can be loaded. */
 async function loadAll(
   runtime: Runtime,
   given: EngineOptions,
   { refused }: Offer,
 ): Promise<Map<string, Weights>> {
   const { models } = given;
-  const weights = new Map<string, Weights>();
+  const loaded = new Map<string, Weights>();
   const failures = new Map<string, Error>();
-  const count = new Set(models.map((spec) => spec.weights)).size;
-  for (const { id, weights: path } of models) {
-    if (path === null) throw new Error(`engine-llama: model ${id} names no weights file`);
-    try {
-      if (!weights.has(path) && !failures.has(path))
-        weights.set(path, await runtime.load(path, count > 1, kvOf(path, given)));
-    } catch (cause) {
-      failures.set(path, cause instanceof Error ? cause : new Error(String(cause)));
+  const count = new Set(models.map(({ weights }) => weights)).size;
+  for (const { id, weights, draft } of models) {
+    if (weights === null) throw new Error(`engine-llama: model ${id} names no weights file`);
+    const paths = draft === undefined ? [weights] : [weights, draft];
+    for (const path of paths) {
+      if (loaded.has(path) || failures.has(path)) continue;
+      try {
+        loaded.set(path, await runtime.load(path, count > 1, kvOf(path, given)));
+      } catch (cause) {
+        failures.set(path, cause instanceof Error ? cause : new Error(String(cause)));
+      }
     }
-    const failure = failures.get(path);
+    const failure = paths.map((path) => failures.get(path)).find((each) => each !== undefined);
     if (failure) refused.push({ id, reason: failure.message });
   }
   const [failure] = failures.values();
-  if (failure && weights.size === 0) throw failure;
-  return weights;
+  if (failure && refused.length === models.length) throw failure;
+  return loaded;
 }
 
 /** Contexts that make vectors keep 16-bit floats. */

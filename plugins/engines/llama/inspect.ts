@@ -5,12 +5,17 @@
 import type { WeightsReport } from 'preface/plugin';
 import { type GgufMetadata, readGgufMetadata, readGgufNumbers } from '../../gguf.js';
 import { knownExactness } from './certificate.js';
+import { draftRefusal } from './draft-model.js';
 import { contextCosts } from './memory.js';
 import { fileRefusal, memoryBytes, vectorFacts } from './model-facts.js';
 import { Runtime, type Weights } from './native.js';
 
 /** @throws Error when the file is damaged or is no GGUF. */
-export async function inspect(path: string, stateDir: string): Promise<WeightsReport> {
+export async function inspect(
+  path: string,
+  stateDir: string,
+  draft?: string,
+): Promise<WeightsReport> {
   const runtime = await Runtime.open();
   await runtime.check(path);
   const metadata = await readGgufMetadata(path);
@@ -28,10 +33,21 @@ export async function inspect(path: string, stateDir: string): Promise<WeightsRe
     const known = await knownExactness(weights.facts, { build: runtime.build, stateDir });
     const exact = known === null ? null : known.held ? 'proved' : 'not held';
     const facts = { memory, trainedWindow, description };
-    const refusal = kind === 'chat' ? weights.refusal : null;
+    const unfit = async () =>
+      draft === undefined ? null : await unfitDraft(runtime, draft, weights);
+    const refusal = kind === 'chat' ? (weights.refusal ?? (await unfit())) : null;
     return { ...stated, ...facts, exact, refusal, ...(refusal === null ? { kind } : {}) };
   } finally {
     await weights.close();
+  }
+}
+
+async function unfitDraft(runtime: Runtime, path: string, model: Weights): Promise<string | null> {
+  const draft = await runtime.load(path, true);
+  try {
+    return draftRefusal(draft, model);
+  } finally {
+    await draft.close();
   }
 }
 

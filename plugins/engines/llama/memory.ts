@@ -109,6 +109,12 @@ export function contextPlan(
   return null;
 }
 
+/** The context of a draft model: one stream at a time, as far as it was trained for. */
+export function draftPlan(facts: ModelFacts, windowOfModel: number): ContextPlan {
+  const window = Math.min(windowOfModel, facts.trainedWindow);
+  return { window, sequences: 1, bytes: contextBytes(facts, window, 1) };
+}
+
 /**
  * The window of a model that has none in the settings: what its weights are trained for, halved until one sequence takes no
  * more than half of the memory, so that a second context has room beside it. 0 where not even the smallest fits.

@@ -3,7 +3,7 @@
  * It must never evaluate anything, nor decide what fits into memory.
  */
 import { open, stat } from 'node:fs/promises';
-import type { PairForm } from 'preface/plugin';
+import type { EngineModelSpec, PairForm } from 'preface/plugin';
 import { readGgufMetadata } from '../../gguf.js';
 import { Candidates } from './candidates.js';
 import { Context, type ContextSettings } from './context.js';
@@ -46,20 +46,23 @@ export class Runtime {
     await found(path, checkHeader(path));
   }
 
-  /** Of the file that needs most; null without a device besides the processor. */
-  async plan(paths: readonly string[]): Promise<DevicePlan | null> {
-    const found = paths.map((path) => this.#planOf(path).catch(() => null));
+  /** Of the model that needs most; null without a device besides the processor. */
+  async plan(models: readonly EngineModelSpec[]): Promise<DevicePlan | null> {
+    const found = models.map(({ weights, draft }) =>
+      this.#planOf(weights ?? '', draft).catch(() => null),
+    );
     const plans = (await Promise.all(found)).filter((plan) => plan !== null);
     return plans.sort((a, b) => a.contextBytesMax - b.contextBytesMax)[0] ?? null;
   }
 
-  async #planOf(path: string): Promise<DevicePlan | null> {
+  async #planOf(path: string, draft?: string): Promise<DevicePlan | null> {
     const found = devices();
     if (found.every(({ isProcessor }) => isProcessor)) return null;
     const metadata = await readGgufMetadata(path);
     const architecture = String(metadata['general.architecture']);
     const layers = Number(metadata[`${architecture}.block_count`] ?? 0);
-    return devicePlan(found, (await stat(path)).size, layers);
+    const draftBytes = draft === undefined ? 0 : (await stat(draft)).size;
+    return devicePlan(found, (await stat(path)).size + draftBytes, layers);
   }
 
   async #model(path: string, vocabularyAlone: boolean): Promise<Pointer> {

@@ -149,7 +149,8 @@ function newChain(functions: Library, settings: SamplerSettings): Pointer {
   return chain;
 }
 
-function best(logits: Float32Array): number {
+/** @throws Error when the model went wrong. */
+export function best(logits: Float32Array): number {
   let id = 0;
   let highest = logits[0] ?? 0;
   for (let i = 1; i < logits.length; i++) {

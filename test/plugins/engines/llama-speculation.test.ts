@@ -10,17 +10,13 @@ import { copyExactness } from '../../../bench/support/known-exactness.js';
 import { Drafts, lookUp, StepCosts } from '../../../plugins/engines/llama/drafts.js';
 import plugin from '../../../plugins/engines/llama/index.js';
 import { Runtime } from '../../../plugins/engines/llama/native.js';
-import type { Engine, EngineOptions, GenerateTask } from '../../../src/plugin/contract.js';
+import type { Engine, EngineOptions } from '../../../src/plugin/contract.js';
 import { control } from '../../../src/plugin/test/engine.js';
-import { type Random, seededRandom, testSeed } from '../../../src/plugin/test/random-text.js';
+import { seededRandom, testSeed } from '../../../src/plugin/test/random-text.js';
 import { valueConstraint } from '../../support/constraints.js';
+import { ask, differenceOf, freeRows, taskOf, tasksOf } from '../../support/guesses.js';
 import { quantize } from '../../support/quantize.js';
-import {
-  TINY_TOKENS,
-  type TinyModel,
-  tinyModels,
-  writeTinyModel,
-} from '../../support/tiny-models.js';
+import { type TinyModel, tinyModels, writeTinyModel } from '../../support/tiny-models.js';
 import { skipWithoutWeights, smallModelPath } from '../../support/weights.js';
 
 const SEEDS = Number(process.env.TEST_SCHEDULES ?? 25);
@@ -119,71 +115,6 @@ function* seeds(isEnough: () => boolean): Generator<number> {
   for (let n = 0; n < SEEDS || (!isEnough() && n < SEEDS + MORE); n++) yield testSeed() + n;
 }
 
-/** A quotation of its prompt would be noise here: few tokens are allowed, so that they repeat by chance. */
-function tasksOf(random: Random): Partial<GenerateTask> {
-  const few = Array.from(
-    { length: 2 + random(4) },
-    () => [1 + random(TINY_TOKENS - 1), 100] as const,
-  );
-  const phrase = Array.from({ length: 5 + random(20) }, () => 1 + random(TINY_TOKENS - 1));
-  const prompt = Uint32Array.from(
-    { length: 20 + random(300) },
-    (_, i) => phrase[i % phrase.length] ?? 1,
-  );
-  const logitBias = random(3) > 0 ? few : [];
-  const penalty = random(4) === 0 ? 0.5 : 0;
-  const sampling = {
-    temperature: random(3) === 0 ? 0 : 1.5,
-    topP: 1,
-    presencePenalty: penalty,
-    frequencyPenalty: penalty,
-    seed: random(1_000),
-    logitBias,
-    minTokens: random(20),
-  };
-  const endIds = random(2) === 0 ? [few[0]?.[0] ?? 1] : [];
-  return { prompt, sampling, endIds, maxTokens: 1 + random(90), choices: 1 + random(2) };
-}
-
-interface Answered {
-  readonly choices: readonly string[];
-  readonly tried: number;
-  readonly taken: number;
-}
-
-function taskOf(over: Partial<GenerateTask>): GenerateTask {
-  const sampling = { temperature: 0, topP: 1, presencePenalty: 0, frequencyPenalty: 0, seed: 1 };
-  const plain = { model: 'm', owner: 'alice', prompt: new Uint32Array(), snapshot: null };
-  const rest = { maxTokens: 6, choices: 1, endIds: [], sampling, constraint: null, logprobs: 2 };
-  return { ...plain, ...rest, ...over };
-}
-
-async function ask(engine: Engine, over: Partial<GenerateTask>): Promise<Answered> {
-  const task = taskOf(over);
-  const choices = Array.from({ length: task.choices }, () => '');
-  let [tried, taken] = [0, 0];
-  for await (const event of engine.generate(task, control())) {
-    if (event.type === 'finished') choices[event.choice] += ` ${event.reason}`;
-    if (event.type !== 'piece') continue;
-    tried += event.drafts?.tried ?? 0;
-    taken += event.drafts?.taken ?? 0;
-    for (const [i, id] of event.ids.entries())
-      choices[event.choice] += ` ${id}:${JSON.stringify(event.logprobs?.[i])}`;
-  }
-  return { choices, tried, taken };
-}
-
-function differenceOf(found: Answered, right: Answered): string | null {
-  for (const [i, text] of right.choices.entries()) {
-    const [ours, theirs] = [found.choices[i]?.split(' ') ?? [], text.split(' ')];
-    const at = Math.max(theirs.length, ours.length) - 1;
-    const first = Array.from({ length: at }, (_, n) => n + 1).find((n) => ours[n] !== theirs[n]);
-    if (first !== undefined)
-      return `choice ${i}, token ${first} of ${at}: ${ours[first]} in place of ${theirs[first]}`;
-  }
-  return null;
-}
-
 async function modelFile(arch: TinyModel): Promise<string> {
   const plain = join(folder, `${arch}.gguf`);
   const weights = join(folder, `${arch}-q8_0.gguf`);
@@ -209,15 +140,6 @@ function opened(
     stateDir: join(folder, `${exact}-${speculation}${name}`),
     memoryBytesMax: 1_000_000_000,
     snapshotBytesMax: 50_000_000,
-  });
-}
-
-/** As on a machine where rows cost nothing. */
-function freeRows(t: Test): void {
-  const { of } = StepCosts.prototype;
-  StepCosts.prototype.of = () => 1;
-  t.teardown(() => {
-    StepCosts.prototype.of = of;
   });
 }
 
