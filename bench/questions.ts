@@ -12,6 +12,7 @@ import { question as cacheRoundRobin } from './cache-round-robin.js';
 import { question as chatEcho } from './chat-echo.js';
 import { question as cookbook } from './cookbook.js';
 import { question as derivedCaches } from './derived-caches.js';
+import { question as draft } from './draft.js';
 import { question as engineTokens } from './engine-tokens.js';
 import { question as getModel } from './get-model.js';
 import { question as hostileText } from './hostile-text.js';
@@ -42,6 +43,7 @@ export const questions: readonly Question[] = [
   derivedCaches,
   promotion,
   speculation,
+  draft,
   cookbook,
   chatEcho,
   getModel,

@@ -1,18 +1,12 @@
 /**
  * Owns the question what guessed tokens gain: tokens a second of one stream that quotes its prompt, writes code, or tells a story.
- * It must never count the evaluation of a prompt, nor compare answers of two lengths.
+ * It must never guess what a second side would: each has a service of its own.
  */
-import { MODEL } from './support/chat.js';
-import { checkOf } from './support/check.js';
 import { defaultWeights } from './support/counting.js';
-import { firstContent } from './support/first-content.js';
-import { atRest } from './support/processes.js';
-import type { Line, Question, Sample, Scale, Side } from './support/question.js';
+import { ANSWER_TOKENS, stream, type Task, tasks } from './support/one-stream.js';
+import type { Line, Question, Scale, Side } from './support/question.js';
 import { type Server, startService } from './support/servers.js';
 
-const ANSWER_TOKENS = 160;
-/** Characters of a task. */
-const TINY_LENGTH = 80;
 const WAYS = [
   { name: 'exact', exact: 'true', speculation: 'auto', beside: 'exact' },
   { name: 'exact, on', exact: 'true', speculation: 'on', beside: 'exact' },
@@ -22,28 +16,6 @@ const PLAIN = [
   { name: 'exact', exact: 'true' },
   { name: 'not exact', exact: 'false' },
 ] as const;
-
-const PASSAGE =
-  'The ferry leaves the old harbour at seven, crosses the sound in forty minutes, and waits for the bus from the north. ' +
-  'Those who miss it take the small boat of the fishermen, which carries nine people and no bicycles. The ticket is sold on ' +
-  'board, and children below the age of six travel free. In winter the last ferry leaves at four, since the sound is dark by five.';
-const CODE = `function totalOf(orders) {
-  let total = 0;
-  for (const order of orders) {
-    if (order.cancelled) continue;
-    total += order.price * order.count;
-  }
-  return total;
-}`;
-
-const TASKS = {
-  quoting: `Repeat the following text word for word, three times.\n\n${PASSAGE}`,
-  code: `Write this function again with comments, and then a function countOf that counts the orders:\n\n${CODE}`,
-  prose: 'Tell me the whole story of a town by the sea, from the first house to this day.',
-} as const;
-
-type Task = keyof typeof TASKS;
-const tasks = Object.keys(TASKS) as Task[];
 
 export const question: Question = {
   name: 'speculation',
@@ -114,21 +86,5 @@ function lineOf(task: Task, { name, beside }: (typeof WAYS)[number]): Line {
     // On most processors nothing is guessed by itself where answers are exact.
     must: task === 'quoting' && name !== 'exact' ? 1 : 0.95,
     goal: task === 'quoting' ? 1.3 : 1,
-  };
-}
-
-async function stream({ port, tree }: Server, task: Task, { tiny }: Scale): Promise<Sample> {
-  const content = tiny ? TASKS[task].slice(0, TINY_LENGTH) : TASKS[task];
-  const messages = [{ role: 'user', content }];
-  const length = { max_tokens: tiny ? 6 : ANSWER_TOKENS, ignore_eos: true };
-  const body = { model: MODEL, messages, temperature: 0, ...length };
-  const { ms, endMs, text, answerTokens, promptTokens } = await firstContent({ port, body });
-  // What a service does with an answer once it has ended, such as keeping its tokens, must not be the next one's to bear.
-  if (!tiny) await atRest(tree);
-  return {
-    value: (answerTokens - 1) / ((endMs - ms) / 1_000),
-    errors: 0,
-    check: `${promptTokens} tokens, answer ${checkOf(text)}`,
-    beside: { 'tokens of the answer': answerTokens },
   };
 }
