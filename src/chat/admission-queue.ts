@@ -47,8 +47,8 @@ export class AdmissionQueue {
   /** Those of the background that run, the newest last, without those that were told to end. */
   readonly #backgroundRunning = new Set<Entrant>();
   readonly #stalled = new StalledReaders();
-  /** Readers that were cut and whose generations have not ended yet. */
-  #cut = 0;
+  /** Chats whose readers were cut, until their generations have ended. */
+  readonly #cut = new Set<object>();
   #running = 0;
   /** Chats with several answers that run. */
   readonly #several = new OwnerLoad();
@@ -117,21 +117,23 @@ export class AdmissionQueue {
   #cutStalled(): void {
     if (!this.options.serving()) return;
     const isAwaited = (owner: string) =>
-      this.#waiting.total.count - this.#waiting.of(owner).count > this.#cut;
+      this.#waiting.total.count - this.#waiting.of(owner).count > this.#cut.size;
     for (let next = this.#stalled.take(isAwaited); next; next = this.#stalled.take(isAwaited)) {
-      this.#cut += 1;
+      this.#cut.add(next.chat);
       next.cut();
     }
   }
 
   /** A chat that was begun has ended. @param ranMs null when it ended in a way that tells nothing of a chat's time. */
   leave(ranMs: number | null, chat?: Entrant): void {
-    if (chat !== undefined) this.#backgroundRunning.delete(chat);
+    if (chat !== undefined) {
+      this.#backgroundRunning.delete(chat);
+      this.#cut.delete(chat);
+    }
     if (chat?.isSeveral) this.#several.remove(chat.owner);
     const before = this.#meanMs ?? ranMs ?? 0;
     if (ranMs !== null) this.#meanMs = before + (ranMs - before) * MEAN_WEIGHT;
     this.#running -= 1;
-    this.#cut = Math.max(0, this.#cut - 1);
     this.pump();
     // The place may have gone to the next chat of the same owner.
     this.#cutStalled();

@@ -252,7 +252,7 @@ export class ChatGeneration implements TokenStreamHandlers, Entrant, RunningChat
   }
 
   stalled(cut: () => void): () => void {
-    return this.parts.queue.stalled({ owner: this.owner, cut });
+    return this.parts.queue.stalled({ chat: this, cut });
   }
 
   /** Stops the generation; `ended` still comes. */

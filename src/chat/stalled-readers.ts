@@ -6,7 +6,7 @@ import { OwnerLoad } from '../fairness/owner-load.js';
 
 /** Someone who has kept a generation waiting for `limits.streamStalledMsMax` in all, and does so now. */
 export interface StalledReader {
-  readonly owner: string;
+  readonly chat: { readonly owner: string };
   /** Ends the connection, and with it the generation, soon. */
   cut(): void;
 }
@@ -17,20 +17,21 @@ export class StalledReaders {
 
   add(reader: StalledReader): void {
     this.#readers.add(reader);
-    this.#load.add(reader.owner);
+    this.#load.add(reader.chat.owner);
   }
 
   /** Nothing happens to one that was taken. */
   remove(reader: StalledReader): void {
-    if (this.#readers.delete(reader)) this.#load.remove(reader.owner);
+    if (this.#readers.delete(reader)) this.#load.remove(reader.chat.owner);
   }
 
   /** @returns the first of the owner with the most, of those owners that may lose one. */
   take(mayLose: (owner: string) => boolean): StalledReader | null {
     let most: StalledReader | null = null;
     for (const reader of this.#readers) {
-      const count = most === null ? 0 : this.#load.of(most.owner).count;
-      if (this.#load.of(reader.owner).count > count && mayLose(reader.owner)) most = reader;
+      const { owner } = reader.chat;
+      const count = most === null ? 0 : this.#load.of(most.chat.owner).count;
+      if (this.#load.of(owner).count > count && mayLose(owner)) most = reader;
     }
     if (most !== null) this.remove(most);
     return most;

@@ -253,12 +253,12 @@ t.test('owners take turns in the background, too', async (t) => {
 t.test('readers who take nothing make room for the chats of others, one for each', async (t) => {
   const { queue, log, enter } = world({ places: 3 });
   const cut: string[] = [];
-  const stalled = (owner: string, name: string) =>
-    queue.stalled({ owner, cut: () => void cut.push(name) });
-  for (const owner of ['carol', 'alice', 'alice']) enter(owner);
-  stalled('carol', 'c1');
-  const readsOn = stalled('alice', 'a1');
-  stalled('alice', 'a2');
+  const stalled = (chat: Entrant, name: string) =>
+    queue.stalled({ chat, cut: () => void cut.push(name) });
+  const [c1, a1, a2] = [enter('carol'), enter('alice'), enter('alice')];
+  stalled(c1, 'c1');
+  const readsOn = stalled(a1, 'a1');
+  stalled(a2, 'a2');
   enter('alice', 1, 'a3');
   t.same(cut, ['c1'], 'not of its own account');
   enter('bob');
@@ -269,10 +269,10 @@ t.test('readers who take nothing make room for the chats of others, one for each
     'of the account with the most: one place is on the way, two are wanted',
   );
   readsOn();
-  queue.leave(null);
+  queue.leave(null, c1);
   t.same(cut, ['c1', 'a1', 'a2'], 'it went to a chat of the account itself');
-  queue.leave(null);
-  queue.leave(null);
+  queue.leave(null, a1);
+  queue.leave(null, a2);
   t.same(log.begun.slice(3), ['a3', 'bob', 'bob']);
   t.same(cut, ['c1', 'a1', 'a2']);
 });
@@ -280,17 +280,33 @@ t.test('readers who take nothing make room for the chats of others, one for each
 t.test('a place that goes to the owner of the cut reader is taken once more', async (t) => {
   const { queue, log, enter } = world({ places: 2 });
   const cut: string[] = [];
-  for (const name of ['a1', 'a2', 'a3', 'a4']) enter('alice', 1, name);
-  for (const name of ['a1', 'a2'])
-    queue.stalled({ owner: 'alice', cut: () => void cut.push(name) });
+  const [a1, a2] = ['a1', 'a2', 'a3', 'a4'].map((name) => enter('alice', 1, name));
+  for (const [name, chat] of Object.entries({ a1, a2 }))
+    if (chat) queue.stalled({ chat, cut: () => void cut.push(name) });
   t.same(cut, [], 'nobody else waits');
   enter('bob');
   t.same(cut, ['a1']);
-  queue.leave(null);
+  queue.leave(null, a1);
   t.same(log.begun, ['a1', 'a2', 'a3']);
   t.same(cut, ['a1', 'a2']);
-  queue.leave(null);
+  queue.leave(null, a2);
   t.equal(log.begun.at(-1), 'bob');
+});
+
+t.test('a chat that ends by itself is not the place that a cut one gives', async (t) => {
+  const { queue, log, enter } = world({ places: 3 });
+  const cut: string[] = [];
+  const [a1, a2, own] = [enter('alice'), enter('alice'), enter('carol')];
+  for (const [name, chat] of Object.entries({ a1, a2 }))
+    queue.stalled({ chat, cut: () => void cut.push(name) });
+  enter('bob', 1, 'b1');
+  t.same(cut, ['a1']);
+  queue.leave(1, own);
+  t.equal(log.begun.at(-1), 'b1');
+  enter('bob', 1, 'b2');
+  t.same(cut, ['a1'], 'the place of the first is still on the way');
+  queue.leave(null, a1);
+  t.equal(log.begun.at(-1), 'b2');
 });
 
 t.test('who stalls while another waits is cut at once', async (t) => {
@@ -299,8 +315,8 @@ t.test('who stalls while another waits is cut at once', async (t) => {
   const cut = () => {
     cuts += 1;
   };
-  const stall = () => queue.stalled({ owner: 'alice', cut });
-  enter('alice');
+  const chat = enter('alice');
+  const stall = () => queue.stalled({ chat, cut });
   stall()();
   const waiting = enter('bob');
   t.equal(cuts, 0, 'it read on before');
@@ -314,5 +330,5 @@ t.test('who stalls while another waits is cut at once', async (t) => {
 t.test('no reader is cut for an engine that is gone', async (t) => {
   const { queue, enter } = world({ places: 0, serving: () => false });
   enter('bob');
-  queue.stalled({ owner: 'alice', cut: () => t.fail('it would help nobody') });
+  queue.stalled({ chat: { owner: 'alice' }, cut: () => t.fail('it would help nobody') });
 });
