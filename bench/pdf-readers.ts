@@ -7,24 +7,14 @@
 import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { hasProgram } from './support/documents.js';
-import { ReadingProcess } from './support/reading.js';
+import { type Readings, readHere, readWithPython } from './support/pdf-readings.js';
 import { compareWords } from './support/words.js';
-
-interface Reading {
-  readonly text: string;
-  readonly cpuS: number;
-}
-/** By path; those that a reader refuses are missing. */
-type Readings = ReadonlyMap<string, Reading>;
 
 /** Fewer words say nothing of a reader. */
 const WORDS_MIN = 20;
 const WORST_LISTED = 20;
 const pythonReaders = ['pymupdf', 'pymupdf4llm', 'markitdown', 'pypdfium2'] as const;
-const script = fileURLToPath(new URL('../../bench/support/pdf_readers.py', import.meta.url));
-const python = process.env.PYTHON ?? 'python3';
 
 /** What pdftotext finds is what is looked for: nobody knows the truth. */
 function wantedOf(paths: readonly string[]): Map<string, string> {
@@ -36,31 +26,6 @@ function wantedOf(paths: readonly string[]): Map<string, string> {
     if (status === 0 && words >= WORDS_MIN) wanted.set(path, stdout);
   }
   return wanted;
-}
-
-/** Twice, since the first reading compiles: the second is counted. */
-async function readHere(paths: readonly string[]): Promise<Readings> {
-  const service = await ReadingProcess.start({ reader: 'service', processes: 1 });
-  const readings = new Map<string, Reading>();
-  try {
-    for (const path of [...paths, ...paths]) {
-      const { texts, failures, cpuS } = await service.read({ paths: [path], languages: [] });
-      if (failures.length === 0) readings.set(path, { text: texts.join('\f'), cpuS });
-    }
-  } finally {
-    await service.close();
-  }
-  return readings;
-}
-
-/** Null where the reader is not installed, or fails. */
-function readWithPython(reader: string, paths: readonly string[]): Readings | null {
-  const input = JSON.stringify({ reader, paths });
-  const options = { encoding: 'utf8', maxBuffer: 2 ** 30, input } as const;
-  const { stdout, status } = spawnSync(python, [script], options);
-  if (status !== 0) return null;
-  const answer = stdout.slice(stdout.lastIndexOf('\n{') + 1);
-  return new Map(Object.entries(JSON.parse(answer) as Record<string, Reading>));
 }
 
 function rowOf(reader: string, readings: Readings, wanted: ReadonlyMap<string, string>): string {

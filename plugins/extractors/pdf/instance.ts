@@ -44,13 +44,26 @@ interface Unlisted {
   _FPDFAnnot_GetSubtype(annotation: number): number;
   _FPDFAnnot_GetStringValue(annotation: number, key: number, buffer: number, bytes: number): number;
 }
-/** What is called for each character, without the checks that the package puts around each call. */
+/** What is called for each character and each line, without the checks that the package puts around each call. */
 interface Bare {
   FPDFText_GetUnicode(text: number, index: number): number;
   FPDFText_IsGenerated(text: number, index: number): number;
   FPDFText_HasUnicodeMapError(text: number, index: number): number;
   FPDFText_GetCharAngle(text: number, index: number): number;
   FPDFText_GetLooseCharBox(text: number, index: number, rect: number): number;
+  FPDFPath_CountSegments(object: number): number;
+  FPDFPath_GetDrawMode(object: number, fill: number, stroke: number): number;
+  FPDFPath_GetPathSegment(object: number, index: number): number;
+  FPDFPathSegment_GetType(segment: number): number;
+  FPDFPathSegment_GetPoint(segment: number, x: number, y: number): number;
+  FPDFPageObj_GetMatrix(object: number, matrix: number): number;
+  FPDFPageObj_GetBounds(
+    object: number,
+    left: number,
+    bottom: number,
+    right: number,
+    top: number,
+  ): number;
 }
 type Module = Awaited<ReturnType<typeof PDFiumModule>>;
 export type Pdfium = Module & Unlisted & { readonly wasmExports: Module['wasmExports'] & Bare };

@@ -1,10 +1,11 @@
 /**
  * Owns how the characters of a page become lines: spaces, tabs between cells, line ends, words parted by a hyphen.
- * It must keep the order of the characters, columns and cells included; only page headers and footers are moved.
+ * It must keep the order of the characters, columns included; only page headers and footers are moved, and what stands in tables.
  */
 import { withAccents } from './accents.js';
 import type { Box } from './areas.js';
 import type { PageChar } from './page-char.js';
+import { type PageRules, partTables } from './tables.js';
 import { alongLine } from './turns.js';
 
 /** A hyphen at a line's end that the PDF library marks as splitting a word. */
@@ -43,8 +44,81 @@ interface Word {
 }
 const NO_WORD: Word = { gap: null, code: 0 };
 
-/** The boxes of invisible characters are ignored. */
+/** The boxes of invisible characters are ignored. @param rules that the page draws. */
+export function textOfPage(chars: readonly PageChar[], rules: PageRules): BoxedText {
+  const { tables, inTable } = partTables(chars, rules);
+  const lines: Line[] = [];
+  let from = 0;
+  const add = (more: readonly Line[], isApart: boolean) => {
+    const [first, ...others] = more;
+    if (first === undefined) return;
+    lines.push(isApart ? { ...first, opensParagraph: true } : first, ...others);
+  };
+  const between = (to: number) =>
+    linesOf(chars.slice(from, to).filter((_, at) => inTable[from + at] !== true));
+  for (const { first, rows } of tables) {
+    add(between(first), from > 0);
+    add(rows.flatMap(rowsOf), true);
+    from = first;
+  }
+  add(between(chars.length), from > 0);
+  return joined(withHeadFirst(withFootLast(lines)));
+}
+
+/** Of a place between two rules: cells with tabs between them, each of one line, or the rows that no rule parts. */
+function rowsOf(cells: readonly (readonly PageChar[])[]): Line[] {
+  const lines = cells.map((cell) => linesOf(cell));
+  return areRows(lines) ? stepsOf(lines).map(rowOf) : [rowOf(lines)];
+}
+
+/** Of so many lines a cell is a column of rows and not one text. */
+const COLUMN_LINES = 6;
+/** A figure, with a sign or a letter to it. */
+const FIGURE = /^[^\p{L}]*\p{L}?[^\p{L}]*$/u;
+
+/** Two cells of several lines, one of them figures: those have no line end within. */
+function areRows(cells: readonly (readonly Line[])[]): boolean {
+  const several = cells.filter(({ length }) => length > 1);
+  const isColumn = (cell: readonly Line[]) => cell.every(({ text }) => FIGURE.test(text));
+  const long = several.filter(({ length }) => length >= COLUMN_LINES);
+  return several.length > 1 && (several.some(isColumn) || long.length > 1);
+}
+
+/** Lines side by side, from top to bottom, each by its column. */
+function stepsOf(cells: readonly (readonly Line[])[]): Line[][][] {
+  const all = cells.flatMap((cell, column) => cell.map((line) => ({ line, column })));
+  const middle = ({ top, bottom }: Line) => (top + bottom) / 2;
+  const steps: Line[][][] = [];
+  let above: Line | null = null;
+  for (const { line, column } of all.sort((a, b) => middle(b.line) - middle(a.line))) {
+    const height = line.top - line.bottom;
+    if (above === null || middle(above) - middle(line) > height / 2) {
+      above = line;
+      steps.push(cells.map(() => []));
+    }
+    steps.at(-1)?.[column]?.push(line);
+  }
+  return steps;
+}
+
+function rowOf(cells: readonly (readonly Line[])[]): Line {
+  const all = cells.flat();
+  return {
+    text: cells.map((cell) => cell.map(({ text }) => text).join(' ')).join('\t'),
+    opensParagraph: false,
+    isRow: true,
+    left: Math.min(...all.map(({ left }) => left)),
+    right: Math.max(...all.map(({ right }) => right)),
+    top: Math.max(...all.map(({ top }) => top)),
+    bottom: Math.min(...all.map(({ bottom }) => bottom)),
+  };
+}
+
 export function textOfChars(chars: Iterable<PageChar>): BoxedText {
+  return joined(withHeadFirst(withFootLast(linesOf(chars))));
+}
+
+function linesOf(chars: Iterable<PageChar>): Line[] {
   const lines: Line[] = [];
   let line: Line | null = null;
   let last: PageChar | null = null;
@@ -95,7 +169,7 @@ export function textOfChars(chars: Iterable<PageChar>): BoxedText {
       [between, isGuess] = ['', true];
     }
   }
-  return joined(withHeadFirst(withFootLast(lines)));
+  return lines;
 }
 
 /** Where a capital follows a line end that a hyphen marks: the letter behind it tells whether it begins a word. */
@@ -107,6 +181,8 @@ interface Joint {
 interface Line {
   text: string;
   opensParagraph: boolean;
+  /** Of a table. */
+  readonly isRow?: boolean | undefined;
   left: number;
   right: number;
   top: number;
@@ -138,7 +214,9 @@ function withFootLast(lines: readonly Line[]): readonly Line[] {
 }
 
 function withHeadFirst(lines: readonly Line[]): readonly Line[] {
-  const mirrored = lines.map(({ top, bottom }) => ({ top: -bottom, bottom: -top })).reverse();
+  const mirrored = lines
+    .map(({ isRow, top, bottom }) => ({ isRow, top: -bottom, bottom: -top }))
+    .reverse();
   const head = new Set([...footOf(mirrored)].map((at) => lines.length - 1 - at));
   return apart(
     lines.filter((_, at) => head.has(at)),
@@ -147,12 +225,12 @@ function withHeadFirst(lines: readonly Line[]): readonly Line[] {
 }
 
 /** Which lines lie below all others, well apart, though they come among the first. */
-function footOf(lines: readonly Pick<Line, 'top' | 'bottom'>[]): ReadonlySet<number> {
+function footOf(lines: readonly Pick<Line, 'isRow' | 'top' | 'bottom'>[]): ReadonlySet<number> {
   const upwards = [...lines.entries()].sort(([, a], [, b]) => a.bottom - b.bottom);
   const group = new Set<number>();
   let ceiling = Number.NEGATIVE_INFINITY;
-  for (const [at, { top, bottom }] of upwards.slice(0, EDGE_GROUP)) {
-    if (at >= EDGE_LINES) return new Set();
+  for (const [at, { isRow, top, bottom }] of upwards.slice(0, EDGE_GROUP)) {
+    if (at >= EDGE_LINES || isRow === true) return new Set();
     group.add(at);
     ceiling = Math.max(ceiling, top);
     const above = upwards[group.size]?.[1];

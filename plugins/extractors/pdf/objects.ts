@@ -1,9 +1,10 @@
 /**
- * Owns the objects of a page, those in forms among them: where its pictures lie, and hiding its text before it is drawn.
+ * Owns the objects of a page, those in forms among them: where its pictures and its rules lie, and hiding its text before it is drawn.
  * It must never unpack a picture.
  */
 import type { Box } from './areas.js';
 import type { Pdfium } from './instance.js';
+import { NO_RULES, type PageRules, type Rule, type Rules } from './tables.js';
 
 export interface PagePicture extends Box {
   /** In pixels. */
@@ -12,6 +13,7 @@ export interface PagePicture extends Box {
 }
 
 const TEXT = 1;
+const PATH = 2;
 const IMAGE = 3;
 const FORM = 5;
 const INVISIBLE = 3;
@@ -39,6 +41,105 @@ export function picturesOf(pdfium: Pdfium, page: number, at: number): PagePictur
     pictures.push({ ...moved({ left, bottom, right, top }, matrix), width, height });
   }
   return pictures;
+}
+
+/** A line of more points is a rectangle. */
+const RULE_WIDTH_MAX = 4;
+/** A shorter one is a part of a letter or of a sign. */
+const RULE_LENGTH_MIN = 6;
+/** A path of more is a drawing. */
+const SEGMENTS_MAX = 2_000;
+/** A page with more paths is one. */
+const PATHS_MAX = 10_000;
+const MOVE_TO = 2;
+const LINE_TO = 0;
+
+class RuleList implements Rules {
+  readonly across: Rule[] = [];
+  readonly upright: Rule[] = [];
+
+  add(x0: number, y0: number, x1: number, y1: number): void {
+    const [width, height] = [Math.abs(x1 - x0), Math.abs(y1 - y0)];
+    if (height <= RULE_WIDTH_MAX && width >= RULE_LENGTH_MIN && width > height)
+      this.across.push({ at: (y0 + y1) / 2, from: Math.min(x0, x1), to: Math.max(x0, x1) });
+    else if (width <= RULE_WIDTH_MAX && height >= RULE_LENGTH_MIN)
+      this.upright.push({ at: (x0 + x1) / 2, from: Math.min(y0, y1), to: Math.max(y0, y1) });
+  }
+}
+
+/** Lines along the page's axes, bars, and the edges of what is shaded. @param at 32 bytes of the library's memory. */
+export function rulesOf(pdfium: Pdfium, page: number, at: number): PageRules {
+  const drawn = new RuleList();
+  const shaded = new RuleList();
+  const bare = pdfium.wasmExports;
+  let paths = 0;
+  for (const { object, type, matrix } of objectsOf(pdfium, page, at)) {
+    if (type !== PATH) continue;
+    paths += 1;
+    if (paths > PATHS_MAX) break;
+    const count = bare.FPDFPath_CountSegments(object);
+    if (count < 2 || count > SEGMENTS_MAX) continue;
+    const { isFilled, isStroked } = lookOf(pdfium, object, at);
+    if (!isFilled && !isStroked) continue;
+    bare.FPDFPageObj_GetBounds(object, at, at + 4, at + 8, at + 12);
+    const [left = 0, bottom = 0, right = 0, top = 0] = new Float32Array(
+      pdfium.HEAPU8.buffer,
+      at,
+      4,
+    );
+    const box = moved({ left, bottom, right, top }, matrix);
+    if (Math.min(box.right - box.left, box.top - box.bottom) <= RULE_WIDTH_MAX) {
+      drawn.add(box.left, box.bottom, box.right, box.top);
+      continue;
+    }
+    const [points, isLines] = pointsOf(pdfium, object, count, at, matrix);
+    if (!isLines) continue;
+    const rules = isStroked ? drawn : shaded;
+    for (const [index, { x, y, isMove }] of points.entries()) {
+      const before = points[index - 1];
+      if (before !== undefined && !isMove) rules.add(before.x, before.y, x, y);
+    }
+    const [first, last] = [points[0], points.at(-1)];
+    if (first !== undefined && last !== undefined && points.length <= 5)
+      rules.add(last.x, last.y, first.x, first.y);
+  }
+  return paths > PATHS_MAX ? NO_RULES : { drawn, shaded };
+}
+
+function lookOf(pdfium: Pdfium, object: number, at: number) {
+  pdfium.wasmExports.FPDFPath_GetDrawMode(object, at, at + 4);
+  const [fill = 0, stroke = 0] = new Int32Array(pdfium.HEAPU8.buffer, at, 2);
+  return { isFilled: fill !== 0, isStroked: stroke !== 0 };
+}
+
+interface PathPoint {
+  readonly x: number;
+  readonly y: number;
+  readonly isMove: boolean;
+}
+
+/** @returns the points on the page, and whether straight lines alone lie between them. */
+function pointsOf(
+  pdfium: Pdfium,
+  object: number,
+  count: number,
+  at: number,
+  matrix: Matrix,
+): [points: readonly PathPoint[], isLines: boolean] {
+  const bare = pdfium.wasmExports;
+  bare.FPDFPageObj_GetMatrix(object, at);
+  const [a = 1, b = 0, c = 0, d = 1, e = 0, f = 0] = new Float32Array(pdfium.HEAPU8.buffer, at, 6);
+  const [A, B, C, D, E, F] = times([a, b, c, d, e, f], matrix);
+  const points: PathPoint[] = [];
+  for (let index = 0; index < count; index += 1) {
+    const segment = bare.FPDFPath_GetPathSegment(object, index);
+    const type = bare.FPDFPathSegment_GetType(segment);
+    if (type !== MOVE_TO && type !== LINE_TO) return [[], false];
+    bare.FPDFPathSegment_GetPoint(segment, at, at + 4);
+    const [x = 0, y = 0] = new Float32Array(pdfium.HEAPU8.buffer, at, 2);
+    points.push({ x: A * x + C * y + E, y: B * x + D * y + F, isMove: type === MOVE_TO });
+  }
+  return [points, true];
 }
 
 /** The page draws no text any more; what is behind it shows. */

@@ -9,12 +9,13 @@ import { type Box, unreadAreas } from './areas.js';
 import { withFounderLetters } from './founder-letters.js';
 import { withLettersOfGlyphs } from './glyph-numbers.js';
 import { type Instance, type Pdfium, putBack, takeInstance } from './instance.js';
-import { textOfChars } from './layout.js';
+import { textOfPage } from './layout.js';
 import { fontKey, type NamedLigatures, namedLigatures } from './named-ligatures.js';
 import { hasStamps, hasWidgets, notesOf } from './notes.js';
-import { hideText, type PagePicture, picturesOf } from './objects.js';
+import { hideText, type PagePicture, picturesOf, rulesOf } from './objects.js';
 import type { CharFont, PageChar } from './page-char.js';
 import type { Unmapped } from './quality.js';
+import type { PageRules } from './tables.js';
 import { withLetters, withTexLetters } from './tex-codes.js';
 import { turnOf } from './turns.js';
 import { withLettersOfPairs } from './two-byte-map.js';
@@ -179,7 +180,7 @@ export class PdfFile {
         throw coded('bound', `a page has ${count} characters, at most ${max} are read`);
       const drawn = withTexLetters(this.#withLigatures(this.#chars(text, count)));
       const chars = withLettersOfGlyphs(drawn);
-      const { text: words, boxes } = textOfChars(chars);
+      const { text: words, boxes } = textOfPage(chars, this.#rules(page));
       const lines = this.#places(page, boxes);
       return {
         text: withFounderLetters(withLettersOfPairs(words)),
@@ -370,6 +371,13 @@ export class PdfFile {
     const pictures = picturesOf(this.pdfium, page, at);
     this.pdfium.wasmExports.free(at);
     return pictures;
+  }
+
+  #rules(page: number): PageRules {
+    const at = this.#allocate(32);
+    const rules = rulesOf(this.pdfium, page, at);
+    this.pdfium.wasmExports.free(at);
+    return rules;
   }
 
   #tooLarge(page: number): PagePicture[] {
