@@ -1,16 +1,17 @@
 /**
- * Owns a process that finds once what services of a run bring with them: `node find-exactness.js FOLDER`.
+ * Owns a process that makes once what services of a run bring with them: `node find-exactness.js FOLDER`.
  * It must never be asked by a test: those that look at the finding have the engine make it.
  */
 import { existsSync } from 'node:fs';
 import plugin from '../../plugins/engines/llama/index.js';
+import { makeShallowWeights } from './shallow-weights.js';
 import { smallModelPath } from './weights.js';
 
 const [stateDir = ''] = process.argv.slice(2);
 
-if (existsSync(smallModelPath)) {
+async function find(weights: string): Promise<void> {
   const engine = await plugin.open({
-    models: [{ id: 'm', weights: smallModelPath, window: 256 }],
+    models: [{ id: 'm', weights, window: 256 }],
     exact: true,
     // Two, so that it holds for services of one thread and of several.
     threads: { single: 1, batch: 2 },
@@ -20,4 +21,9 @@ if (existsSync(smallModelPath)) {
     stateDir,
   });
   await engine.close();
+}
+
+if (existsSync(smallModelPath)) {
+  await find(smallModelPath);
+  await find(makeShallowWeights(stateDir));
 }

@@ -8,8 +8,9 @@ import { systemClock } from '../../src/clock.js';
 import type { GenerateTask } from '../../src/plugin/contract.js';
 import { Host } from '../../src/pool/host.js';
 import { echoTask, Recorder } from '../contract/token-stream.js';
+import { shallowWeights } from '../support/shallow-weights.js';
 import { until } from '../support/until.js';
-import { skipWithoutWeights, smallModelPath } from '../support/weights.js';
+import { skipWithoutWeights } from '../support/weights.js';
 
 const module = fileURLToPath(new URL('../../plugins/engines/llama/index.js', import.meta.url));
 const BACK_MS_MAX = 60_000;
@@ -37,7 +38,7 @@ t.test('deaths of the real engine', { skip: skipWithoutWeights }, async (t) => {
       engine: {
         module,
         options: {
-          models: [{ id: 'm', weights: smallModelPath, window: 2048 }],
+          models: [{ id: 'm', weights: shallowWeights(), window: 2048 }],
           exact: true,
           threads: { single: 1, batch: 2 },
           slots: 2,

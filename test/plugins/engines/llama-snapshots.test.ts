@@ -6,6 +6,7 @@ import { copyFile, mkdtemp, open, readdir, rm, truncate } from 'node:fs/promises
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { copyExactness } from '../../../bench/support/known-exactness.js';
 import { Context } from '../../../plugins/engines/llama/context.js';
 import plugin from '../../../plugins/engines/llama/index.js';
 import { Runtime, type Weights } from '../../../plugins/engines/llama/native.js';
@@ -13,8 +14,8 @@ import { limits } from '../../../src/limits/index.js';
 import type { Engine, EngineOptions, GenerateTask } from '../../../src/plugin/contract.js';
 import { type Answer, answer, control } from '../../../src/plugin/test/engine.js';
 import { snapshotSuite } from '../../../src/plugin/test/engine-snapshots.js';
-import { keepLayers } from '../../support/quantize.js';
-import { skipWithoutWeights, smallModelPath } from '../../support/weights.js';
+import { shallowWeights } from '../../support/shallow-weights.js';
+import { skipWithoutWeights } from '../../support/weights.js';
 
 const END = 2;
 const COMPARED = process.env.TEST_LONG === '1' ? 200 : 20;
@@ -28,11 +29,8 @@ if (skipWithoutWeights !== false) {
   process.exit(0);
 }
 
-/** Eight of thirty layers: what is promised is the same for each of them, and a quarter of the time is enough. */
-const cut = await mkdtemp(join(tmpdir(), 'preface-layers-'));
-t.teardown(() => rm(cut, { recursive: true }));
-const WEIGHTS = join(cut, 'eight-layers.gguf');
-keepLayers(smallModelPath, WEIGHTS, 8, 30);
+/** What is promised is the same for each layer. */
+const WEIGHTS = shallowWeights();
 const runtime = await Runtime.open();
 const vocabulary: Weights = await runtime.load(WEIGHTS);
 t.teardown(async () => {
@@ -63,6 +61,7 @@ const options = (stateDir: string, over: Partial<EngineOptions> = {}): EngineOpt
   ...over,
 });
 
+copyExactness(certified);
 await (await plugin.open(options(certified))).close();
 
 const ids = (text: string) => Uint32Array.from([1, ...vocabulary.tokenize(text)]);
