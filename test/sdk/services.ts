@@ -8,6 +8,7 @@ import { createInterface } from 'node:readline';
 import type { Test } from 'tap';
 import { bobKey } from '../support/service.js';
 import { startServiceProcess } from '../support/service-process.js';
+import { shallowSettings } from '../support/shallow-weights.js';
 import { compiledOnce } from './python-venv.js';
 
 const SCENARIO_MS_MAX = 300_000;
@@ -21,7 +22,7 @@ export async function startSdkServices(t: Test): Promise<SdkServices> {
   // One thread: the runner has other files at work beside this one.
   const llama = { PREFACE_ENGINE: 'llama', PREFACE_THREADS: '1,1', PREFACE_SLOTS: '2' };
   const [real, echo] = await Promise.all([
-    startServiceProcess(t, {}, llama),
+    startServiceProcess(t, shallowSettings(), llama),
     startServiceProcess(t, { limits: { accountConcurrency: 1 } }),
   ]);
   const keys = { API_KEY: real.key, OTHER_KEY: bobKey };

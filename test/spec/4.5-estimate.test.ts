@@ -15,6 +15,7 @@ import {
 } from '../support/chat-client.js';
 import { randomChat } from '../support/random-chat.js';
 import { openService, type TestService } from '../support/service.js';
+import { shallowSettings } from '../support/shallow-weights.js';
 import { skipWithoutWeights } from '../support/weights.js';
 
 // The real engine is slow where it has to share its cores.
@@ -139,10 +140,10 @@ t.test('… also with the vocabulary and template of a real model', real, async 
 });
 
 t.test('… and with its engine', real, async (t) => {
-  const models = { real: { window: 8192 } };
+  const settings = { ...shallowSettings(), models: { real: { window: 8192 } } };
   // One thread: the runner has other files at work beside this one.
   const env = { PREFACE_ENGINE: 'llama', PREFACE_THREADS: '1,1' };
-  const whole = await openWithSettings(t, { models }, env);
+  const whole = await openWithSettings(t, settings, env);
   await agree(t, whole, 6, 1, { model: 'real', max_tokens: 1, tool_choice: 'none' });
 });
 

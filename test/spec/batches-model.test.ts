@@ -14,13 +14,14 @@ import {
 } from '../support/batch-client.js';
 import { type Fields, model } from '../support/chat-client.js';
 import { openService } from '../support/service.js';
+import { shallowEnv } from '../support/shallow-weights.js';
 import { skipWithoutWeights } from '../support/weights.js';
 
 t.setTimeout(400_000);
 
 /** Without prefixes that are kept by themselves: they would help the single requests, too. */
 const env = {
-  PREFACE_ENGINE: 'llama',
+  ...shallowEnv(),
   PREFACE_THREADS: '1,1',
   PREFACE_SLOTS: '2',
   PREFACE_PROMOTE: 'false',

@@ -5,6 +5,7 @@ import t, { type Test } from 'tap';
 import { complete, type Fields, model } from '../support/chat-client.js';
 import { type Completion, completed } from '../support/completions-client.js';
 import { openService, type TestService } from '../support/service.js';
+import { shallowEnv } from '../support/shallow-weights.js';
 import { skipWithoutWeights } from '../support/weights.js';
 
 t.setTimeout(300_000);
@@ -31,7 +32,7 @@ function listsOf({ choices }: Completion, choice = 0): Lists {
   return lists;
 }
 
-const env = { PREFACE_ENGINE: 'llama', PREFACE_THREADS: '1,1', PREFACE_SLOTS: '2' };
+const env = { ...shallowEnv(), PREFACE_THREADS: '1,1', PREFACE_SLOTS: '2' };
 
 t.test('on the real model', { skip: skipWithoutWeights }, async (t) => {
   const service = await openService(t, env);

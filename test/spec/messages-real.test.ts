@@ -6,11 +6,12 @@ import t from 'tap';
 import { untilCache } from '../support/cache-client.js';
 import { block, kept, type Message, messageOf, sendTo } from '../support/messages-client.js';
 import { bobKey, openService, type TestService } from '../support/service.js';
+import { shallowEnv } from '../support/shallow-weights.js';
 import { skipWithoutWeights } from '../support/weights.js';
 
 t.setTimeout(240_000);
 
-const ONE_THREAD = { PREFACE_ENGINE: 'llama', PREFACE_THREADS: '1,1', PREFACE_SLOTS: '2' };
+const ONE_THREAD = { ...shallowEnv(), PREFACE_THREADS: '1,1', PREFACE_SLOTS: '2' };
 const rooms = Array.from(
   { length: 12 },
   (_, at) => `The keeper of room ${at} holds key ${at * 7}.`,

@@ -7,6 +7,7 @@ import t from 'tap';
 import { model } from '../support/chat-client.js';
 import { block, kept } from '../support/messages-client.js';
 import { openService, type TestService } from '../support/service.js';
+import { shallowEnv } from '../support/shallow-weights.js';
 import { skipWithoutWeights } from '../support/weights.js';
 
 t.setTimeout(300_000);
@@ -133,7 +134,7 @@ for (const client of clients) {
   });
 }
 
-const ONE_THREAD = { PREFACE_ENGINE: 'llama', PREFACE_THREADS: '1,1', PREFACE_SLOTS: '2' };
+const ONE_THREAD = { ...shallowEnv(), PREFACE_THREADS: '1,1', PREFACE_SLOTS: '2' };
 /** The rules have more tokens than words. */
 const RULES_TOKENS_MIN = 24 * 13;
 

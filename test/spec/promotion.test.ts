@@ -4,12 +4,13 @@
 import t from 'tap';
 import { asBob } from '../support/cache-client.js';
 import { openService, type TestService } from '../support/service.js';
+import { shallowEnv } from '../support/shallow-weights.js';
 import { until } from '../support/until.js';
 import { skipWithoutWeights } from '../support/weights.js';
 
 t.setTimeout(300_000);
 
-const ONE_THREAD = { PREFACE_ENGINE: 'llama', PREFACE_THREADS: '1,1', PREFACE_SLOTS: '2' };
+const ONE_THREAD = { ...shallowEnv(), PREFACE_THREADS: '1,1', PREFACE_SLOTS: '2' };
 const rules = Array.from(
   { length: 60 },
   (_, at) => `The keeper of room ${at} holds key ${at * 7}.`,

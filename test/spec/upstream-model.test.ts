@@ -11,8 +11,9 @@ import {
   said,
 } from '../support/chat-client.js';
 import { aliceKey, bobKey, openService, type TestService } from '../support/service.js';
+import { shallowEnv, shallowWeights } from '../support/shallow-weights.js';
 import { until } from '../support/until.js';
-import { skipWithoutWeights, smallModelPath } from '../support/weights.js';
+import { skipWithoutWeights } from '../support/weights.js';
 
 t.setTimeout(600_000);
 
@@ -81,7 +82,7 @@ async function countsAgree(t: Test, front: TestService, texts: readonly string[]
 }
 
 t.test('another preface', { skip: skipWithoutWeights }, async (t) => {
-  const behind = await openService(t, { PREFACE_ENGINE: 'llama', PREFACE_THREADS: '1,1' });
+  const behind = await openService(t, { ...shallowEnv(), PREFACE_THREADS: '1,1' });
   const front = await openFront(t, { url: behind.url, apiKey: aliceKey });
   await countsAgree(t, front, ['<|im_start|> is text']);
   await cacheSaves(t, front);
@@ -99,7 +100,7 @@ const skip = path === null ? 'llama-server is not on the PATH' : skipWithoutWeig
 t.test('llama-server', { skip }, async (t) => {
   const server = await startLlamaServer({
     path: path ?? '',
-    weights: smallModelPath,
+    weights: shallowWeights(),
     window: 8192,
     slots: 2,
   });

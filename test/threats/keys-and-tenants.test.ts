@@ -8,6 +8,7 @@ import t, { type Test } from 'tap';
 import { asBob, ask, askBy, askWith, readyCache, said as saying } from '../support/cache-client.js';
 import { type complete, said } from '../support/chat-client.js';
 import { aliceKey, bobKey, openService, type TestService } from '../support/service.js';
+import { shallowEnv } from '../support/shallow-weights.js';
 import { skipWithoutWeights } from '../support/weights.js';
 
 t.setTimeout(0);
@@ -129,5 +130,5 @@ t.test(
 );
 
 function openReal(t: Test): Promise<TestService> {
-  return openService(t, { PREFACE_ENGINE: 'llama', PREFACE_THREADS: '1,1', PREFACE_SLOTS: '2' });
+  return openService(t, { ...shallowEnv(), PREFACE_THREADS: '1,1', PREFACE_SLOTS: '2' });
 }

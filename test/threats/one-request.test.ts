@@ -10,6 +10,7 @@ import { upload } from '../support/file-client.js';
 import { hasThreadFigures, processCpuMs } from '../support/main-thread.js';
 import { RawClient, request } from '../support/raw-client.js';
 import { aliceKey, openService, type TestService } from '../support/service.js';
+import { shallowEnv } from '../support/shallow-weights.js';
 import { skipWithoutWeights } from '../support/weights.js';
 
 const service = await openService(t);
@@ -77,7 +78,7 @@ t.test('60 000 nested levels: refused at once, wherever they stand', async (t) =
 });
 
 t.test('grammars that grow by themselves', { skip: skipWithoutWeights }, async (t) => {
-  const env = { PREFACE_ENGINE: 'llama', PREFACE_THREADS: '1,1', PREFACE_SLOTS: '2' };
+  const env = { ...shallowEnv(), PREFACE_THREADS: '1,1', PREFACE_SLOTS: '2' };
   const real = await openService(t, env);
   const laughs = Object.fromEntries(
     Array.from({ length: 30 }, (_, i) => [

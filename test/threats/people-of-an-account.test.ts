@@ -19,6 +19,7 @@ import {
 import { openWithSettings } from '../support/chat-client.js';
 import { RawClient, request } from '../support/raw-client.js';
 import { aliceKey, serviceEnv, type TestService, temporaryFolder } from '../support/service.js';
+import { shallowSettings } from '../support/shallow-weights.js';
 import { skipWithoutWeights } from '../support/weights.js';
 
 t.setTimeout(0);
@@ -78,7 +79,7 @@ t.test(
 
 t.test("a person's prompt saves another nothing", { skip: skipWithoutWeights }, async (t) => {
   const real = { PREFACE_ENGINE: 'llama', PREFACE_THREADS: '1,1', PREFACE_SLOTS: '2' };
-  const service = await openWithSettings(t, granting({}), real);
+  const service = await openWithSettings(t, { ...shallowSettings(), ...granting({}) }, real);
   const prompt = [said(`${'The harbour opens at six. '.repeat(30)}When?`)];
   const cached = async (headers: Headers) => {
     const { usage } = await ask(service, prompt, headers, { max_tokens: 1 });
