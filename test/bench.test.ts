@@ -5,14 +5,20 @@
 import t from 'tap';
 import { questions } from '../bench/questions.js';
 import { ask, tiny } from '../bench/support/ask.js';
+import { useWeights } from '../bench/support/counting.js';
 import type { Sample, Scale, Side } from '../bench/support/question.js';
 import { picture } from '../bench/support/report.js';
 import { measure } from '../bench/support/rounds.js';
 import { spreadOf, verdictOf } from '../bench/support/stats.js';
 import { compareWords } from '../bench/support/words.js';
+import { shallowWeights } from './support/shallow-weights.js';
+import { skipWithoutWeights } from './support/weights.js';
 
 /** All of them, on a machine that others keep busy. */
 t.setTimeout(900_000);
+
+// No figure is looked at, and no answer for its sense.
+if (skipWithoutWeights === false) useWeights(shallowWeights());
 
 /** Where the floor answers the very bytes of the service. */
 const twins = new Set(['chat-echo', 'get-model', 'stream-chunks']);

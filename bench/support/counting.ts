@@ -17,8 +17,19 @@ import { loadConfig } from '../../src/settings/config.js';
 import { weightsPath } from '../../src/weights/index.js';
 import { builtFile } from './processes.js';
 
+let others: string | null = null;
+
+/** For a run that judges no figure: from now on these stand for the default weights, in the services too. */
+export function useWeights(path: string): void {
+  others = path;
+}
+
+/** Null where the default ones are meant. */
+export const otherWeights = (): string | null => others;
+
 /** The default weights; null where they are missing. */
 export function defaultWeights(): string | null {
+  if (others !== null) return others;
   const config = loadConfig({ flags: {}, env: { HOME: homedir() } });
   const [spec] = Object.values(config.weights);
   const path = spec === undefined ? null : weightsPath(spec, config.modelsDir);

@@ -7,6 +7,8 @@ import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync }
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { DEFAULT_WEIGHTS } from '../../src/settings/weights-table.js';
+import { otherWeights } from './counting.js';
 import { bringExactness } from './known-exactness.js';
 import { builtFile, type Core, endProcess, startNode, treeOf } from './processes.js';
 
@@ -39,7 +41,9 @@ export interface ServiceOptions {
 export async function startService({ core, env, config }: ServiceOptions): Promise<Server> {
   const folder = mkdtempSync(join(tmpdir(), 'preface-bench-'));
   const file = join(folder, 'settings.json');
-  writeFileSync(file, JSON.stringify(config ?? {}));
+  const weights = otherWeights();
+  const served = weights === null ? {} : { weights: { [DEFAULT_WEIGHTS]: { file: weights } } };
+  writeFileSync(file, JSON.stringify({ ...served, ...config }));
   const settings = {
     PREFACE_ENGINE: 'echo',
     PREFACE_PORT: '0',
