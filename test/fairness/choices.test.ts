@@ -117,7 +117,8 @@ for (const arch of tinyModels) {
 t.test('a service with one slot answers a neighbour between two of five answers', async (t) => {
   const weights = join(folder, 'tiny.gguf');
   await writeTinyModel(weights, 'llama', { facts: [TINY_TEMPLATE] });
-  const env = { PREFACE_ENGINE: 'llama', PREFACE_WEIGHTS: weights, PREFACE_SLOTS: '1' };
+  const own = { PREFACE_WEIGHTS: weights, PREFACE_SLOTS: '1', PREFACE_THREADS: '1,1' };
+  const env = { PREFACE_ENGINE: 'llama', ...own };
   const service = await openService(t, env);
   const messages = [{ role: 'user', content: 'a' }];
   const of = { model: 'tiny', messages, temperature: 1, seed: 3 };

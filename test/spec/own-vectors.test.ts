@@ -18,7 +18,10 @@ t.before(async () => {
   await writeTinyModel(file('last'), 'qwen3');
   await writeTinyModel(file('rank'), 'bert-rank');
   const names = ['chat', 'mean', 'last', 'rank'];
-  service = await openService(t, { PREFACE_WEIGHTS: names.map(file).join(',') });
+  service = await openService(t, {
+    PREFACE_WEIGHTS: names.map(file).join(','),
+    PREFACE_THREADS: '1,1',
+  });
 });
 
 t.test('each is listed as what it is', async (t) => {

@@ -36,6 +36,7 @@ t.test('own weights are served side by side, and what cannot be served is named'
     {
       PREFACE_WEIGHTS: names.map((name) => file(`${name}.gguf`)).join(','),
       PREFACE_MEMORY: '256MiB',
+      PREFACE_THREADS: '1,1',
       PREFACE_LOG_LEVEL: 'info',
     },
   );

@@ -48,7 +48,7 @@ async function openThinker(t: Test, { template, marks }: Thinker) {
       ['tokenizer.chat_template', readFileSync(fileURLToPath(source), 'utf8')],
     ],
   });
-  const service = await openService(t, { PREFACE_WEIGHTS: path });
+  const service = await openService(t, { PREFACE_WEIGHTS: path, PREFACE_THREADS: '1,1' });
   const idOf = (mark: string) => first + marks.indexOf(mark);
   const ask = (more: Fields) => ({
     model: 'thinker',

@@ -43,6 +43,7 @@ const service = await openWithSettings(
     PREFACE_ENGINE: 'llama',
     PREFACE_WEIGHTS: models.map(([name]) => pathOf(name)).join(','),
     PREFACE_MEMORY: '512MiB',
+    PREFACE_THREADS: '1,1',
   },
 );
 

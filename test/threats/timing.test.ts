@@ -163,7 +163,7 @@ t.test('on the echo engine', async (t) => {
 t.test('on a small model', async (t) => {
   const weights = join(temporaryFolder(t), 'tiny.gguf');
   await writeTinyModel(weights, 'llama', { facts: [TINY_TEMPLATE] });
-  const env = { PREFACE_WEIGHTS: weights, PREFACE_MEMORY: '256MiB' };
+  const env = { PREFACE_WEIGHTS: weights, PREFACE_MEMORY: '256MiB', PREFACE_THREADS: '1,1' };
   const service = await startServiceProcess(t, {}, env);
   const model = 'svc-v1-8k';
   const format = (content: number) => {
@@ -174,7 +174,8 @@ t.test('on a small model', async (t) => {
   const path = '/chat/completions';
   const prompt = (content: number) => ({
     model,
-    messages: user(textOf(content, 3_000)),
+    // So long that an evaluation is told from a reuse, and no longer: it takes most of the time of this file.
+    messages: user(textOf(content, 1_000)),
     max_tokens: 1,
   });
   const schema = (content: number) => ({
