@@ -127,12 +127,17 @@ t.test('llama-server', { skip }, async (t) => {
   const json = await complete(
     front,
     said('Give me a colour.', {
-      max_tokens: 40,
+      max_tokens: 160,
       response_format: {
         type: 'json_schema',
         json_schema: {
           name: 'colour',
-          schema: { type: 'object', properties: { c: { enum: ['red', 'blue'] } }, required: ['c'] },
+          schema: {
+            type: 'object',
+            properties: { c: { enum: ['red', 'blue'] } },
+            required: ['c'],
+            additionalProperties: false,
+          },
         },
       },
     }),
