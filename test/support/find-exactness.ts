@@ -1,13 +1,14 @@
 /**
- * Owns a process that makes once what services of a run bring with them: `node find-exactness.js FOLDER`.
+ * Owns a process that makes once what services of a run bring with them: `node find-exactness.js FOLDER shallow`, or `whole`.
  * It must never be asked by a test: those that look at the finding have the engine make it.
  */
 import { existsSync } from 'node:fs';
 import plugin from '../../plugins/engines/llama/index.js';
+import { Runtime } from '../../plugins/engines/llama/native.js';
 import { makeShallowWeights } from './shallow-weights.js';
 import { smallModelPath } from './weights.js';
 
-const [stateDir = ''] = process.argv.slice(2);
+const [stateDir = '', which = 'shallow'] = process.argv.slice(2);
 
 async function find(weights: string): Promise<void> {
   const engine = await plugin.open({
@@ -24,6 +25,7 @@ async function find(weights: string): Promise<void> {
 }
 
 if (existsSync(smallModelPath)) {
-  await find(smallModelPath);
-  await find(makeShallowWeights(stateDir));
+  // It takes the library's log, which tells of each tensor.
+  await Runtime.open();
+  await find(which === 'shallow' ? makeShallowWeights(stateDir) : smallModelPath);
 }
