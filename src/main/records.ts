@@ -5,6 +5,7 @@
 import type { Exchange } from '../http/exchange.js';
 import { Forwarder, unavailable } from '../http/forward.js';
 import type { Instead } from '../http/server.js';
+import { onlySlot } from '../rules/slots.js';
 import { isFull, LmdbStore, type LmdbStoreOptions } from '../store/lmdb-store.js';
 import { PostgresNode } from '../store/postgres-node.js';
 import type { PostgresStore, Waits } from '../store/postgres-store.js';
@@ -108,7 +109,7 @@ function standingOf({ config, clock, log, opened }: Context, node: PostgresNode)
 
 /** @throws Error; then nothing of the records stays open. */
 async function leading(node: PostgresNode, waits: Waits): Promise<PostgresStore> {
-  const store = node.store();
+  const store = node.store(onlySlot);
   try {
     await store.leadWhenFree(waits);
     return store;

@@ -2,6 +2,7 @@
  * Owns what a process has of records in PostgreSQL as long as it lives: its claim of the data folder, and the folder's bond with
  * the database. It must never open a store in a folder that another process has, or that belongs to other records.
  */
+import { allSlots, nameOf, onlySlot, type Slot } from '../rules/slots.js';
 import { claim, makeFolder, type Release } from './lmdb-open.js';
 import { Mirror } from './mirror.js';
 import { PostgresConnection } from './postgres-connection.js';
@@ -9,9 +10,14 @@ import { openPart } from './postgres-part.js';
 import { PostgresStore, type PostgresStoreOptions } from './postgres-store.js';
 import { assertOwnFolder } from './store-folder.js';
 
+export interface PostgresNodeOptions extends PostgresStoreOptions {
+  /** How many slots the records have; 1 if absent. */
+  readonly slots?: number;
+}
+
 export class PostgresNode {
   private constructor(
-    readonly options: PostgresStoreOptions,
+    readonly options: PostgresNodeOptions,
     /** Which its tables got when they were made. */
     readonly storeId: string,
     /** Without user and password. */
@@ -23,13 +29,13 @@ export class PostgresNode {
   ) {}
 
   /** @throws Error that names the folder or the database, and the remedy. */
-  static async open(options: PostgresStoreOptions): Promise<PostgresNode> {
-    const { url, folder } = options;
+  static async open(options: PostgresNodeOptions): Promise<PostgresNode> {
+    const { url, folder, slots = 1 } = options;
     makeFolder(folder);
     const release = claim(folder, 'records');
     const connection = new PostgresConnection(url);
     try {
-      const storeId = await openPart(connection, 'records');
+      const storeId = await openParts(connection, slots);
       const { database, localAddress } = connection;
       assertOwnFolder(folder, storeId, database);
       return new PostgresNode(options, storeId, database, localAddress, release);
@@ -41,21 +47,29 @@ export class PostgresNode {
     }
   }
 
-  /** With nothing read yet, and without the lease. One at a time. */
-  store(close: Release = async () => {}): PostgresStore {
-    const { url, folder, clock, bytesMax } = this.options;
-    const mirror = new Mirror(folder, 'mirror', bytesMax);
+  /** Of a slot, with nothing read yet, and without the lease. One at a time. */
+  store(slot: Slot, close: Release = async () => {}): PostgresStore {
+    const { url, folder, clock, bytesMax = Number.POSITIVE_INFINITY } = this.options;
+    const mirror = new Mirror(folder, nameOf('mirror', slot), bytesMax / slot.count);
     const connection = new PostgresConnection(url);
-    const part = 'records';
+    const part = nameOf('records', slot);
     return new PostgresStore({ part, connection, mirror, clock, release: close }, this.storeId);
   }
+}
+
+/** The row of `records` names the store, wherever its records are. @returns its id. */
+async function openParts(connection: PostgresConnection, slots: number): Promise<string> {
+  const storeId = await openPart(connection, 'records');
+  if (slots === 1) return storeId;
+  for (const slot of allSlots(slots)) await openPart(connection, nameOf('records', slot), storeId);
+  return storeId;
 }
 
 /** For who needs one: the folder is free again when it is closed. @throws Error as `PostgresNode.open`. */
 export async function openPostgres(options: PostgresStoreOptions): Promise<PostgresStore> {
   const node = await PostgresNode.open(options);
   try {
-    return node.store(node.close);
+    return node.store(onlySlot, node.close);
   } catch (cause) {
     await node.close();
     throw cause;

@@ -18,8 +18,15 @@ import {
 
 const MADE_ATTEMPTS = 3;
 
-/** @returns the id of the store, which its tables got when they were made. @throws Error for a newer format. */
-export async function openPart(connection: DatabaseDoor, part: PartName): Promise<string> {
+/**
+ * @param newId of the store, where the part is not there yet.
+ * @returns the id of the store, which its tables got when they were made. @throws Error for a newer format.
+ */
+export async function openPart(
+  connection: DatabaseDoor,
+  part: PartName,
+  newId: string = randomUUID(),
+): Promise<string> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       for (const statement of tables) await connection.query(statement);
@@ -28,7 +35,7 @@ export async function openPart(connection: DatabaseDoor, part: PartName): Promis
       if (!isMadeTwice(cause) || attempt === MADE_ATTEMPTS) throw cause;
     }
   }
-  await connection.query(statements.addPart, [part, randomUUID(), DATA_FORMAT]);
+  await connection.query(statements.addPart, [part, newId, DATA_FORMAT]);
   const { store_id: storeId, format } = await readPart(connection, part);
   if (Number(format) <= DATA_FORMAT) return storeId;
   throw new Error(

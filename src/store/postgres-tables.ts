@@ -9,7 +9,8 @@
 import type { MirrorRow } from './mirror.js';
 import type { Statement } from './postgres-connection.js';
 
-export type PartName = 'records' | 'keys';
+/** Where several nodes serve, each slot has a part of its own. */
+export type PartName = 'records' | `records-${number}` | 'keys';
 
 export const tables: readonly Statement[] = [
   {

@@ -2,11 +2,12 @@
  * Owns the proof that the store in PostgreSQL is a store, that one process at a time writes it, and of what becomes of its
  * writes when the database goes away. It must never use a database but the one it started.
  */
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { type Clock, systemClock } from '../../src/clock.js';
 import { limits } from '../../src/limits/index.js';
+import { allSlots, type Slot } from '../../src/rules/slots.js';
 import { Lease, LeaseLost } from '../../src/store/lease.js';
 import { LmdbStore } from '../../src/store/lmdb-store.js';
 import {
@@ -15,7 +16,7 @@ import {
   type Query,
   type Statement,
 } from '../../src/store/postgres-connection.js';
-import { openPostgres } from '../../src/store/postgres-node.js';
+import { openPostgres, PostgresNode } from '../../src/store/postgres-node.js';
 import type { PostgresStore } from '../../src/store/postgres-store.js';
 import { type PartRow, statements } from '../../src/store/postgres-tables.js';
 import type { StoreChange } from '../../src/store/store.js';
@@ -32,6 +33,7 @@ async function testAll(server: TestPostgres): Promise<void> {
   await t.test('records and versions outlive the folder', (t) => outlive(t, server));
   await t.test('a removed record leaves no row', (t) => removed(t, server));
   await t.test('of two processes one writes, and the next follows at once', (t) => two(t, server));
+  await t.test('two nodes write at once, each the records of its slots', (t) => slots(t, server));
   await t.test('a holder that was paused writes nothing', (t) => paused(t, server));
   await t.test('a lease ends while the machine is suspended', (t) => suspended(t, server));
   await t.test('a delayed statement does not shorten a lease', (t) => delayed(t, server));
@@ -121,6 +123,49 @@ async function two(t: Test, server: TestPostgres): Promise<void> {
   await follows;
   t.equal(textAt(second, 'a'), 'first');
   t.equal(await second.commit([put('a', 'second')]), true);
+}
+
+async function slots(t: Test, server: TestPostgres): Promise<void> {
+  const url = await server.database();
+  const all = allSlots(3);
+  const open = async () => {
+    const folder = temporaryFolder(t);
+    const node = await PostgresNode.open({ url, folder, clock: systemClock, slots: all.length });
+    t.teardown(() => node.close());
+    const store = (slot: Slot) => {
+      const made = node.store(slot);
+      t.teardown(() => made.close());
+      return made;
+    };
+    return { node, folder, stores: all.map(store) };
+  };
+  const [one, other] = [await open(), await open()];
+  const [mine0, mine1, mine2] = one.stores as [PostgresStore, PostgresStore, PostgresStore];
+  const [theirs0, theirs1] = other.stores as [PostgresStore, PostgresStore];
+  t.equal(await mine0.lead(), null);
+  t.equal(await theirs1.lead(), null, 'the lease of another slot is free');
+  t.equal(await mine2.lead(), null);
+  t.match((await theirs0.lead())?.words, /holds the records/);
+  t.same(await Promise.all([mine0, theirs1, mine2].map((store) => store.commit([put('a', 'x')]))), [
+    true,
+    true,
+    true,
+  ]);
+  await mine0.commit([put('a', 'first')]);
+  t.equal(mine2.get(['a'])?.version, 1, 'each counts its own changes');
+  t.equal(textAt(mine2, 'a'), 'x', 'and has a copy of its own');
+  t.same(
+    readdirSync(one.folder).filter((name) => /^mirror.*mdb$/.test(name)),
+    ['mirror-0.mdb', 'mirror-1.mdb', 'mirror-2.mdb'],
+  );
+  const follows = theirs0.leadWhenFree(silent);
+  await mine0.close();
+  await follows;
+  t.equal(textAt(theirs0, 'a'), 'first', 'a slot goes over');
+  t.equal(await mine2.commit([put('a', 'stays')]), true, 'and the others stay');
+  t.match((await mine1.lead())?.words, /holds the records/);
+  const ids = await server.ask('SELECT DISTINCT store_id FROM preface_parts', url);
+  t.same(ids, [{ store_id: one.node.storeId }], 'all of one store');
 }
 
 /** What a process believes that was stopped and goes on: its lease has ended, and by its clock it has not. */

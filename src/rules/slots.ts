@@ -1,0 +1,34 @@
+/**
+ * Owns the slots: shares of the owners, each with records, a lease and actors of its own, so that several nodes serve at once.
+ * It must never part an account from its persons, who share its rates, nor send an owner anywhere else than before.
+ */
+import { createHash } from 'node:crypto';
+import { accountOf } from './account-policy.js';
+
+export interface Slot {
+  /** From 0. */
+  readonly index: number;
+  /** How many there are. */
+  readonly count: number;
+}
+
+/** That of all owners: in a data folder, and in a database that one node serves. */
+export const onlySlot: Slot = { index: 0, count: 1 };
+
+export function allSlots(count: number): Slot[] {
+  return Array.from({ length: count }, (_, index) => ({ index, count }));
+}
+
+/** Records lie by it: another hash would lose them. */
+export function slotOf(owner: string, count: number): number {
+  const hash = createHash('sha256').update(accountOf(owner)).digest();
+  return hash.readUInt32BE() % count;
+}
+
+/** How something of a slot is called. That of the only slot has the plain name. */
+export function nameOf<Name extends string>(
+  name: Name,
+  { index, count }: Slot,
+): Name | `${Name}-${number}` {
+  return count === 1 ? name : `${name}-${index}`;
+}
