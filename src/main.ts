@@ -13,6 +13,7 @@ import { openRecords, type Standing } from './main/records.js';
 import { openShared } from './main/shared.js';
 import { openSlot } from './main/slot.js';
 import { Turns } from './main/turns.js';
+import { onlySlot } from './rules/slots.js';
 import type { Config } from './settings/config.js';
 import { reportText, type TakeReport } from './telemetry/report.js';
 
@@ -54,7 +55,7 @@ async function open(context: Context, standsBy: StandsBy): Promise<Omit<Service,
   const server = prepareServer({ clock, corsOrigins, report, instead, traced });
   if (standing !== null) return await openTurns(context, server, standing, standsBy);
   const shared = await openShared(context, server);
-  const routes = await openSlot(context, shared, records);
+  const routes = await openSlot(context, shared, { slot: onlySlot, records });
   const listening = await server.listen({ ...addressOf(config), routes });
   opened.add(listening, (part) => part.close(config.limits.drainMs));
   return { url: urlOf(config.host, listening.port), lost: NEVER };
@@ -76,7 +77,7 @@ async function openTurns(
     standing,
     listening,
     standBy,
-    openSlot: (of, records) => openSlot(of, shared, records),
+    openSlot: (of, records) => openSlot(of, shared, { slot: onlySlot, records }),
   });
   opened.add(turns, (part) => part.close());
   standsBy(() => opened.close());

@@ -7,6 +7,7 @@ import { storeIdOf } from '../files/blob-owner.js';
 import { allFiles, blobsOfFile } from '../files/records.js';
 import { limits } from '../limits/index.js';
 import { anyRoom } from '../room.js';
+import { onlySlot } from '../rules/slots.js';
 import type { Config } from '../settings/config.js';
 import { s3Text } from '../settings/s3-address.js';
 import type { BlobState } from '../store/blobs.js';
@@ -54,7 +55,8 @@ export async function readBucket(
   folder = '',
 ): Promise<S3Blobs> {
   if (storeId === null) throw new Error('these records have no files in a bucket');
-  return await S3Blobs.reading({ s3: bucketOf(config), folder, withRoom: anyRoom, storeId });
+  const s3 = bucketOf(config);
+  return await S3Blobs.reading({ s3, slot: onlySlot, folder, withRoom: anyRoom, storeId });
 }
 
 /** @param byChecksum false: it is enough that they are there. @throws ApiError where the store cannot be reached; as `readBucket`. */

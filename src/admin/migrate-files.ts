@@ -12,6 +12,7 @@ import { blobsOfFile } from '../files/records.js';
 import { limits } from '../limits/index.js';
 import { anyRoom, type TakeRoom } from '../room.js';
 import type { FileRecord } from '../rules/file-state.js';
+import { onlySlot } from '../rules/slots.js';
 import type { Config } from '../settings/config.js';
 import { bring, type NamedBlob, UnreadableBlob, unreadableText } from '../store/blob-copy.js';
 import { type Blobs, isBlob } from '../store/blobs.js';
@@ -57,7 +58,8 @@ export async function migrateToBucket(config: Config): Promise<FilesNote> {
     if (isFirst) await onDisk.set(records, true);
     if (storeId === null) throw new Error('the records could not be marked as those of the bucket');
     const note = await withTemporaryFolder(async (own) => {
-      const to = await S3Blobs.open({ s3, folder: own, withRoom: anyRoom, storeId });
+      const parts = { s3, slot: onlySlot, folder: own, withRoom: anyRoom, storeId };
+      const to = await S3Blobs.open(parts);
       return await bringAll(records, LocalBlobs.reading(folder), to);
     }, config.dataDir);
     if (note.faults.length > 0) return { ...note, left: null };

@@ -12,6 +12,7 @@ import { limits } from '../limits/index.js';
 import { ExtractionPool } from '../pool/extraction.js';
 import { findWalls, wallsText } from '../pool/walls.js';
 import type { TakeRoom } from '../room.js';
+import { nameOf, type Slot } from '../rules/slots.js';
 import { s3Text } from '../settings/s3-address.js';
 import type { Blobs } from '../store/blobs.js';
 import type { DiskRoom } from '../store/disk-room.js';
@@ -37,16 +38,15 @@ export async function openExtraction(context: Context): Promise<ExtractionPool> 
 }
 
 export interface FileParts {
+  readonly slot: Slot;
   readonly records: Store;
   readonly gate: Gate;
   readonly extraction: ExtractionPool;
   readonly room: DiskRoom;
 }
 
-export async function openFiles(
-  context: Context,
-  { records, gate, extraction, room }: FileParts,
-): Promise<Files> {
+export async function openFiles(context: Context, parts: FileParts): Promise<Files> {
+  const { records, gate, extraction } = parts;
   const { clock, newBytes, opened } = context;
   const max = (owner: string) => {
     const { files: count, fileBytes: bytes } = gate.policies.of(owner);
@@ -54,7 +54,7 @@ export async function openFiles(
   };
   const files = new Files({
     store: records,
-    blobs: await openBlobs(context, records, room),
+    blobs: await openBlobs(context, parts),
     extraction,
     clock,
     newBytes,
@@ -66,11 +66,14 @@ export async function openFiles(
   return files;
 }
 
-async function openBlobs(context: Context, records: Store, room: DiskRoom): Promise<Blobs> {
+async function openBlobs(
+  context: Context,
+  { slot, records, room }: Pick<FileParts, 'slot' | 'records' | 'room'>,
+): Promise<Blobs> {
   const { config, newBytes, log } = context;
   const { dataDir, blobs: address, blobsKey: key } = config;
   const withRoom: TakeRoom = (bytes, write) => room.write(bytes, write);
-  const folder = join(dataDir, 'files');
+  const folder = join(dataDir, nameOf('files', slot));
   const known = await storeIdOf(records, { make: address === null ? null : newBytes });
   if (address === null) {
     if (known !== null && !onDisk.is(records)) log(ELSEWHERE);
@@ -79,7 +82,7 @@ async function openBlobs(context: Context, records: Store, room: DiskRoom): Prom
   if (key === null) throw new Error(NO_KEY);
   if (known === null) throw new Error('the records could not be marked as those of the bucket');
   const s3 = new S3({ address, key, clock: wakefulClock });
-  const blobs = await S3Blobs.open({ s3, folder, withRoom, storeId: known });
+  const blobs = await S3Blobs.open({ s3, slot, folder, withRoom, storeId: known });
   await onDisk.set(records, false);
   log(`files: their bytes are kept in ${s3Text(address)}`);
   return blobs;

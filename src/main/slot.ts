@@ -1,10 +1,14 @@
 /**
- * Owns what works on one set of records: the actors of all kinds, and the routes that reach them.
+ * Owns what serves a slot: the actors of all kinds that work on its records, and the routes that reach them.
  * It must never outlive its records, nor leave an actor behind when it is closed.
+ *
+ * A slot is a share of the accounts with all that is theirs (`rules/slots.ts`). Who holds its lease opens it here, and closes it
+ * when the lease is lost. What a process has once, whatever slots it serves, is in `shared.ts`.
  */
 import { Promotion } from '../chat/promotion.js';
 import { ChatService } from '../chat/service.js';
 import type { Route } from '../http/router.js';
+import type { Slot } from '../rules/slots.js';
 import type { Store } from '../store/store.js';
 import { openAccounts } from './accounts.js';
 import { openBatches } from './batches.js';
@@ -16,11 +20,20 @@ import { allRoutes } from './routes.js';
 import type { Shared } from './shared.js';
 import { startSnapshotTier } from './snapshots.js';
 
+export interface SlotParts {
+  readonly slot: Slot;
+  readonly records: Store;
+}
+
 /** The order of opening: who works with a part is opened after it. @param context closes the slot. */
-export async function openSlot(context: Context, shared: Shared, records: Store): Promise<Route[]> {
+export async function openSlot(
+  context: Context,
+  shared: Shared,
+  { slot, records }: SlotParts,
+): Promise<Route[]> {
   const { gate, accounts, users } = openAccounts(context, records, shared.file);
   const caches = await openCaches(context, { ...shared, records, gate });
-  const files = await openFiles(context, { ...shared, records, gate });
+  const files = await openFiles(context, { ...shared, slot, records, gate });
   // Not before files: they find out whether the bucket is these records'.
   startSnapshotTier(context, shared.tier, records);
   const kept = await openResponses(context, records, gate);

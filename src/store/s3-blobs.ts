@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { ApiError } from '../errors.js';
 import { limits } from '../limits/index.js';
 import type { TakeRoom } from '../room.js';
+import { nameOf, type Slot } from '../rules/slots.js';
 import { poured } from './blob-copy.js';
 import { BlobSum } from './blob-sum.js';
 import {
@@ -31,7 +32,9 @@ const OWNER = 'preface-owner';
 
 export interface S3BlobsParts {
   readonly s3: S3;
-  /** For texts that are being written, and for copies. No other process may have it open. */
+  /** Whose records know the blobs. */
+  readonly slot: Slot;
+  /** For texts that are being written, and for copies. Nobody else may have it open. */
   readonly folder: string;
   readonly withRoom: TakeRoom;
   /** Of the records that know the blobs. */
@@ -46,28 +49,29 @@ export class S3Blobs implements Blobs {
   #copies = 0;
 
   private constructor(
-    { s3, folder }: S3BlobsParts,
+    { s3, slot, folder }: S3BlobsParts,
     readonly withRoom: TakeRoom,
   ) {
-    this.#s3 = s3;
+    this.#s3 = ownOf(s3, slot);
     this.#folder = folder;
   }
 
   /** Ends uploads that an earlier run left. @throws Error for a prefix that is another store's, and for blobs in the folder. */
   static async open(parts: S3BlobsParts): Promise<S3Blobs> {
-    const { s3, folder, storeId, withRoom } = parts;
+    const { s3, slot, folder, storeId, withRoom } = parts;
     await clean(folder);
     await claim(s3, storeId);
-    for (const { name, id } of await s3.openParts())
-      if (isBlob(name)) await s3.abortParts(name, id);
+    const own = ownOf(s3, slot);
+    for (const { name, id } of await own.openParts())
+      if (isBlob(name)) await own.abortParts(name, id);
     return new S3Blobs(parts, withRoom);
   }
 
   /** For reading alone: nothing is made or removed there, and a service may use it. @throws Error for a prefix that is another store's. */
-  static async reading({ storeId, s3, folder, withRoom }: S3BlobsParts): Promise<S3Blobs> {
-    const owner = await s3.text(OWNER);
-    if (owner !== null && owner !== storeId) throw new Error(OF_OTHERS);
-    return new S3Blobs({ s3, folder, withRoom, storeId }, withRoom);
+  static async reading(parts: S3BlobsParts): Promise<S3Blobs> {
+    const owner = await parts.s3.text(OWNER);
+    if (owner !== null && owner !== parts.storeId) throw new Error(OF_OTHERS);
+    return new S3Blobs(parts, parts.withRoom);
   }
 
   async create(name: string): Promise<BlobWriter> {
@@ -242,6 +246,11 @@ function givenBack(file: FileHandle, giveBack: () => void): FileHandle {
     return close();
   };
   return file;
+}
+
+/** A slot removes what its records do not know: the blobs of another one must lie elsewhere. */
+function ownOf(s3: S3, slot: Slot): S3 {
+  return slot.count === 1 ? s3 : s3.under(`${nameOf('files', slot)}/`);
 }
 
 /** Removes what an earlier run left unfinished. @throws Error where the folder has blobs. */

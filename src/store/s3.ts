@@ -91,6 +91,12 @@ export class S3 {
     this.#parts = parts;
   }
 
+  /** The same bucket, and of it only what is called so at the beginning. */
+  under(name: string): S3 {
+    const { address } = this.#parts;
+    return new S3({ ...this.#parts, address: { ...address, prefix: address.prefix + name } });
+  }
+
   /** @returns false where there was an object of that name; then it is as it was. */
   async create(name: string, body: Uint8Array | string): Promise<boolean> {
     const { status, attempt } = await this.#done(

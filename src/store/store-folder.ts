@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { PRIVATE_MODE } from './private-files.js';
 
 const MARK = 'store-id';
+const FILES = /^files(-\d+)?$/;
 
 /** @throws Error for the folder of other records, which says what to do. */
 export function assertOwnFolder(folder: string, storeId: string, database: string): void {
@@ -18,15 +19,19 @@ export function assertOwnFolder(folder: string, storeId: string, database: strin
   }
   const mark = join(folder, MARK);
   const known = existsSync(mark) ? readFileSync(mark, 'utf8').trim() : null;
-  const files = join(folder, 'files');
-  const isEmpty = !existsSync(files) || readdirSync(files).length === 0;
   if (known === storeId) return;
-  if (!isEmpty) {
+  if (hasFiles(folder)) {
     throw new Error(
       `the files in the data folder ${folder} belong to other records than those in ${database}: set the database that they belong to, or another data folder`,
     );
   }
   bindFolder(folder, storeId);
+}
+
+/** Of any slot. */
+function hasFiles(folder: string): boolean {
+  const places = readdirSync(folder).filter((name) => FILES.test(name));
+  return places.some((name) => readdirSync(join(folder, name)).length > 0);
 }
 
 /** From now on the files of the folder belong to the records of that store. */

@@ -2,7 +2,7 @@
  * Owns the proof that the store in PostgreSQL is a store, that one process at a time writes it, and of what becomes of its
  * writes when the database goes away. It must never use a database but the one it started.
  */
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { type Clock, systemClock } from '../../src/clock.js';
@@ -413,6 +413,8 @@ async function folders(t: Test, server: TestPostgres): Promise<void> {
   writeFileSync(join(fresh, 'files', 'a'), 'blob');
   await t.rejects(openFresh(urls[0]), /belong to other records than those in 127/);
   await t.resolves(openFresh(urls[1]));
+  renameSync(join(fresh, 'files'), join(fresh, 'files-2'));
+  await t.rejects(openFresh(urls[0]), /belong to other records/, 'those of any slot');
 }
 
 async function newer(t: Test, server: TestPostgres): Promise<void> {

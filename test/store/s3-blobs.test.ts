@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { limits } from '../../src/limits/index.js';
 import { anyRoom } from '../../src/room.js';
+import { allSlots, onlySlot, type Slot } from '../../src/rules/slots.js';
 import { DamagedBlob } from '../../src/store/blobs.js';
 import { S3Blobs } from '../../src/store/s3-blobs.js';
 import { blobsContract } from '../contract/blobs.js';
@@ -18,10 +19,14 @@ import { until } from '../support/until.js';
 
 const PART = limits.objectPartBytes;
 
-async function open(t: Test, from?: S3Server, storeId = 'store-a') {
+function partsOf(server: S3Server, folder: string, storeId = 'store-a', slot = onlySlot) {
+  return { s3: server.client(), slot, folder, withRoom: anyRoom, storeId };
+}
+
+async function open(t: Test, from?: S3Server, storeId?: string, slot?: Slot) {
   const server = from ?? (await S3Server.start(t));
   const folder = join(temporaryFolder(t), 'files');
-  const blobs = await S3Blobs.open({ s3: server.client(), folder, withRoom: anyRoom, storeId });
+  const blobs = await S3Blobs.open(partsOf(server, folder, storeId, slot));
   return { blobs, server, folder };
 }
 
@@ -29,6 +34,12 @@ async function put(blobs: S3Blobs, name: string, bytes: Buffer) {
   const writer = await blobs.create('x.source');
   await writer.write(bytes);
   return await writer.keep(name);
+}
+
+async function namesOf(blobs: S3Blobs): Promise<string[]> {
+  const names: string[] = [];
+  for await (const name of blobs.names()) names.push(name);
+  return names.sort();
 }
 
 t.test('on a real server', { skip: s3Missing }, async (t) => {
@@ -71,6 +82,30 @@ t.test('on a real server', { skip: s3Missing }, async (t) => {
     t.same(server.objects(), ['a.source']);
   });
 
+  t.test('the blobs of each slot lie apart, and a slot touches no other', async (t) => {
+    const server = await S3Server.start(t);
+    const [, one, other] = allSlots(11);
+    const first = await open(t, server, 'store-a', one);
+    await put(first.blobs, 'a.source', Buffer.from('first'));
+    const writer = await first.blobs.create('b.source');
+    for (let sent = 0; sent < 2 * PART; sent += PART) await writer.write(randomBytes(PART));
+    await until(async () => (await server.client().openParts()).length === 1);
+
+    const second = await open(t, server, 'store-a', other);
+    await put(second.blobs, 'a.source', Buffer.from('second'));
+    await open(t, server, 'store-a', allSlots(11)[10]);
+    t.same(server.objects(), ['files-1', 'files-2']);
+    t.same(await namesOf(second.blobs), ['a.source']);
+    await second.blobs.remove('a.source');
+    t.same(await namesOf(first.blobs), ['a.source']);
+    const kept = await writer.keep('b.source');
+    t.equal(kept.bytes, 2 * PART, 'an upload goes on while another slot is opened');
+
+    await open(t, server, 'store-a', one);
+    t.equal(String(server.bytes('files-1/a.source')), 'first');
+    await t.rejects(open(t, server, 'store-b', other), /hold the files of other records/);
+  });
+
   t.test('what others keep in the bucket stays there', async (t) => {
     const server = await S3Server.start(t);
     const client = server.client();
@@ -79,9 +114,7 @@ t.test('on a real server', { skip: s3Missing }, async (t) => {
     const id = await client.beginParts('b/d.source');
     const { blobs } = await open(t, server);
     await put(blobs, 'a.source', Buffer.from('a'));
-    const names: string[] = [];
-    for await (const name of blobs.names()) names.push(name);
-    t.same(names, ['a.source']);
+    t.same(await namesOf(blobs), ['a.source']);
     t.same(await client.openParts(), [{ name: 'b/d.source', id }]);
   });
 
@@ -89,7 +122,7 @@ t.test('on a real server', { skip: s3Missing }, async (t) => {
     const server = await S3Server.start(t);
     const folder = temporaryFolder(t);
     writeFileSync(join(folder, 'a.source'), 'of a run without a bucket');
-    const parts = { s3: server.client(), folder, withRoom: anyRoom, storeId: 'store-a' };
+    const parts = partsOf(server, folder);
     await t.rejects(S3Blobs.open(parts), /preface migrate bucket/);
   });
 
@@ -99,7 +132,7 @@ t.test('on a real server', { skip: s3Missing }, async (t) => {
     await writer.write(randomBytes(2 * PART));
     writeFileSync(blobs.partPath('y.text'), 'half');
     t.equal((await server.client().openParts()).length, 1);
-    await S3Blobs.open({ s3: server.client(), folder, withRoom: anyRoom, storeId: 'store-a' });
+    await S3Blobs.open(partsOf(server, folder));
     t.same(await server.client().openParts(), []);
     t.same(readdirSync(folder), []);
   });
