@@ -55,7 +55,7 @@ async function open(context: Context, standsBy: StandsBy): Promise<Omit<Service,
   const server = prepareServer({ clock, corsOrigins, report, instead, traced });
   if (standing !== null) return await openTurns(context, server, standing, standsBy);
   const shared = await openShared(context, server);
-  const routes = await openSlot(context, shared, { slot: onlySlot, records });
+  const routes = await openSlot(context, shared, { slot: onlySlot, records, storeId: null });
   const listening = await server.listen({ ...addressOf(config), routes });
   opened.add(listening, (part) => part.close(config.limits.drainMs));
   return { url: urlOf(config.host, listening.port), lost: NEVER };
@@ -77,7 +77,8 @@ async function openTurns(
     standing,
     listening,
     standBy,
-    openSlot: (of, records) => openSlot(of, shared, { slot: onlySlot, records }),
+    openSlot: (of, records) =>
+      openSlot(of, shared, { slot: onlySlot, records, storeId: records.storeId }),
   });
   opened.add(turns, (part) => part.close());
   standsBy(() => opened.close());

@@ -7,7 +7,7 @@ import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { systemRandom, wakefulClock } from '../clock.js';
 import { decodeWhole } from '../codec.js';
-import { onDisk, storeIdOf } from '../files/blob-owner.js';
+import { newMark, onDisk, storeIdOf } from '../files/blob-owner.js';
 import { blobsOfFile } from '../files/records.js';
 import { limits } from '../limits/index.js';
 import { anyRoom, type TakeRoom } from '../room.js';
@@ -49,11 +49,12 @@ export async function migrateToBucket(config: Config): Promise<FilesNote> {
   const left = folder + LEFT;
   // A second one would have to write over it.
   if (existsSync(left)) throw new Error(`${left} is of an earlier migration: move it away first`);
-  return await withRecords(config, async (records) => {
+  return await withRecords(config, async (records, ofDatabase) => {
     checkRecords(records, folder);
     const s3 = bucketOf(config);
     const isFirst = (await markOf(records)) === null;
-    const storeId = await storeIdOf(records, { make: systemRandom });
+    const make = () => ofDatabase ?? newMark(systemRandom);
+    const storeId = await storeIdOf(records, { make });
     // Until a service uses the bucket, or all is there.
     if (isFirst) await onDisk.set(records, true);
     if (storeId === null) throw new Error('the records could not be marked as those of the bucket');
@@ -98,17 +99,17 @@ export async function migrateToDisk(config: Config): Promise<FilesNote> {
   });
 }
 
-/** Of no other process meanwhile. */
+/** Of no other process meanwhile. @param act gets the id of the database, too; null for a data folder. */
 async function withRecords<Result>(
   { dataDir, store: url }: Config,
-  act: (records: Store) => Promise<Result>,
+  act: (records: Store, ofDatabase: string | null) => Promise<Result>,
 ): Promise<Result> {
-  if (url === null) return await using(openFolder(dataDir), act);
+  if (url === null) return await using(openFolder(dataDir), (records) => act(records, null));
   // All records come into it, and the system's own place may be small.
-  return await withTemporaryFolder(
-    async (own) => await using(await openDatabase(url, own), act),
-    dataDir,
-  );
+  return await withTemporaryFolder(async (own) => {
+    const store = await openDatabase(url, own);
+    return await using(store, (records) => act(records, store.storeId));
+  }, dataDir);
 }
 
 async function using<Result>(

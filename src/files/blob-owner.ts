@@ -9,15 +9,20 @@ import type { Store, StoreKey } from '../store/store.js';
 const KEY: StoreKey = ['blob-owner'];
 const ID_BYTES = 16;
 
+/** For records in a data folder. Those in a database have its mark, which is that of all slots. */
+export function newMark(newBytes: NewBytes): string {
+  return Buffer.from(newBytes(ID_BYTES)).toString('hex');
+}
+
 /** @param make for records without a mark; null: they stay without. */
 export async function storeIdOf(
   store: Store,
-  { make }: { readonly make: NewBytes | null },
+  { make }: { readonly make: (() => string) | null },
 ): Promise<string | null> {
   const present = store.get(KEY);
   if (present !== null) return decodeRecord<string>(present.value);
   if (make === null) return null;
-  const id = Buffer.from(make(ID_BYTES)).toString('hex');
+  const id = make();
   const made = await store.commit([
     { type: 'put', key: KEY, value: encodeRecord(id), expected: null },
   ]);

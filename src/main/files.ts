@@ -5,7 +5,7 @@
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { wakefulClock } from '../clock.js';
-import { onDisk, storeIdOf } from '../files/blob-owner.js';
+import { newMark, onDisk, storeIdOf } from '../files/blob-owner.js';
 import { Files } from '../files/files.js';
 import type { Gate } from '../http/gate.js';
 import { limits } from '../limits/index.js';
@@ -40,6 +40,8 @@ export async function openExtraction(context: Context): Promise<ExtractionPool> 
 export interface FileParts {
   readonly slot: Slot;
   readonly records: Store;
+  /** Of the database that has the records; null: they are in the data folder. */
+  readonly storeId: string | null;
   readonly gate: Gate;
   readonly extraction: ExtractionPool;
   readonly room: DiskRoom;
@@ -68,13 +70,14 @@ export async function openFiles(context: Context, parts: FileParts): Promise<Fil
 
 async function openBlobs(
   context: Context,
-  { slot, records, room }: Pick<FileParts, 'slot' | 'records' | 'room'>,
+  { slot, records, storeId, room }: Pick<FileParts, 'slot' | 'records' | 'storeId' | 'room'>,
 ): Promise<Blobs> {
   const { config, newBytes, log } = context;
   const { dataDir, blobs: address, blobsKey: key } = config;
   const withRoom: TakeRoom = (bytes, write) => room.write(bytes, write);
   const folder = join(dataDir, nameOf('files', slot));
-  const known = await storeIdOf(records, { make: address === null ? null : newBytes });
+  const make = () => storeId ?? newMark(newBytes);
+  const known = await storeIdOf(records, { make: address === null ? null : make });
   if (address === null) {
     if (known !== null && !onDisk.is(records)) log(ELSEWHERE);
     return await LocalBlobs.open(folder, withRoom);

@@ -23,17 +23,19 @@ import { startSnapshotTier } from './snapshots.js';
 export interface SlotParts {
   readonly slot: Slot;
   readonly records: Store;
+  /** Of the database that has the records; null: they are in the data folder. */
+  readonly storeId: string | null;
 }
 
 /** The order of opening: who works with a part is opened after it. @param context closes the slot. */
 export async function openSlot(
   context: Context,
   shared: Shared,
-  { slot, records }: SlotParts,
+  { slot, records, storeId }: SlotParts,
 ): Promise<Route[]> {
   const { gate, accounts, users } = openAccounts(context, records, shared.file);
   const caches = await openCaches(context, { ...shared, records, gate });
-  const files = await openFiles(context, { ...shared, slot, records, gate });
+  const files = await openFiles(context, { ...shared, slot, records, storeId, gate });
   // Not before files: they find out whether the bucket is these records'.
   startSnapshotTier(context, shared.tier, records);
   const kept = await openResponses(context, records, gate);

@@ -262,10 +262,17 @@ t.test('the bytes of files in a bucket', { skip: s3Missing }, async (t) => {
     async (t) => {
       const postgres = await TestPostgres.start(t);
       const server = await S3Server.start(t);
-      const env = Object.assign(server.env(), { PREFACE_STORE: await postgres.database() });
+      const url = await postgres.database();
+      const env = Object.assign(server.env(), { PREFACE_STORE: url });
       const service = await openService(t, env);
       const { id } = await upload(service, 'in the bucket');
       await contentOf(service, id);
+      const ask = "SELECT store_id FROM preface_parts WHERE part = 'records'";
+      t.same(
+        await postgres.ask(ask, url),
+        [{ store_id: String(server.bytes('preface-owner')) }],
+        'the bucket is marked as that of the database',
+      );
       const own = Object.assign(env, { PREFACE_DATA_DIR: service.dataDir });
       t.match(
         await preface(own, 'doctor', '--check-data'),
