@@ -37,7 +37,9 @@ import { type CacheSource, listAllCaches, listCaches } from './list.js';
 import { type CacheActorMessage, cacheLogic } from './logic.js';
 import { type CachesParts, type FoundCache, found } from './parts.js';
 import { type ChatPrefix, PlannedCache } from './planned.js';
+import { PrefillQueue } from './prefill-queue.js';
 import { Promoted } from './promoted.js';
+import { PromotedDisk } from './promoted-disk.js';
 import { cacheQuota, cacheQuotaMax } from './quota.js';
 import { cacheKeys, constantChanges, idOf } from './records.js';
 import { type PrefillTask, SnapshotKeeper } from './snapshots.js';
@@ -81,16 +83,16 @@ export class Caches {
     this.tags = new Tags({ store, clock, report, max: tagsMax });
     this.#quota = cacheQuota(store, quotaMax);
     this.#tokens = new CacheTokens(parts);
-    const { promotedBytesMax: bytesMax = 0 } = parts;
+    const { promoted: disk = new PromotedDisk(clock, 0), prefills = new PrefillQueue() } = parts;
     const remove = async (id: string) => {
       const record = this.#read(id);
       if (record !== null) await this.#counted(record.owner);
       return await this.#ask(id, { type: 'delete' });
     };
-    this.promoted = new Promoted({ store, clock, bytesMax, remove });
+    this.promoted = new Promoted({ store, disk, remove });
     const task = (id: string) => this.#prefillTask(id);
     const base = (id: string) => this.#baseOf(id)?.hash ?? null;
-    this.#snapshots = new SnapshotKeeper({ store, clock, prefiller, task, base });
+    this.#snapshots = new SnapshotKeeper({ store, clock, prefiller, prefills, task, base });
     const runEffect = cacheEffects({
       read: (id) => this.#read(id),
       snapshots: this.#snapshots,
@@ -404,6 +406,7 @@ export class Caches {
 
   async close(): Promise<void> {
     this.#sweeper.stop();
+    this.promoted.close();
     this.#snapshots.close();
     await this.#registry.close();
     await this.tags.close();

@@ -12,6 +12,8 @@ import type { ConversationDiff } from '../rules/conversation-diff.js';
 import type { CanonicalPrefix } from '../rules/prefix.js';
 import type { Store } from '../store/store.js';
 import type { ContentReview } from './faults.js';
+import type { PrefillQueue } from './prefill-queue.js';
+import type { PromotedDisk } from './promoted-disk.js';
 import type { Prefiller } from './snapshots.js';
 
 export interface CachesParts {
@@ -39,8 +41,10 @@ export interface CachesParts {
   readonly tokensMax?: (owner: string) => number;
   /** Tags the owner may keep; `limits.accountTagsDefault` if absent. */
   readonly tagsMax?: (owner: string) => number;
-  /** Bytes of disk for prefixes that nobody named; absent or 0: none are kept. */
-  readonly promotedBytesMax?: number;
+  /** The room for prefixes that nobody named; absent: none are kept. */
+  readonly promoted?: PromotedDisk;
+  /** In which the prefills of all slots wait; one of its own if absent. */
+  readonly prefills?: PrefillQueue;
   /** How long an expired cache stays; `limits.cacheKeepMs` if absent. */
   readonly keepMs?: number;
   /** The most that one owner's caches may take of the store; the bounds of `limits` if absent. */

@@ -12,6 +12,8 @@ interface WaitingPrefill {
 }
 
 export class PrefillQueue {
+  /** Prefills that run or wait for anything, counted by who asks for them. */
+  readonly load = new OwnerLoad();
   readonly #waiting = new FairQueue<WaitingPrefill>();
   readonly #running = new OwnerLoad();
 

@@ -4,13 +4,12 @@
  */
 import type { Clock } from '../clock.js';
 import { ApiError } from '../errors.js';
-import { OwnerLoad } from '../fairness/owner-load.js';
 import { hasShare } from '../fairness/shares.js';
 import { limits } from '../limits/index.js';
 import type { SnapshotFacts } from '../protocol/caching.js';
 import type { PrefixHash } from '../rules/prefix.js';
 import type { Store } from '../store/store.js';
-import { PrefillQueue } from './prefill-queue.js';
+import type { PrefillQueue } from './prefill-queue.js';
 import { cacheKeys, EMPTY, idOf } from './records.js';
 
 export interface PrefillTask {
@@ -68,6 +67,8 @@ export interface SnapshotsParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly prefiller: Prefiller;
+  /** Which the keepers of all slots share. */
+  readonly prefills: PrefillQueue;
   /** Reads the content of a prefill when its turn comes, so that a waiting prefill holds no messages. */
   readonly task: (cacheId: string) => Omit<PrefillTask, 'pin'>;
   /** The snapshot of the cache that this one goes on from. */
@@ -77,9 +78,6 @@ export interface SnapshotsParts {
 export class SnapshotKeeper {
   readonly #parts: SnapshotsParts;
   readonly #tasks = new Map<PrefixHash, SnapshotTasks>();
-  readonly #queue = new PrefillQueue();
-  /** Prefills that run or wait, by owner. */
-  readonly #prefills = new OwnerLoad();
   #closed = false;
 
   constructor(parts: SnapshotsParts) {
@@ -89,9 +87,10 @@ export class SnapshotKeeper {
   /** Whether the bound on prefills is reached: for all owners together, or for this one, which has only its share. */
   full(owner: string | null): boolean {
     const { prefillsWaitingMax: max } = limits;
-    const { count: total } = this.#prefills.total;
+    const { load } = this.#parts.prefills;
+    const { count: total } = load.total;
     if (owner === null) return total >= max;
-    const { count: own } = this.#prefills.of(owner);
+    const { count: own } = load.of(owner);
     return own >= limits.prefillsWaitingOwnerMax || !hasShare({ own, total }, 1, max);
   }
 
@@ -104,16 +103,17 @@ export class SnapshotKeeper {
 
   /** `unwanted`: no cache needs it any more. */
   prefill(owner: string, hash: PrefixHash): Promise<Outcome> {
+    const { prefills } = this.#parts;
     const tasks = this.#tasksOf(hash);
     const pin = this.#isPinned(hash);
     const before = tasks.prefill;
     if (before && (!before.begun || before.pin === pin)) return before.outcome;
     const stop = new AbortController();
     tasks.stops.add(stop);
-    this.#prefills.add(owner);
+    prefills.load.add(owner);
     const act = async () => {
       await this.#basePrefilled(hash, stop.signal);
-      return await this.#queue.run(owner, stop.signal, () => {
+      return await prefills.run(owner, stop.signal, () => {
         attempt.begun = true;
         attempt.pin = this.#isPinned(hash);
         return this.#prefill(hash, stop, attempt.pin);
@@ -122,7 +122,7 @@ export class SnapshotKeeper {
     const made = async () => continued(await before?.outcome.catch(() => null), await act());
     const outcome = this.#inTurn(hash, () => made().catch(unlessUnwanted)).finally(() => {
       tasks.stops.delete(stop);
-      this.#prefills.remove(owner);
+      prefills.load.remove(owner);
     });
     const attempt: PrefillAttempt = { outcome, begun: false, pin };
     tasks.prefill = attempt;

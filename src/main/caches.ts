@@ -3,6 +3,8 @@
  * It must never serve a request before the caches of the last run are taken up.
  */
 import { Caches } from '../caches/caches.js';
+import type { PrefillQueue } from '../caches/prefill-queue.js';
+import type { PromotedDisk } from '../caches/promoted-disk.js';
 import type { Catalog } from '../chat/catalog.js';
 import { EnginePrefiller } from '../chat/prefiller.js';
 import { cacheReview, type Review } from '../chat/review.js';
@@ -17,11 +19,13 @@ export interface CacheParts {
   readonly catalog: Catalog;
   readonly review: Review | null;
   readonly parser: Parser;
+  readonly promoted: PromotedDisk;
+  readonly prefills: PrefillQueue;
 }
 
 export async function openCaches(
   context: Context,
-  { records, gate, catalog, review, parser }: CacheParts,
+  { records, gate, catalog, review, parser, promoted, prefills }: CacheParts,
 ): Promise<Caches> {
   const { config, clock, newBytes, opened } = context;
   const { limits } = config;
@@ -38,7 +42,8 @@ export async function openCaches(
     tokensMax: (owner) => policyOf(owner).cachedTokens,
     tagsMax: (owner) => policyOf(owner).tags,
     ...(review === null ? {} : { review: cacheReview(review) }),
-    promotedBytesMax: config.promote ? config.promotedDisk : 0,
+    promoted,
+    prefills,
     keepMs: limits.cacheKeepMs,
     quotaMax: { count: limits.cachesPerOwner, bytes: limits.cacheBytesPerOwner },
     differ: (owner, one, other) => parser.differ(owner, one, other),

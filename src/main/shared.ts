@@ -5,6 +5,8 @@
 import { openSharedFile, type SharedFile } from '../admin/open-accounts.js';
 import { statusOf } from '../admin/status.js';
 import type { Memory } from '../batches/held-bytes.js';
+import { PrefillQueue } from '../caches/prefill-queue.js';
+import { PromotedDisk } from '../caches/promoted-disk.js';
 import type { Catalog } from '../chat/catalog.js';
 import type { GenerationLoad } from '../chat/generation.js';
 import { PrefixDoctor } from '../chat/prefix-doctor.js';
@@ -48,6 +50,10 @@ export interface Shared {
   readonly vectors: VectorService;
   /** Of the prompts of all owners. */
   readonly doctor: PrefixDoctor;
+  /** For the caches of all owners, since the engines are these alone. */
+  readonly prefills: PrefillQueue;
+  /** Of the caches that nobody named. */
+  readonly promoted: PromotedDisk;
   /** Chats that wait and run. */
   readonly load: GenerationLoad;
   /** In which the inputs of batches are read. */
@@ -78,6 +84,8 @@ export async function openShared(context: Context, server: PreparedServer): Prom
     ...parts,
     vectors: new VectorService({ catalog, counter, clock, review }),
     doctor: new PrefixDoctor(clock, log),
+    prefills: new PrefillQueue(),
+    promoted: new PromotedDisk(clock, config.promote ? config.promotedDisk : 0),
     reading: new OwnerTurns(1),
     room: new DiskRoom(config.dataDir, Reserve.of(config.dataDir)),
     memory: server.memory,

@@ -3,6 +3,8 @@
  * It must never count tokens or keep prefixes in a way that a test cannot predict.
  */
 import { Caches } from '../../src/caches/caches.js';
+import { PrefillQueue } from '../../src/caches/prefill-queue.js';
+import { PromotedDisk } from '../../src/caches/promoted-disk.js';
 import { cacheQuotaMax } from '../../src/caches/quota.js';
 import { type NewCache, nearCache, type StoredBase } from '../../src/parsing/parser.js';
 import { decodeBody, wireContent } from '../../src/parsing/stored-body.js';
@@ -17,10 +19,12 @@ export interface Life {
   readonly store: MortalStore;
   readonly prefiller: FakePrefiller;
   readonly caches: Caches;
+  readonly prefills: PrefillQueue;
+  readonly promoted: PromotedDisk;
 }
 
 export class CacheWorld {
-  readonly clock = new SimulatedClock();
+  readonly clock: SimulatedClock;
   readonly reports: unknown[] = [];
   readonly prefixes: PrefixDisk = { held: new Set(), pinned: new Set() };
   #ids = 0;
@@ -31,7 +35,10 @@ export class CacheWorld {
     public keepMs = 100_000,
     readonly quotaMax = cacheQuotaMax,
     readonly promotedBytesMax = 0,
+    /** Whose process serves this slot, too. */
+    readonly beside: CacheWorld | null = null,
   ) {
+    this.clock = beside?.clock ?? new SimulatedClock();
     this.life = this.#open(new MortalStore());
   }
 
@@ -53,6 +60,10 @@ export class CacheWorld {
 
   #open(store: MortalStore): Life {
     const { clock, reports, keepMs, quotaMax, promotedBytesMax } = this;
+    const { prefills, promoted } = this.beside?.life ?? {
+      prefills: new PrefillQueue(),
+      promoted: new PromotedDisk(clock, promotedBytesMax),
+    };
     const prefiller = new FakePrefiller(clock, this.prefixes);
     const caches = new Caches({
       store,
@@ -60,7 +71,8 @@ export class CacheWorld {
       prefiller,
       keepMs,
       quotaMax,
-      promotedBytesMax,
+      prefills,
+      promoted,
       families: ['svc-v1'],
       isOpen: () => true,
       newBytes: (length) => this.#newBytes(length),
@@ -71,7 +83,7 @@ export class CacheWorld {
       countTokens: async (_owner, _family, { near }) =>
         near?.messages.reduce((sum, { content }) => sum + content.length, 0) ?? 0,
     });
-    return { store, prefiller, caches };
+    return { store, prefiller, caches, prefills, promoted };
   }
 
   /** Distinct, repeatable ids; their order is not the order of creation. */
