@@ -12,15 +12,15 @@ import { limits } from '../limits/index.js';
 import { ExtractionPool } from '../pool/extraction.js';
 import { findWalls, wallsText } from '../pool/walls.js';
 import type { TakeRoom } from '../room.js';
-import { nameOf, type Slot } from '../rules/slots.js';
+import { nameOf } from '../rules/slots.js';
 import { s3Text } from '../settings/s3-address.js';
 import type { Blobs } from '../store/blobs.js';
 import type { DiskRoom } from '../store/disk-room.js';
 import { LocalBlobs } from '../store/local-blobs.js';
 import { S3 } from '../store/s3.js';
 import { S3Blobs } from '../store/s3-blobs.js';
-import type { Store } from '../store/store.js';
 import { type Context, faultLog } from './context.js';
+import type { SlotRecords } from './records.js';
 
 /** Says in the log what the system holds readers back with. */
 export async function openExtraction(context: Context): Promise<ExtractionPool> {
@@ -37,11 +37,7 @@ export async function openExtraction(context: Context): Promise<ExtractionPool> 
   return opened.add(extraction, (part) => part.close());
 }
 
-export interface FileParts {
-  readonly slot: Slot;
-  readonly records: Store;
-  /** Of the database that has the records; null: they are in the data folder. */
-  readonly storeId: string | null;
+export interface FileParts extends SlotRecords {
   readonly gate: Gate;
   readonly extraction: ExtractionPool;
   readonly room: DiskRoom;
@@ -68,10 +64,8 @@ export async function openFiles(context: Context, parts: FileParts): Promise<Fil
   return files;
 }
 
-async function openBlobs(
-  context: Context,
-  { slot, records, storeId, room }: Pick<FileParts, 'slot' | 'records' | 'storeId' | 'room'>,
-): Promise<Blobs> {
+async function openBlobs(context: Context, parts: FileParts): Promise<Blobs> {
+  const { slot, records, storeId, room } = parts;
   const { config, newBytes, log } = context;
   const { dataDir, blobs: address, blobsKey: key } = config;
   const withRoom: TakeRoom = (bytes, write) => room.write(bytes, write);

@@ -5,13 +5,21 @@
 import type { Exchange } from '../http/exchange.js';
 import { Forwarder, unavailable } from '../http/forward.js';
 import type { Instead } from '../http/server.js';
-import { onlySlot } from '../rules/slots.js';
+import { onlySlot, type Slot } from '../rules/slots.js';
 import { isFull, LmdbStore, type LmdbStoreOptions } from '../store/lmdb-store.js';
 import { PostgresNode } from '../store/postgres-node.js';
 import type { PostgresStore, Waits } from '../store/postgres-store.js';
 import { Reserve } from '../store/reserve.js';
 import type { Store } from '../store/store.js';
 import type { Context } from './context.js';
+
+/** Those of a slot, which this process may write. */
+export interface SlotRecords {
+  readonly slot: Slot;
+  readonly records: Store;
+  /** Of the database that has the records; null: they are in the data folder. */
+  readonly storeId: string | null;
+}
 
 /** The right to serve, which one of several nodes has. */
 export interface Standing {

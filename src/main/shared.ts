@@ -20,7 +20,7 @@ import type { Host } from '../pool/host.js';
 import type { WireServiceStatus } from '../protocol/admin-status.js';
 import { DiskRoom } from '../store/disk-room.js';
 import { Reserve } from '../store/reserve.js';
-import type { SnapshotTier } from '../store/snapshot-tier.js';
+import type { SnapshotTiers } from '../store/snapshot-tiers.js';
 import { levelsOf } from '../telemetry/history.js';
 import { VectorService } from '../vectors/service.js';
 import type { Context } from './context.js';
@@ -34,13 +34,13 @@ import {
 } from './engines.js';
 import { openExtraction } from './files.js';
 import { openReview } from './open-review.js';
-import { openSnapshotTier } from './snapshots.js';
+import { openSnapshotTiers } from './snapshots.js';
 import { packageVersion } from './version.js';
 
 export interface Shared {
   readonly file: SharedFile;
   /** null where prefixes stay on the disk. */
-  readonly tier: SnapshotTier | null;
+  readonly tiers: SnapshotTiers | null;
   readonly engines: ReadonlyMap<string, Host>;
   readonly prompts: PromptLibrary;
   readonly parser: Parser;
@@ -71,15 +71,15 @@ export async function openShared(context: Context, server: PreparedServer): Prom
   const { config, clock, log, opened } = context;
   // The command line makes and revokes keys, and changes accounts, while the service runs.
   const file = opened.add(await openSharedFile(config), (part) => part.close());
-  const tier = openSnapshotTier(context);
-  const engines = openEngines(context, tier);
+  const tiers = openSnapshotTiers(context);
+  const engines = openEngines(context, tiers);
   const counter = openCounter(context);
   const prompts = openPrompts(context, counter);
   const parser = openParser(context);
   const catalog = await openCatalog(context, engines, prompts);
   const review = await openReview(context);
   const extraction = await openExtraction(context);
-  const parts = { file, tier, engines, prompts, parser, catalog, review, extraction };
+  const parts = { file, tiers, engines, prompts, parser, catalog, review, extraction };
   return {
     ...parts,
     vectors: new VectorService({ catalog, counter, clock, review }),

@@ -8,36 +8,30 @@
 import { Promotion } from '../chat/promotion.js';
 import { ChatService } from '../chat/service.js';
 import type { Route } from '../http/router.js';
-import type { Slot } from '../rules/slots.js';
-import type { Store } from '../store/store.js';
 import { openAccounts } from './accounts.js';
 import { openBatches } from './batches.js';
 import { openCaches } from './caches.js';
 import { type Context, faultLog } from './context.js';
 import { openFiles } from './files.js';
+import type { SlotRecords } from './records.js';
 import { openResponses } from './responses.js';
 import { allRoutes } from './routes.js';
 import type { Shared } from './shared.js';
-import { startSnapshotTier } from './snapshots.js';
-
-export interface SlotParts {
-  readonly slot: Slot;
-  readonly records: Store;
-  /** Of the database that has the records; null: they are in the data folder. */
-  readonly storeId: string | null;
-}
+import { openSnapshotTier } from './snapshots.js';
 
 /** The order of opening: who works with a part is opened after it. @param context closes the slot. */
 export async function openSlot(
   context: Context,
   shared: Shared,
-  { slot, records, storeId }: SlotParts,
+  own: SlotRecords,
 ): Promise<Route[]> {
+  const { records } = own;
   const { gate, accounts, users } = openAccounts(context, records, shared.file);
+  const tier = openSnapshotTier(context, shared.tiers, own);
   const caches = await openCaches(context, { ...shared, records, gate });
-  const files = await openFiles(context, { ...shared, slot, records, storeId, gate });
-  // Not before files: they find out whether the bucket is these records'.
-  startSnapshotTier(context, shared.tier, records);
+  const files = await openFiles(context, { ...shared, ...own, gate });
+  // Not before files: they find out whether the bucket is that of the records.
+  tier?.start();
   const kept = await openResponses(context, records, gate);
   const chats = openChats(context, { ...shared, caches });
   const batches = await openBatches(context, {

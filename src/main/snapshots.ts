@@ -11,30 +11,31 @@ import type { CacheRecord } from '../rules/cache-state.js';
 import type { PrefixHash } from '../rules/prefix.js';
 import { S3 } from '../store/s3.js';
 import type { OwnerOf } from '../store/snapshot-objects.js';
-import { SnapshotTier } from '../store/snapshot-tier.js';
+import type { SnapshotTier } from '../store/snapshot-tier.js';
+import { SnapshotTiers } from '../store/snapshot-tiers.js';
 import type { Store } from '../store/store.js';
 import type { Context } from './context.js';
+import type { SlotRecords } from './records.js';
 
-/** null where prefixes stay on the disk. Until it is started it takes and gives nothing. */
-export function openSnapshotTier(context: Context): SnapshotTier | null {
-  const { config, clock, report, log, opened } = context;
+/** null where prefixes stay on the disk. */
+export function openSnapshotTiers(context: Context): SnapshotTiers | null {
+  const { config, clock, report, log } = context;
   const { dataDir, blobs: address, blobsKey: key, snapshotBucket: bytesMax } = config;
   if (address === null || key === null || bytesMax === 0) return null;
   const s3 = new S3({ address, key, clock: wakefulClock });
   const folder = join(dataDir, 'engine', 'snapshots');
-  const tier = new SnapshotTier({ s3, folder, bytesMax, clock, report, log });
-  return opened.add(tier, (part) => part.stop());
+  return new SnapshotTiers({ s3, folder, bytesMax, clock, report, log });
 }
 
-/** For as long as the records are this node's. */
-export function startSnapshotTier(
+/** That of a slot, for as long as its records are this node's. Until it is started it takes what comes, and gives nothing. */
+export function openSnapshotTier(
   { opened }: Context,
-  tier: SnapshotTier | null,
-  records: Store,
-): void {
-  if (tier === null) return;
-  tier.start(ownerOfSnapshot(records));
-  opened.add(tier, (part) => part.stop());
+  tiers: SnapshotTiers | null,
+  { slot, records }: SlotRecords,
+): SnapshotTier | null {
+  if (tiers === null) return null;
+  const tier = tiers.open(slot, ownerOfSnapshot(records));
+  return opened.add(tier, (part) => tiers.close(part));
 }
 
 /** Prefixes that nobody asked for stay where they were made. */

@@ -25,6 +25,11 @@ export function slotOf(owner: string, count: number): number {
   return hash.readUInt32BE() % count;
 }
 
+/** Where its objects lie in a bucket. Those of the only slot lie in the open. */
+export function placeOf({ index, count }: Slot): string {
+  return count === 1 ? '' : `slot-${index}/`;
+}
+
 /** How something of a slot is called. That of the only slot has the plain name. */
 export function nameOf<Name extends string>(
   name: Name,

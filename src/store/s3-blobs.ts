@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { ApiError } from '../errors.js';
 import { limits } from '../limits/index.js';
 import type { TakeRoom } from '../room.js';
-import { nameOf, type Slot } from '../rules/slots.js';
+import { placeOf, type Slot } from '../rules/slots.js';
 import { poured } from './blob-copy.js';
 import { BlobSum } from './blob-sum.js';
 import {
@@ -52,7 +52,7 @@ export class S3Blobs implements Blobs {
     { s3, slot, folder }: S3BlobsParts,
     readonly withRoom: TakeRoom,
   ) {
-    this.#s3 = ownOf(s3, slot);
+    this.#s3 = s3.under(placeOf(slot));
     this.#folder = folder;
   }
 
@@ -61,7 +61,7 @@ export class S3Blobs implements Blobs {
     const { s3, slot, folder, storeId, withRoom } = parts;
     await clean(folder);
     await claim(s3, storeId);
-    const own = ownOf(s3, slot);
+    const own = s3.under(placeOf(slot));
     for (const { name, id } of await own.openParts())
       if (isBlob(name)) await own.abortParts(name, id);
     return new S3Blobs(parts, withRoom);
@@ -246,11 +246,6 @@ function givenBack(file: FileHandle, giveBack: () => void): FileHandle {
     return close();
   };
   return file;
-}
-
-/** A slot removes what its records do not know: the blobs of another one must lie elsewhere. */
-function ownOf(s3: S3, slot: Slot): S3 {
-  return slot.count === 1 ? s3 : s3.under(`${nameOf('files', slot)}/`);
 }
 
 /** Removes what an earlier run left unfinished. @throws Error where the folder has blobs. */

@@ -2,7 +2,6 @@
  * Owns which prefilled prefixes are in a bucket, their bound on bytes, and the removal of those that no record wants.
  * It must never let an owner with many of them take the last place of one with few.
  */
-import { limits } from '../limits/index.js';
 import type { ListedObject, S3 } from './s3.js';
 
 /** Whose a snapshot is, by its name; null: no record wants it. */
@@ -24,17 +23,20 @@ export function objectOf({ name, fingerprint }: { name: string; fingerprint: str
   throw new Error(`a snapshot cannot be called ${JSON.stringify(object)}`);
 }
 
+export interface SnapshotObjectsParts {
+  readonly s3: S3;
+  readonly bytesMax: number;
+  readonly objectsMax: number;
+  readonly ownerOf: OwnerOf;
+}
+
 export class SnapshotObjects {
   /** The longest unused first. */
   readonly #kept = new Map<string, Kept>();
   #bytes = 0;
   readonly #sending = new Set<string>();
 
-  constructor(
-    private readonly s3: S3,
-    private readonly bytesMax: number,
-    private readonly ownerOf: OwnerOf,
-  ) {}
+  constructor(private readonly parts: SnapshotObjectsParts) {}
 
   get bytes(): number {
     return this.#bytes;
@@ -73,7 +75,7 @@ export class SnapshotObjects {
 
   /** Removes others until so many bytes more find room. @returns false where they never do. */
   async makeRoom(owner: string, bytes: number): Promise<boolean> {
-    if (bytes > this.bytesMax) return false;
+    if (bytes > this.parts.bytesMax) return false;
     while (this.#isFull(bytes)) {
       const object = this.#next(owner, bytes);
       if (object === null) return false;
@@ -83,7 +85,8 @@ export class SnapshotObjects {
   }
 
   #isFull(bytes: number): boolean {
-    return this.#bytes + bytes > this.bytesMax || this.count >= limits.bucketSnapshotsMax;
+    const { bytesMax, objectsMax } = this.parts;
+    return this.#bytes + bytes > bytesMax || this.count >= objectsMax;
   }
 
   /** The longest unused of the owner who has the most, with what is to come. */
@@ -101,7 +104,7 @@ export class SnapshotObjects {
   }
 
   async remove(object: string): Promise<void> {
-    await this.s3.remove(object);
+    await this.parts.s3.remove(object);
     this.#drop(object);
   }
 
@@ -118,19 +121,20 @@ export class SnapshotObjects {
 
   /** Looks at all of them: takes up what other runs and nodes left, removes what no record wants, and parts without an end. */
   async sweep(): Promise<void> {
+    const { s3, ownerOf } = this.parts;
     const found: ListedObject[] = [];
-    for await (const object of this.s3.list(FOLDER)) found.push(object);
+    for await (const object of s3.list(FOLDER)) found.push(object);
     const names = new Set(found.map(({ name }) => name));
     for (const object of [...this.#kept.keys()])
       if (!names.has(object) && !this.#sending.has(object)) this.#drop(object);
     for (const { name: object, bytes } of found.sort((a, b) => a.writtenMs - b.writtenMs)) {
       const [, name = ''] = NAME.exec(object) ?? [];
-      const owner = this.ownerOf(name);
+      const owner = ownerOf(name);
       if (owner === null) await this.remove(object);
       else if (!this.has(object, bytes)) this.add(object, name, owner, bytes);
     }
-    for (const { name, id } of await this.s3.openParts())
-      if (name.startsWith(FOLDER) && !this.#sending.has(name)) await this.s3.abortParts(name, id);
+    for (const { name, id } of await s3.openParts())
+      if (name.startsWith(FOLDER) && !this.#sending.has(name)) await s3.abortParts(name, id);
     await this.makeRoom('', 0);
   }
 }

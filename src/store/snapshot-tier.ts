@@ -1,24 +1,25 @@
 /**
- * Owns prefilled prefixes in a bucket behind the disk of the engine that makes them: sent behind, fetched where that pays.
+ * Owns a slot's prefilled prefixes in a bucket, behind the disk of the engine that makes them: sent behind, fetched where it pays.
  * It must never make a chat wait longer than evaluating would take, nor fail anything: without the bucket, all is evaluated.
  */
 import { constants } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '../clock.js';
-import { ApiError, codeOf } from '../errors.js';
+import { codeOf } from '../errors.js';
 import { limits } from '../limits/index.js';
 import type { TakeReport } from '../telemetry/report.js';
 import { poured } from './blob-copy.js';
 import type { BlobWriter } from './blobs.js';
-import { BucketRate } from './bucket-rate.js';
-import { HeldBytes } from './held-bytes.js';
+import type { BucketHealth } from './bucket-health.js';
+import type { BucketRate } from './bucket-rate.js';
+import type { HeldBytes } from './held-bytes.js';
 import type { S3 } from './s3.js';
 import { S3Writer } from './s3-writer.js';
 import { type Fetched, fetchSnapshot } from './snapshot-fetch.js';
 import { type OwnerOf, objectOf, SnapshotObjects } from './snapshot-objects.js';
 
-interface SnapshotFile {
+export interface SnapshotFile {
   readonly name: string;
   readonly fingerprint: string;
   readonly file: string;
@@ -26,13 +27,22 @@ interface SnapshotFile {
 }
 
 export interface SnapshotTierParts {
+  /** With the place of the slot. */
   readonly s3: S3;
   /** Of the engine: where its files are. */
   readonly folder: string;
   readonly bytesMax: number;
+  readonly objectsMax: number;
   readonly clock: Clock;
   readonly report: TakeReport;
-  readonly log: (line: string) => void;
+  readonly rate: BucketRate;
+  /** Of what is sent. */
+  readonly held: HeldBytes;
+  /** Sends what the slots have, one after the other. */
+  readonly inTurn: (send: () => Promise<void>) => Promise<void>;
+  readonly health: BucketHealth;
+  /** By the records of the slot. */
+  readonly ownerOf: OwnerOf;
 }
 
 /** A name as the engine gives its files; it must not lead anywhere else. */
@@ -40,33 +50,29 @@ const FILE = /^[a-z0-9]{1,64}\.[a-z0-9]{1,64}(?:\.\d{1,15}\.tmp)?$/;
 
 export class SnapshotTier {
   readonly #parts: SnapshotTierParts;
-  readonly #rate: BucketRate;
-  readonly #held = new HeldBytes(2 * limits.objectPartBytes);
   readonly #waiting = new Map<string, SnapshotFile>();
-  #stop = new AbortController();
-  #ownerOf: OwnerOf = () => null;
-  /** null until the records are there, and it is certain that the bucket is theirs. */
+  readonly #stop = new AbortController();
+  #ownerOf: OwnerOf;
+  /** null until it is certain that the bucket is that of the records. */
   #objects: SnapshotObjects | null = null;
   #sends: Promise<void> | null = null;
-  #fetches = 0;
-  /** Until then a bucket that did not answer is left alone. */
-  #downUntilMs = Number.NEGATIVE_INFINITY;
-  #isDown = false;
   #cancelSweep = () => {};
   #sweep: Promise<void> = Promise.resolve();
   #removals: Promise<void> = Promise.resolve();
 
   constructor(parts: SnapshotTierParts) {
     this.#parts = parts;
-    this.#rate = new BucketRate(parts.clock);
+    this.#ownerOf = parts.ownerOf;
   }
 
-  /** With the records, which this node has until it is stopped. Nothing waits for what it begins. */
-  start(ownerOf: OwnerOf): void {
-    const { s3, bytesMax } = this.#parts;
-    this.#stop = new AbortController();
-    this.#ownerOf = ownerOf;
-    this.#objects = new SnapshotObjects(s3, bytesMax, ownerOf);
+  /** Whether a record of the slot wants it. */
+  knows(name: string): boolean {
+    return this.#ownerOf(name) !== null;
+  }
+
+  /** Nothing waits for what it begins. */
+  start(): void {
+    this.#objects = new SnapshotObjects(this.#parts);
     this.#sweepAfter(0);
   }
 
@@ -75,18 +81,15 @@ export class SnapshotTier {
     wanted: SnapshotFile & { readonly evaluateMs: number | null },
     signal: AbortSignal,
   ): Promise<boolean> {
-    const { clock, s3, report } = this.#parts;
-    const isOff = this.#objects === null || clock.monotonicMs() < this.#downUntilMs;
-    const isUnknown = !FILE.test(wanted.file) || this.#ownerOf(wanted.name) === null;
-    if (isOff || isUnknown || this.#fetches >= limits.bucketFetchesMax) return false;
+    const { clock, s3, rate, health, report } = this.#parts;
+    const isOff = this.#objects === null || health.isResting;
+    if (isOff || !FILE.test(wanted.file) || !this.knows(wanted.name)) return false;
     const startedMs = clock.monotonicMs();
     const object = objectOf(wanted);
     const { bytes, evaluateMs } = wanted;
     const ask = { object, path: join(this.#parts.folder, wanted.file), bytes, evaluateMs };
     const stop = AbortSignal.any([signal, this.#stop.signal]);
-    this.#fetches += 1;
-    const fetched = await fetchSnapshot({ s3, clock, rate: this.#rate }, ask, stop);
-    this.#fetches -= 1;
+    const fetched = await fetchSnapshot({ s3, clock, rate }, ask, stop);
     this.#note(fetched);
     const { outcome } = fetched;
     const durationMs = clock.monotonicMs() - startedMs;
@@ -101,8 +104,9 @@ export class SnapshotTier {
   }
 
   #note({ outcome, cause }: Fetched): void {
-    if (outcome === 'failed') this.#failed(cause);
-    else if (outcome === 'fetched' || outcome === 'missing') this.#up();
+    const { health } = this.#parts;
+    if (outcome === 'failed') health.failed(cause);
+    else if (outcome === 'fetched' || outcome === 'missing') health.answered();
   }
 
   kept(file: SnapshotFile): void {
@@ -146,12 +150,13 @@ export class SnapshotTier {
   /** @returns whether it was done; where it was not, a sweep makes up for it. */
   async #try(act: (objects: SnapshotObjects) => Promise<void>): Promise<boolean> {
     if (this.#objects === null || this.#stop.signal.aborted) return false;
+    const { health } = this.#parts;
     try {
       await act(this.#objects);
-      this.#up();
+      health.answered();
       return true;
     } catch (cause) {
-      this.#failed(cause);
+      health.failed(cause);
       this.#sweepAfter(limits.bucketSweepRetryMs);
       return false;
     }
@@ -178,19 +183,19 @@ export class SnapshotTier {
   }
 
   async #sendAll(objects: SnapshotObjects): Promise<void> {
-    const { clock } = this.#parts;
+    const { health, inTurn } = this.#parts;
     for (const [object, file] of this.#waiting) {
       await this.#removals;
-      if (clock.monotonicMs() < this.#downUntilMs) return this.#sweepAfter(limits.bucketRetryMs);
+      if (health.isResting) return this.#sweepAfter(limits.bucketRetryMs);
       this.#waiting.delete(object);
       try {
-        await this.#sendOne(objects, object, file);
+        await inTurn(() => this.#sendOne(objects, object, file));
       } catch (cause) {
         // The engine may have removed it meanwhile, which is no fault of the bucket.
         if (cause instanceof Unwanted || codeOf(cause) === 'ENOENT') continue;
         if (this.#stop.signal.aborted) return;
-        this.#failed(cause);
-        if (!this.#isDown) continue;
+        health.failed(cause);
+        if (!health.isDown) continue;
         this.#waiting.set(object, file);
         this.#sweepAfter(limits.bucketSweepRetryMs);
         return;
@@ -220,8 +225,8 @@ export class SnapshotTier {
       objects.add(object, name, owner, bytes);
       if (this.#stop.signal.aborted) return;
       // Its last cache was deleted on the way.
-      if (this.#ownerOf(name) === null) await objects.remove(object);
-      this.#up();
+      if (!this.knows(name)) await objects.remove(object);
+      this.#parts.health.answered();
     } finally {
       ended();
       await source.close();
@@ -229,13 +234,14 @@ export class SnapshotTier {
   }
 
   async #pour(source: FileHandle, object: string, name: string): Promise<void> {
-    const writer = new S3Writer({ s3: this.#parts.s3, name: object, held: this.#held });
+    const { s3, held } = this.#parts;
+    const writer = new S3Writer({ s3, name: object, held });
     const wanted: BlobWriter = {
       get bytes() {
         return writer.bytes;
       },
       write: async (piece) => {
-        if (this.#stop.signal.aborted || this.#ownerOf(name) === null) throw new Unwanted();
+        if (this.#stop.signal.aborted || !this.knows(name)) throw new Unwanted();
         await writer.write(piece);
       },
       keep: (as) => writer.keep(as),
@@ -247,26 +253,6 @@ export class SnapshotTier {
       // Another node has sent the same meanwhile.
       if (codeOf(cause) !== 'EEXIST') throw cause;
     }
-  }
-
-  /** What is no fault of the bucket is one of this machine, or of this code. */
-  #failed(cause: unknown): void {
-    const { clock, log, report } = this.#parts;
-    if (!(cause instanceof ApiError && cause.row === 'unavailable')) {
-      report({ type: 'fault', place: 'snapshot', fault: cause });
-      return;
-    }
-    this.#downUntilMs = clock.monotonicMs() + limits.bucketRetryMs;
-    if (this.#isDown) return;
-    this.#isDown = true;
-    log(`prefixes in the bucket: none are sent or fetched until it answers (${cause.message})`);
-  }
-
-  #up(): void {
-    this.#downUntilMs = Number.NEGATIVE_INFINITY;
-    if (!this.#isDown) return;
-    this.#isDown = false;
-    this.#parts.log('prefixes in the bucket: it answers again');
   }
 }
 

@@ -94,7 +94,7 @@ t.test('on a real server', { skip: s3Missing }, async (t) => {
     const second = await open(t, server, 'store-a', other);
     await put(second.blobs, 'a.source', Buffer.from('second'));
     await open(t, server, 'store-a', allSlots(11)[10]);
-    t.same(server.objects(), ['files-1', 'files-2']);
+    t.same(server.objects(), ['slot-1', 'slot-2']);
     t.same(await namesOf(second.blobs), ['a.source']);
     await second.blobs.remove('a.source');
     t.same(await namesOf(first.blobs), ['a.source']);
@@ -102,7 +102,7 @@ t.test('on a real server', { skip: s3Missing }, async (t) => {
     t.equal(kept.bytes, 2 * PART, 'an upload goes on while another slot is opened');
 
     await open(t, server, 'store-a', one);
-    t.equal(String(server.bytes('files-1/a.source')), 'first');
+    t.equal(String(server.bytes('slot-1/a.source')), 'first');
     await t.rejects(open(t, server, 'store-b', other), /hold the files of other records/);
   });
 

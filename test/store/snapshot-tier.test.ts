@@ -8,8 +8,10 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import type { Clock } from '../../src/clock.js';
 import { limits } from '../../src/limits/index.js';
+import { allSlots, onlySlot, type Slot } from '../../src/rules/slots.js';
 import { BucketRate } from '../../src/store/bucket-rate.js';
-import { SnapshotTier } from '../../src/store/snapshot-tier.js';
+import type { OwnerOf } from '../../src/store/snapshot-objects.js';
+import { SnapshotTiers } from '../../src/store/snapshot-tiers.js';
 import type { Report } from '../../src/telemetry/report.js';
 import { S3Server, s3Missing } from '../support/s3-server.js';
 import { temporaryFolder } from '../support/service.js';
@@ -26,17 +28,21 @@ interface Opening {
   readonly server?: S3Server;
   readonly bytesMax?: number;
   readonly clock?: Clock;
+  readonly slot?: Slot;
 }
 
 /** One node's engine folder before a bucket that several nodes share. */
-async function opened(t: Test, { server: given, bytesMax = 1e9, clock }: Opening = {}) {
+async function opened(
+  t: Test,
+  { server: given, bytesMax = 1e9, clock, slot = onlySlot }: Opening = {},
+) {
   const server = given ?? (await S3Server.start(t));
   const folder = join(temporaryFolder(t), 'snapshots');
   mkdirSync(folder);
   const reports: Report[] = [];
   const log: string[] = [];
   const own = clock ?? new SimulatedClock();
-  const tier = new SnapshotTier({
+  const tiers = new SnapshotTiers({
     s3: server.client(),
     folder,
     bytesMax,
@@ -44,9 +50,14 @@ async function opened(t: Test, { server: given, bytesMax = 1e9, clock }: Opening
     report: (told) => void reports.push(told),
     log: (line) => void log.push(line),
   });
-  t.teardown(() => tier.stop());
   const owners = new Map<string, string>();
-  const start = () => tier.start((name) => owners.get(name) ?? null);
+  const open = (slot: Slot, ownerOf: OwnerOf = (name) => owners.get(name) ?? null) => {
+    const opened = tiers.open(slot, ownerOf);
+    t.teardown(() => tiers.close(opened));
+    return opened;
+  };
+  const tier = open(slot);
+  const start = () => tier.start();
   const outcomes = () => reports.flatMap((told) => ('outcome' in told ? [told.outcome] : []));
   const file = (name: string, bytes: number, fingerprint = FINGERPRINT) => {
     const key = `${name}.${fingerprint}`;
@@ -57,12 +68,12 @@ async function opened(t: Test, { server: given, bytesMax = 1e9, clock }: Opening
     owners.set(name, owner);
     const of = file(name, bytes.length, fingerprint);
     writeFileSync(join(folder, of.file), bytes);
-    tier.kept(of);
+    tiers.kept(of);
   };
   const bring = async (name: string, bytes: number, evaluateMs: number | null = null) => {
     const temporary = `${name}.${FINGERPRINT}.${++serial}.tmp`;
     const wanted = { ...file(name, bytes), file: temporary, evaluateMs };
-    const brought = await tier.bring(wanted, forEver);
+    const brought = await tiers.bring(wanted, forEver);
     const path = join(folder, temporary);
     if (!brought && existsSync(path)) throw new Error('a file is left');
     return brought ? readFileSync(path) : null;
@@ -70,7 +81,9 @@ async function opened(t: Test, { server: given, bytesMax = 1e9, clock }: Opening
   return {
     server,
     folder,
+    tiers,
     tier,
+    open,
     clock: own,
     owners,
     start,
@@ -84,8 +97,8 @@ async function opened(t: Test, { server: given, bytesMax = 1e9, clock }: Opening
 }
 
 /** Of all snapshots, without the names' common part. */
-function objects({ folder }: S3Server): string[] {
-  const own = join(folder, 'bucket/p/snapshots');
+function objects({ folder }: S3Server, place = ''): string[] {
+  const own = join(folder, `bucket/p/${place}snapshots`);
   return existsSync(own) ? readdirSync(own).sort() : [];
 }
 
@@ -130,8 +143,62 @@ t.test('prefixes in a bucket', { skip: s3Missing }, async (t) => {
     t.equal(puts(one.server), sent, 'the same is not sent twice');
 
     t.equal(await two.bring('a', 1_000), null, 'the records are another node’s');
-    two.start();
+    await two.tiers.close(two.tier);
+    two.keep('d', short);
+    two.open(onlySlot).start();
     t.ok((await two.bring('a', 1_000))?.equals(short), 'and are this one’s again');
+    await (two.clock as SimulatedClock).advance(0);
+    await until(() => objects(two.server).includes(object('d')));
+  });
+
+  t.test('the prefixes of each slot lie apart, and no other slot sweeps them', async (t) => {
+    const [first, second, third] = allSlots(3) as [Slot, Slot, Slot];
+    const one = await opened(t, { slot: first });
+    const s3 = one.server.client();
+    one.start();
+    one.keep('a', Buffer.from('of a'));
+    await until(() => one.outcomes().includes('sent'));
+    const two = await opened(t, { server: one.server, slot: second });
+    await s3.beginParts(`slot-0/snapshots/${object('c')}`);
+    two.start();
+    two.keep('b', Buffer.from('of b'));
+    await (two.clock as SimulatedClock).advance(0);
+    await until(() => one.server.asked.some((line) => /uploads=&prefix=p%2Fslot-1/.test(line)));
+    await until(() => two.outcomes().includes('sent'));
+    t.same(objects(one.server, 'slot-0/'), [object('a')]);
+    t.same(objects(one.server, 'slot-1/'), [object('b')]);
+    t.equal((await s3.openParts()).length, 1, 'what another node sends goes on');
+
+    t.equal(await one.bring('b', 4), null, 'of a slot of another node');
+    await two.tiers.close(two.tier);
+    const taken = one.open(second, (name) => (name === 'b' ? 'bob' : null));
+    taken.start();
+    await (one.clock as SimulatedClock).advance(0);
+    await until(() => taken.has({ name: 'b', fingerprint: FINGERPRINT }));
+    t.equal(String(await one.bring('b', 4)), 'of b', 'that it serves now');
+    t.equal(String(await one.bring('a', 4)), 'of a', 'beside its own');
+    const before = one.outcomes().length;
+    const long = randomBytes(2 * limits.objectPartBytes);
+    one.keep('e', long);
+    writeFileSync(join(one.folder, object('b', 'e'.repeat(32))), long);
+    one.tiers.kept(one.file('b', long.length, 'e'.repeat(32)));
+    one.open(third, (name) => (name === 'f' ? 'carol' : null)).start();
+    writeFileSync(join(one.folder, object('f')), long);
+    one.tiers.kept(one.file('f', long.length));
+    await until(() => one.outcomes().length === before + 3);
+    t.same(one.outcomes().slice(before), ['sent', 'sent', 'sent']);
+    t.same(
+      one.reports.filter(({ type }) => type === 'fault'),
+      [],
+      'each waited for its turn',
+    );
+    t.same(objects(one.server, 'slot-1/').length, 2);
+    one.tiers.forget('b');
+    await until(() => objects(one.server, 'slot-1/').length === 0);
+    t.same(objects(one.server, 'slot-0/'), [object('a'), object('e')]);
+    await one.tiers.close(taken);
+    t.equal(await one.bring('b', 4), null, 'and not any more');
+    t.equal(String(await one.bring('a', 4)), 'of a');
   });
 
   t.test('evaluating wins against a bucket that is slow, and is not asked again', async (t) => {
