@@ -9,6 +9,7 @@ import { Registry } from '../actors/registry.js';
 import type { Clock, NewBytes } from '../clock.js';
 import { decodeRecord } from '../codec.js';
 import { ApiError } from '../errors.js';
+import { OwnerLoad } from '../fairness/owner-load.js';
 import { limits } from '../limits/index.js';
 import type { Extraction } from '../pool/extraction.js';
 import { fileCreatedS, isFileId } from '../protocol/file-id.js';
@@ -58,6 +59,8 @@ export interface FilesParts {
   readonly report: (fault: unknown) => void;
   /** For each owner. */
   readonly max: (owner: string) => Held;
+  /** Uploads that run, of all slots of the process; its own if absent. */
+  readonly uploads?: OwnerLoad;
 }
 
 export interface FilePage {
@@ -94,6 +97,7 @@ export class Files {
 
   constructor(parts: FilesParts) {
     const { store, blobs, clock, newBytes, report, extraction, max } = parts;
+    const { uploads: running = new OwnerLoad() } = parts;
     this.#parts = parts;
     const runEffect = (effect: FileEffect, id: string) => this.#runEffect(effect, id);
     this.#registry = new Registry({ logic, store, clock, report, runEffect });
@@ -112,6 +116,7 @@ export class Files {
       hasRoom: (owner) => extraction.hasRoom(owner),
       commit: (file) => this.#create(file),
       exists: (id) => this.#read(id) !== null,
+      running,
     });
   }
 

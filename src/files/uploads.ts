@@ -5,7 +5,7 @@
 import type { Quota, Reservation } from '../actors/quota.js';
 import type { Clock } from '../clock.js';
 import { ApiError } from '../errors.js';
-import { OwnerLoad } from '../fairness/owner-load.js';
+import type { OwnerLoad } from '../fairness/owner-load.js';
 import { limits } from '../limits/index.js';
 import type { ItemIds } from '../protocol/item-id.js';
 import type { FilePurpose, FileRecord, NewFile } from '../rules/file-state.js';
@@ -21,13 +21,14 @@ export interface UploadsParts {
   readonly hasRoom: (owner: string) => boolean;
   /** Creates the record. Durable when it resolves. */
   readonly commit: (file: NewFile) => Promise<FileRecord>;
+  /** Uploads of all slots. */
+  readonly running: OwnerLoad;
   /** Whether the record exists after a failed commit, which only the store knows. */
   readonly exists: (id: string) => boolean;
 }
 
 export class Uploads {
   readonly #parts: UploadsParts;
-  readonly #running = new OwnerLoad();
   /** Files whose bytes are kept, or about to be, and whose record is not. */
   readonly #keeping = new Set<string>();
 
@@ -40,20 +41,20 @@ export class Uploads {
    * @throws ApiError before the body is read: `overloaded`, `fileCount`, `fileTotal`, `unavailable`.
    */
   async begin(owner: string, bytesMin: number): Promise<Upload> {
-    const { blobs, quota, ids, clock } = this.#parts;
+    const { blobs, quota, ids, clock, running } = this.#parts;
     this.#checkRoom(owner);
-    this.#running.add(owner);
+    running.add(owner);
     // Names the bytes on their way. The file gets its id when they are there, which is when it is made.
     const name = sourceBlob(ids.next(owner, clock.nowMs()));
     let place: Reservation | null = null;
     try {
       place = await quota.reserve(owner, bytesMin);
       const writer = await blobs.create(name);
-      const ended = () => this.#running.remove(owner);
+      const ended = () => running.remove(owner);
       return new Upload({ ...this.#parts, owner, writer, ended, keeping: this.#keeping }, place);
     } catch (cause) {
       place?.giveBack();
-      this.#running.remove(owner);
+      running.remove(owner);
       throw cause;
     }
   }
@@ -65,9 +66,10 @@ export class Uploads {
 
   #checkRoom(owner: string): void {
     const { uploadsRunningMax, uploadsRunningOwnerMax } = limits;
-    const all = this.#running.total.count >= uploadsRunningMax;
-    const own = this.#running.of(owner).count >= uploadsRunningOwnerMax;
-    if (all || own || !this.#parts.hasRoom(owner)) throw overloaded();
+    const { running, hasRoom } = this.#parts;
+    const all = running.total.count >= uploadsRunningMax;
+    const own = running.of(owner).count >= uploadsRunningOwnerMax;
+    if (all || own || !hasRoom(owner)) throw overloaded();
   }
 }
 

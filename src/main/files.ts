@@ -5,6 +5,7 @@
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { wakefulClock } from '../clock.js';
+import type { OwnerLoad } from '../fairness/owner-load.js';
 import { newMark, onDisk, storeIdOf } from '../files/blob-owner.js';
 import { Files } from '../files/files.js';
 import type { Gate } from '../http/gate.js';
@@ -18,7 +19,7 @@ import type { Blobs } from '../store/blobs.js';
 import type { DiskRoom } from '../store/disk-room.js';
 import { LocalBlobs } from '../store/local-blobs.js';
 import { S3 } from '../store/s3.js';
-import { S3Blobs } from '../store/s3-blobs.js';
+import { type BlobsHeld, S3Blobs } from '../store/s3-blobs.js';
 import { type Context, faultLog } from './context.js';
 import type { SlotRecords } from './records.js';
 
@@ -41,10 +42,12 @@ export interface FileParts extends SlotRecords {
   readonly gate: Gate;
   readonly extraction: ExtractionPool;
   readonly room: DiskRoom;
+  readonly uploads: OwnerLoad;
+  readonly blobsHeld: BlobsHeld;
 }
 
 export async function openFiles(context: Context, parts: FileParts): Promise<Files> {
-  const { records, gate, extraction } = parts;
+  const { records, gate, extraction, uploads } = parts;
   const { clock, newBytes, opened } = context;
   const max = (owner: string) => {
     const { files: count, fileBytes: bytes } = gate.policies.of(owner);
@@ -58,6 +61,7 @@ export async function openFiles(context: Context, parts: FileParts): Promise<Fil
     newBytes,
     report: faultLog(context, 'file'),
     max,
+    uploads,
   });
   opened.add(files, (part) => part.close());
   await files.start();
@@ -65,7 +69,7 @@ export async function openFiles(context: Context, parts: FileParts): Promise<Fil
 }
 
 async function openBlobs(context: Context, parts: FileParts): Promise<Blobs> {
-  const { slot, records, storeId, room } = parts;
+  const { slot, records, storeId, room, blobsHeld: held } = parts;
   const { config, newBytes, log } = context;
   const { dataDir, blobs: address, blobsKey: key } = config;
   const withRoom: TakeRoom = (bytes, write) => room.write(bytes, write);
@@ -79,7 +83,7 @@ async function openBlobs(context: Context, parts: FileParts): Promise<Blobs> {
   if (key === null) throw new Error(NO_KEY);
   if (known === null) throw new Error('the records could not be marked as those of the bucket');
   const s3 = new S3({ address, key, clock: wakefulClock });
-  const blobs = await S3Blobs.open({ s3, slot, folder, withRoom, storeId: known });
+  const blobs = await S3Blobs.open({ s3, slot, folder, withRoom, storeId: known, held });
   await onDisk.set(records, false);
   log(`files: their bytes are kept in ${s3Text(address)}`);
   return blobs;

@@ -12,6 +12,7 @@ import type { GenerationLoad } from '../chat/generation.js';
 import { PrefixDoctor } from '../chat/prefix-doctor.js';
 import type { PromptLibrary } from '../chat/prompt-library.js';
 import type { Review } from '../chat/review.js';
+import { OwnerLoad } from '../fairness/owner-load.js';
 import type { PreparedServer } from '../http/server.js';
 import type { Parser } from '../parsing/parser.js';
 import { OwnerTurns } from '../parsing/turns.js';
@@ -20,6 +21,7 @@ import type { Host } from '../pool/host.js';
 import type { WireServiceStatus } from '../protocol/admin-status.js';
 import { DiskRoom } from '../store/disk-room.js';
 import { Reserve } from '../store/reserve.js';
+import { type BlobsHeld, blobsHeld } from '../store/s3-blobs.js';
 import type { SnapshotTiers } from '../store/snapshot-tiers.js';
 import { levelsOf } from '../telemetry/history.js';
 import { VectorService } from '../vectors/service.js';
@@ -60,6 +62,10 @@ export interface Shared {
   readonly reading: OwnerTurns;
   /** On the disk of the data folder. */
   readonly room: DiskRoom;
+  /** Uploads that run. */
+  readonly uploads: OwnerLoad;
+  /** What files in a bucket hold of memory and disk. */
+  readonly blobsHeld: BlobsHeld;
   /** What requests hold. */
   readonly memory: Memory;
   readonly version: string;
@@ -88,6 +94,8 @@ export async function openShared(context: Context, server: PreparedServer): Prom
     promoted: new PromotedDisk(clock, config.promote ? config.promotedDisk : 0),
     reading: new OwnerTurns(1),
     room: new DiskRoom(config.dataDir, Reserve.of(config.dataDir)),
+    uploads: new OwnerLoad(),
+    blobsHeld: blobsHeld(),
     memory: server.memory,
     ...watched(context, server, parts),
   };

@@ -30,6 +30,17 @@ const PRIVATE = { folder: 0o700, file: 0o600 };
 /** Names the store whose blobs are here. No blob can be called like that. */
 const OWNER = 'preface-owner';
 
+/** Bytes of all slots of a process. */
+export interface BlobsHeld {
+  readonly copied: HeldBytes;
+  readonly uploaded: HeldBytes;
+}
+
+export function blobsHeld(): BlobsHeld {
+  const { blobCopiedBytesMax, blobUploadBytesMax } = limits;
+  return { copied: new HeldBytes(blobCopiedBytesMax), uploaded: new HeldBytes(blobUploadBytesMax) };
+}
+
 export interface S3BlobsParts {
   readonly s3: S3;
   /** Whose records know the blobs. */
@@ -39,21 +50,23 @@ export interface S3BlobsParts {
   readonly withRoom: TakeRoom;
   /** Of the records that know the blobs. */
   readonly storeId: string;
+  /** Its own if absent. */
+  readonly held?: BlobsHeld;
 }
 
 export class S3Blobs implements Blobs {
   readonly #s3: S3;
   readonly #folder: string;
-  readonly #copied = new HeldBytes(limits.blobCopiedBytesMax);
-  readonly #uploaded = new HeldBytes(limits.blobUploadBytesMax);
+  readonly #bytes: BlobsHeld;
   #copies = 0;
 
   private constructor(
-    { s3, slot, folder }: S3BlobsParts,
+    { s3, slot, folder, held = blobsHeld() }: S3BlobsParts,
     readonly withRoom: TakeRoom,
   ) {
     this.#s3 = s3.under(placeOf(slot));
     this.#folder = folder;
+    this.#bytes = held;
   }
 
   /** Ends uploads that an earlier run left. @throws Error for a prefix that is another store's, and for blobs in the folder. */
@@ -75,7 +88,7 @@ export class S3Blobs implements Blobs {
   }
 
   async create(name: string): Promise<BlobWriter> {
-    return new S3Writer({ s3: this.#s3, name: blobName(name), held: this.#uploaded });
+    return new S3Writer({ s3: this.#s3, name: blobName(name), held: this.#bytes.uploaded });
   }
 
   partPath(name: string): string {
@@ -84,7 +97,7 @@ export class S3Blobs implements Blobs {
 
   async adopt(name: string): Promise<void> {
     const path = this.partPath(name);
-    const writer = new S3Writer({ s3: this.#s3, name, held: this.#uploaded });
+    const writer = new S3Writer({ s3: this.#s3, name, held: this.#bytes.uploaded });
     const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW);
     try {
       await poured(file, writer, name);
@@ -185,7 +198,7 @@ export class S3Blobs implements Blobs {
       // Of more bytes than a blob can have nothing is taken.
       const max = known?.bytes ?? limits.extractionTextBytesMax;
       if (!(bytes <= max) || (known !== null && bytes !== known.bytes)) throw new DamagedBlob();
-      return this.#copied.take(bytes);
+      return this.#bytes.copied.take(bytes);
     } catch (cause) {
       end();
       throw cause;

@@ -7,15 +7,18 @@ import t, { type Test } from 'tap';
 import { systemRandom } from '../../src/clock.js';
 import { crc32 } from '../../src/crc32.js';
 import { ApiError } from '../../src/errors.js';
+import { OwnerLoad } from '../../src/fairness/owner-load.js';
 import { Files } from '../../src/files/files.js';
 import { NotesLines } from '../../src/files/notes-lines.js';
 import { blobsOfFile } from '../../src/files/records.js';
+import type { Upload } from '../../src/files/uploads.js';
 import { limits } from '../../src/limits/index.js';
 import type { Extraction, ExtractionRequest } from '../../src/pool/extraction.js';
 import type { ExtractResult } from '../../src/pool/messages.js';
 import { parseFileQuery } from '../../src/protocol/files.js';
 import { LocalBlobs } from '../../src/store/local-blobs.js';
 import { MemoryStore } from '../../src/store/memory-store.js';
+import { apiError } from '../support/api-error.js';
 import { SimulatedClock } from '../support/simulated-clock.js';
 import { until } from '../support/until.js';
 
@@ -36,7 +39,12 @@ const broken: Act = () => {
 };
 
 /** Files whose documents are read as `acts` say, one after the other; the last of them goes on. */
-async function world(t: Test, acts: readonly Act[], max = { count: 10, bytes: 1000 }) {
+async function world(
+  t: Test,
+  acts: readonly Act[],
+  max = { count: 10, bytes: 1000 },
+  uploads = new OwnerLoad(),
+) {
   const folder = mkdtempSync(join(tmpdir(), 'preface-files-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   const clock = new SimulatedClock();
@@ -63,6 +71,7 @@ async function world(t: Test, acts: readonly Act[], max = { count: 10, bytes: 10
     newBytes: systemRandom,
     report: (fault) => faults.push(fault),
     max: () => max,
+    uploads,
   });
   t.teardown(() => files.close());
   return { files, clock, begun, faults, blobs: () => readdirSync(folder), disk, store, folder };
@@ -191,6 +200,22 @@ t.test('uploads at once never pass the bounds of count and bytes, in any order',
 function alike(mark: string): string {
   return `${'x'.repeat(150 * 1024)}${mark}${'x'.repeat(40 * 1024)}`;
 }
+
+t.test('the uploads of all slots have one bound', async (t) => {
+  const uploads = new OwnerLoad();
+  const max = { count: 1_000, bytes: 1_000 };
+  const one = await world(t, [read], max, uploads);
+  const other = await world(t, [read], max, uploads);
+  const open: Upload[] = [];
+  while (open.length < limits.uploadsRunningMax) {
+    const owner = `owner-${Math.floor(open.length / limits.uploadsRunningOwnerMax)}`;
+    open.push(await one.files.begin(owner, 0));
+  }
+  await t.rejects(other.files.begin('alice', 0), apiError('overloaded'));
+  await open.pop()?.end();
+  await (await other.files.begin('alice', 0)).end();
+  for (const upload of open) await upload.end();
+});
 
 t.test('contents that differ where no sample looks are read each for itself', async (t) => {
   let open = () => {};

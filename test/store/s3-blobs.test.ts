@@ -10,8 +10,10 @@ import { limits } from '../../src/limits/index.js';
 import { anyRoom } from '../../src/room.js';
 import { allSlots, onlySlot, type Slot } from '../../src/rules/slots.js';
 import { DamagedBlob } from '../../src/store/blobs.js';
+import { HeldBytes } from '../../src/store/held-bytes.js';
 import { S3Blobs } from '../../src/store/s3-blobs.js';
 import { blobsContract } from '../contract/blobs.js';
+import { apiError } from '../support/api-error.js';
 import { S3Server, s3Key, s3Missing } from '../support/s3-server.js';
 import { temporaryFolder } from '../support/service.js';
 import { SimulatedClock } from '../support/simulated-clock.js';
@@ -104,6 +106,30 @@ t.test('on a real server', { skip: s3Missing }, async (t) => {
     await open(t, server, 'store-a', one);
     t.equal(String(server.bytes('slot-1/a.source')), 'first');
     await t.rejects(open(t, server, 'store-b', other), /hold the files of other records/);
+  });
+
+  t.test('all slots have one bound on copies and on uploads', async (t) => {
+    const server = await S3Server.start(t);
+    const held = { copied: new HeldBytes(100), uploaded: new HeldBytes(PART) };
+    const openOf = async (slot: Slot) => {
+      const parts = partsOf(server, join(temporaryFolder(t), 'files'), 'store-a', slot);
+      return await S3Blobs.open({ ...parts, held });
+    };
+    const [one, other] = [
+      await openOf({ index: 0, count: 2 }),
+      await openOf({ index: 1, count: 2 }),
+    ];
+    for (const blobs of [one, other]) await put(blobs, 'a.source', randomBytes(60));
+    const copy = await one.read('a.source');
+    await t.rejects(other.read('a.source'), apiError('overloaded'));
+    await copy.close();
+    await (await other.read('a.source')).close();
+    const writer = await one.create('b.source');
+    const long = randomBytes(2 * limits.uploadWriteBytes);
+    await writer.write(long);
+    await t.rejects(put(other, 'b.source', long), apiError('overloaded'));
+    await writer.discard();
+    await put(other, 'b.source', long);
   });
 
   t.test('what others keep in the bucket stays there', async (t) => {
