@@ -9,6 +9,7 @@ import type { Route } from './http/router.js';
 import { type PreparedServer, prepareServer, type Server } from './http/server.js';
 import { limits } from './limits/index.js';
 import { type Context, openContext } from './main/context.js';
+import { processRoutes } from './main/process-routes.js';
 import { openRecords, type Standing } from './main/records.js';
 import { openShared } from './main/shared.js';
 import { openSlot } from './main/slot.js';
@@ -55,7 +56,8 @@ async function open(context: Context, standsBy: StandsBy): Promise<Omit<Service,
   const server = prepareServer({ clock, corsOrigins, report, instead, traced });
   if (standing !== null) return await openTurns(context, server, standing, standsBy);
   const shared = await openShared(context, server);
-  const routes = await openSlot(context, shared, { slot: onlySlot, records, storeId: null });
+  const own = await openSlot(context, shared, { slot: onlySlot, records, storeId: null });
+  const routes = [...processRoutes(context, shared), ...own];
   const listening = await server.listen({ ...addressOf(config), routes });
   opened.add(listening, (part) => part.close(config.limits.drainMs));
   return { url: urlOf(config.host, listening.port), lost: NEVER };
@@ -72,13 +74,17 @@ async function openTurns(
   const standBy = routesMeanwhile(context, standing);
   const listening = await listenEarly(context, server, standBy);
   const shared = await openShared(context, server);
+  const always = processRoutes(context, shared);
   const turns = new Turns({
     context,
     standing,
     listening,
     standBy,
-    openSlot: (of, records) =>
-      openSlot(of, shared, { slot: onlySlot, records, storeId: records.storeId }),
+    async openSlot(of, records) {
+      const { storeId } = records;
+      const own = await openSlot(of, shared, { slot: onlySlot, records, storeId });
+      return [...always, ...own];
+    },
   });
   opened.add(turns, (part) => part.close());
   standsBy(() => opened.close());

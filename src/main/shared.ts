@@ -13,6 +13,7 @@ import { PrefixDoctor } from '../chat/prefix-doctor.js';
 import type { PromptLibrary } from '../chat/prompt-library.js';
 import type { Review } from '../chat/review.js';
 import { OwnerLoad } from '../fairness/owner-load.js';
+import { OperatorKey } from '../http/operator-key.js';
 import type { PreparedServer } from '../http/server.js';
 import type { Parser } from '../parsing/parser.js';
 import { OwnerTurns } from '../parsing/turns.js';
@@ -41,6 +42,7 @@ import { packageVersion } from './version.js';
 
 export interface Shared {
   readonly file: SharedFile;
+  readonly operator: OperatorKey;
   /** null where prefixes stay on the disk. */
   readonly tiers: SnapshotTiers | null;
   readonly engines: ReadonlyMap<string, Host>;
@@ -88,6 +90,7 @@ export async function openShared(context: Context, server: PreparedServer): Prom
   const parts = { file, tiers, engines, prompts, parser, catalog, review, extraction };
   return {
     ...parts,
+    operator: new OperatorKey([config.adminKey], file.adminKeys),
     vectors: new VectorService({ catalog, counter, clock, review }),
     doctor: new PrefixDoctor(clock, log),
     prefills: new PrefillQueue(),

@@ -15,8 +15,8 @@ import { type Context, faultLog } from './context.js';
 import { openFiles } from './files.js';
 import type { SlotRecords } from './records.js';
 import { openResponses } from './responses.js';
-import { allRoutes } from './routes.js';
 import type { Shared } from './shared.js';
+import { slotRoutes } from './slot-routes.js';
 import { openSnapshotTier } from './snapshots.js';
 
 /** The order of opening: who works with a part is opened after it. @param context closes the slot. */
@@ -42,9 +42,8 @@ export async function openSlot(
     files,
     chats,
   });
-  const { adminKeys } = shared.file;
   const actors = { gate, accounts, users, caches, files, ...kept, chats, batches };
-  return allRoutes(context, { ...shared, ...actors, adminKeys });
+  return slotRoutes(context, { ...shared, ...actors });
 }
 
 type ChatParts = Pick<

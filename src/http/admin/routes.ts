@@ -13,20 +13,30 @@ import { type AdminOwnedParts, adminOwnedRoutes } from './owned.js';
 import { adminStatusRoutes, type LookAtService } from './status.js';
 import { type AdminUserParts, adminUserRoutes, type Users } from './users.js';
 
-export interface AdminParts extends AdminUserParts, AdminOwnedParts, AdminBatchParts {
-  readonly users: Users & UserKeys;
+export interface AdminProcessParts {
   readonly status: LookAtService;
   readonly activity: LookAtActivity;
   readonly models: AdminModels;
 }
 
-/** @param key while there is none, the API is off. */
-export function adminRoutes(key: OperatorKey, parts: AdminParts): Route[] {
+/** Of the process. @param key while there is none, the API is off. */
+export function adminProcessRoutes(key: OperatorKey, parts: AdminProcessParts): Route[] {
   const gate = new AdminGate(key);
   return [
     ...adminStatusRoutes(gate, parts.status),
     ...adminActivityRoutes(gate, parts.activity),
     ...adminModelRoutes(gate, parts.models),
+  ];
+}
+
+export interface AdminRecordParts extends AdminUserParts, AdminOwnedParts, AdminBatchParts {
+  readonly users: Users & UserKeys;
+}
+
+/** Of users and what they keep. @param key as above. */
+export function adminRecordRoutes(key: OperatorKey, parts: AdminRecordParts): Route[] {
+  const gate = new AdminGate(key);
+  return [
     ...adminUserRoutes(gate, parts),
     ...adminKeyRoutes(gate, parts.users),
     ...adminOwnedRoutes(gate, parts),
