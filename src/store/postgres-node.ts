@@ -2,11 +2,11 @@
  * Owns what a process has of records in PostgreSQL as long as it lives: its claim of the data folder, and the folder's bond with
  * the database. It must never open a store in a folder that another process has, or that belongs to other records.
  */
-import { allSlots, nameOf, onlySlot, type Slot } from '../rules/slots.js';
+import { nameOf, onlySlot, type Slot } from '../rules/slots.js';
 import { claim, makeFolder, type Release } from './lmdb-open.js';
 import { Mirror } from './mirror.js';
 import { PostgresConnection } from './postgres-connection.js';
-import { openPart } from './postgres-part.js';
+import { openSlots } from './postgres-part.js';
 import { PostgresStore, type PostgresStoreOptions } from './postgres-store.js';
 import { assertOwnFolder } from './store-folder.js';
 
@@ -35,7 +35,7 @@ export class PostgresNode {
     const release = claim(folder, 'records');
     const connection = new PostgresConnection(url);
     try {
-      const storeId = await openParts(connection, slots);
+      const storeId = await openSlots(connection, slots);
       const { database, localAddress } = connection;
       assertOwnFolder(folder, storeId, database);
       return new PostgresNode(options, storeId, database, localAddress, release);
@@ -55,14 +55,6 @@ export class PostgresNode {
     const part = nameOf('records', slot);
     return new PostgresStore({ part, connection, mirror, clock, release: close }, this.storeId);
   }
-}
-
-/** The row of `records` names the store, wherever its records are. @returns its id. */
-async function openParts(connection: PostgresConnection, slots: number): Promise<string> {
-  const storeId = await openPart(connection, 'records');
-  if (slots === 1) return storeId;
-  for (const slot of allSlots(slots)) await openPart(connection, nameOf('records', slot), storeId);
-  return storeId;
 }
 
 /** For who needs one: the folder is free again when it is closed. @throws Error as `PostgresNode.open`. */

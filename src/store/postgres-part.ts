@@ -4,6 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { limits } from '../limits/index.js';
+import { allSlots, nameOf } from '../rules/slots.js';
 import { DATA_FORMAT } from './data-format.js';
 import type { MirrorRow } from './mirror.js';
 import { type DatabaseDoor, isMadeTwice } from './postgres-connection.js';
@@ -41,6 +42,14 @@ export async function openPart(
   throw new Error(
     `the database ${connection.database} was written by a newer version of preface (data format ${format}, this version reads up to ${DATA_FORMAT}): start that version, or set another database; nothing was changed`,
   );
+}
+
+/** The parts of so many slots. The row of `records` names the store, wherever its records are. @returns the id of the store. */
+export async function openSlots(connection: DatabaseDoor, count: number): Promise<string> {
+  const storeId = await openPart(connection, 'records');
+  if (count === 1) return storeId;
+  for (const slot of allSlots(count)) await openPart(connection, nameOf('records', slot), storeId);
+  return storeId;
 }
 
 export async function readPart(connection: DatabaseDoor, part: PartName): Promise<PartRow> {

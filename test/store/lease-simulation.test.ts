@@ -1,6 +1,6 @@
 /**
  * Owns the random search for an order of faults in which nodes that share a database lose what they acknowledged, or two of them
- * write a record. It must print its seed, and do the same again when `TEST_SEED` gives it one.
+ * write a record: with one slot, and with several that each node holds some of. It must print its seed, and do the same again when `TEST_SEED` gives it one.
  *
  * The store, the lease and the actors are those of the service. Simulated are the database, the network, time and the nodes' ends:
  * statements are late or lost on the way there or back, nodes are cut off, stopped for longer than their lease, suspended and
@@ -10,6 +10,7 @@ import t from 'tap';
 import { decodeRecord } from '../../src/codec.js';
 import { limits } from '../../src/limits/index.js';
 import { type Random, seededRandom, testSeed } from '../../src/plugin/test/random-text.js';
+import { allSlots, nameOf, slotOf } from '../../src/rules/slots.js';
 import type { CounterSaved } from '../support/counter-logic.js';
 import { SimulatedClock, settled } from '../support/simulated-clock.js';
 import type { LinkFate } from '../support/simulated-link.js';
@@ -20,7 +21,8 @@ const RUNS = Number(process.env.TEST_RUNS ?? 40);
 /** Each adds another power of two, and a sum is exact up to 2⁵³. */
 const ADDITIONS_MAX = 52;
 const STEPS = 120;
-const RECORDS = ['a', 'b', 'c'];
+const RECORDS = ['a', 'b', 'c', 'd'];
+const SLOTS_MAX = 3;
 const CLIENT = 'client';
 const HURT_MS_MAX = 3 * limits.leaseMs;
 /** After the last fault: a lease ends, a node starts, another one takes over. */
@@ -45,6 +47,8 @@ class Simulation implements World {
     RECORDS.map((name) => [name, { asked: 0n, acknowledged: 0n }]),
   );
   readonly broken: string[] = [];
+  /** Several nodes held slots at once. */
+  isShared = false;
   takeOvers = 0;
   losses = 0;
   readCount = 0;
@@ -58,7 +62,12 @@ class Simulation implements World {
   readonly #jumps: boolean;
   #additions = 0;
 
-  constructor(seed: number, nodeCount: number, checksFence: boolean) {
+  constructor(
+    seed: number,
+    nodeCount: number,
+    readonly slotCount: number,
+    checksFence: boolean,
+  ) {
     this.random = seededRandom(seed);
     this.#suspends = this.random(2) === 0;
     this.#jumps = this.random(4) === 0;
@@ -170,11 +179,20 @@ class Simulation implements World {
   async #advance(ms: number): Promise<void> {
     for (let leftMs = ms; leftMs > 0; leftMs -= 50) {
       await this.clock.advance(Math.min(leftMs, 50));
-      const holders = [...this.nodes.values()].filter(({ isHolder }) => isHolder);
-      if (holders.length < 2 || this.#jumps) continue;
-      this.broken.push(`${holders.map(({ name }) => name).join(' and ')} hold the records`);
+      if (!this.#jumps) this.#checkHolders();
     }
     await settled();
+  }
+
+  #checkHolders(): void {
+    const serving = new Set<string>();
+    for (const { index } of allSlots(this.slotCount)) {
+      const holders = [...this.nodes.values()].filter((node) => node.holds(index));
+      const names = holders.map(({ name }) => name);
+      if (names.length > 1) this.broken.push(`${names.join(' and ')} hold slot ${index}`);
+      for (const name of names) serving.add(name);
+    }
+    if (serving.size > 1) this.isShared = true;
   }
 
   #checkStored(): void {
@@ -204,7 +222,8 @@ class Simulation implements World {
   }
 
   #saved(name: string): CounterSaved | null {
-    const value = this.database.valueAt('records', ['counter', name]);
+    const slot = { index: slotOf(name, this.slotCount), count: this.slotCount };
+    const value = this.database.valueAt(nameOf('records', slot), ['counter', name]);
     return value === null ? null : decodeRecord<CounterSaved>(value);
   }
 
@@ -224,14 +243,15 @@ t.setTimeout(600_000);
 t.test('no order of faults loses a write, or lets two nodes write a record', async (t) => {
   const seed = testSeed();
   t.comment(`TEST_SEED=${seed}`);
-  const sums = { takeOvers: 0, losses: 0, reads: 0, fenced: 0, acknowledged: 0 };
+  const sums = { takeOvers: 0, losses: 0, shared: 0, reads: 0, fenced: 0, acknowledged: 0 };
   for (let run = 0; run < RUNS; run++) {
-    const simulation = new Simulation(seed + run, 2 + (run % 2), true);
+    const simulation = new Simulation(seed + run, 2 + (run % 2), 1 + (run % SLOTS_MAX), true);
     await simulation.run();
     const { broken, takeOvers, readCount, database, ledgers } = simulation;
     if (broken.length > 0) t.fail(`TEST_SEED=${seed + run}: ${broken.slice(0, 3).join('; ')}`);
     sums.takeOvers += takeOvers;
     sums.losses += simulation.losses;
+    sums.shared += Number(simulation.isShared);
     sums.reads += readCount;
     sums.fenced += database.fencedCount;
     for (const { acknowledged } of ledgers.values()) sums.acknowledged += Number(acknowledged > 0n);
@@ -239,6 +259,7 @@ t.test('no order of faults loses a write, or lets two nodes write a record', asy
   t.comment(JSON.stringify(sums));
   t.ok(sums.takeOvers > 2 * RUNS, 'nodes took over from each other');
   t.ok(sums.losses > RUNS / 4, 'nodes lost the records, and went on without them');
+  t.ok(sums.shared > RUNS / 8, 'nodes served at once, each its slots');
   t.ok(sums.reads > RUNS, 'reads were answered');
   t.ok(sums.acknowledged > RUNS, 'writes were acknowledged');
 });
@@ -247,7 +268,7 @@ t.test('a database that does not check the fence is found out', async (t) => {
   const seed = testSeed();
   t.comment(`TEST_SEED=${seed}`);
   for (let run = 0; run < 20 * RUNS; run++) {
-    const simulation = new Simulation(seed + run, 3, false);
+    const simulation = new Simulation(seed + run, 3, 1 + (run % SLOTS_MAX), false);
     await simulation.run();
     const [first] = simulation.broken;
     if (first === undefined) continue;

@@ -6,7 +6,8 @@ import { Registry } from '../../src/actors/registry.js';
 import type { Clock } from '../../src/clock.js';
 import { ApiError } from '../../src/errors.js';
 import type { Random } from '../../src/plugin/test/random-text.js';
-import { openPart } from '../../src/store/postgres-part.js';
+import { allSlots, nameOf, type Slot, slotOf } from '../../src/rules/slots.js';
+import { openSlots } from '../../src/store/postgres-part.js';
 import { PostgresStore } from '../../src/store/postgres-store.js';
 import {
   type Counter,
@@ -26,6 +27,8 @@ export interface World {
   readonly random: Random;
   readonly database: SimulatedPostgres;
   readonly names: readonly string[];
+  /** Of the slots. A record is in that of its name. */
+  readonly slotCount: number;
   readonly lateMsMax: number;
   readonly nodes: ReadonlyMap<string, SimulatedNode>;
   /** Of the next statement of a node. */
@@ -41,13 +44,20 @@ export interface World {
 
 type Counters = Registry<Counter, CounterSaved, CounterMessage, Counter, Echo>;
 
-/** One process. */
-interface Life {
-  readonly leaving: AbortController;
+/** What one process has of a slot. */
+interface Turn {
+  readonly slot: Slot;
   store: PostgresStore | null;
   counters: Counters | null;
   /** Of the one that serves. */
   origin: string | null;
+}
+
+/** One process. */
+interface Life {
+  readonly leaving: AbortController;
+  /** By the index of the slot. */
+  readonly turns: readonly Turn[];
 }
 
 const WAY_MS_MAX = 20;
@@ -69,9 +79,9 @@ export class SimulatedNode {
     readonly world: World,
   ) {}
 
-  /** By its own clocks. */
-  get isHolder(): boolean {
-    return this.#life?.store?.held === true;
+  /** By its own clocks. @param index of the slot. */
+  holds(index: number): boolean {
+    return this.#life?.turns[index]?.store?.held === true;
   }
 
   get isUp(): boolean {
@@ -80,7 +90,9 @@ export class SimulatedNode {
 
   start(): void {
     if (this.#life !== null) return;
-    const life = { leaving: new AbortController(), store: null, counters: null, origin: null };
+    const empty = { store: null, counters: null, origin: null };
+    const turns = allSlots(this.world.slotCount).map((slot): Turn => ({ slot, ...empty }));
+    const life = { leaving: new AbortController(), turns };
     this.#life = life;
     this.#live(life).catch(() => this.#end(life));
   }
@@ -94,11 +106,11 @@ export class SimulatedNode {
     const life = this.#life;
     if (life === null || life.leaving.signal.aborted) return;
     life.leaving.abort();
-    const closed = async () => {
-      await life.counters?.close();
-      await life.store?.close();
+    const closed = async ({ counters, store }: Turn) => {
+      await counters?.close();
+      await store?.close();
     };
-    closed().finally(() => this.#end(life));
+    Promise.all(life.turns.map(closed)).finally(() => this.#end(life));
   }
 
   pause(ms: number, isSuspended: boolean): void {
@@ -137,8 +149,10 @@ export class SimulatedNode {
     message: CounterMessage,
     isForwarded: boolean,
   ): Promise<Counter> {
-    const { store, counters, origin, leaving } = life;
-    if (leaving.signal.aborted) throw unavailable('it is stopping');
+    const turn = life.turns[slotOf(name, this.world.slotCount)];
+    if (turn === undefined) throw unavailable('there is no such slot');
+    const { store, counters, origin } = turn;
+    if (life.leaving.signal.aborted) throw unavailable('it is stopping');
     if (counters !== null && store?.held === true) return await counters.ask(name, message);
     const other = origin === null || isForwarded ? undefined : this.world.nodes.get(origin);
     if (other === undefined) throw unavailable('it does not serve');
@@ -152,11 +166,14 @@ export class SimulatedNode {
 
   async #live(life: Life): Promise<void> {
     const connection = this.#link(life);
-    const storeId = await openPart(connection, 'records');
+    const storeId = await openSlots(connection, this.world.slotCount);
     await connection.close();
     const clock = this.#clockOf(life);
-    // A turn ends when another node has taken the records. It fails when the node leaves.
-    while (!life.leaving.signal.aborted) await this.#turn(life, clock, storeId);
+    const serve = async (turn: Turn) => {
+      // It ends when another node has taken the records. It fails when the node leaves.
+      while (!life.leaving.signal.aborted) await this.#turn(life, turn, clock, storeId);
+    };
+    await Promise.all(life.turns.map(serve));
   }
 
   #link(life: Life): SimulatedLink {
@@ -169,32 +186,34 @@ export class SimulatedNode {
     });
   }
 
-  async #turn(life: Life, clock: Clock, storeId: string): Promise<void> {
+  async #turn(life: Life, turn: Turn, clock: Clock, storeId: string): Promise<void> {
     const { world, name } = this;
     const connection = this.#link(life);
     const mirror = new MemoryCopy();
-    const parts = { part: 'records', connection, clock, mirror, release: async () => {} } as const;
+    const part = nameOf('records', turn.slot);
+    const parts = { part, connection, clock, mirror, release: async () => {} };
     const store = new PostgresStore(parts, storeId);
-    life.store = store;
+    turn.store = store;
     await store.leadWhenFree({
       origin: name,
       leaving: life.leaving.signal,
       taken() {
-        life.origin = null;
+        turn.origin = null;
       },
       held({ origin }) {
-        life.origin = origin;
+        turn.origin = origin;
       },
       lost() {},
     });
     const counters = this.#open(store, clock);
-    life.counters = counters;
+    turn.counters = counters;
     world.tookOver(this);
     // What was not done when the last holder went is taken up.
-    for (const each of world.names) counters.ask(each, { type: 'read' });
+    for (const each of world.names)
+      if (slotOf(each, world.slotCount) === turn.slot.index) counters.ask(each, { type: 'read' });
     await store.lost;
     world.lost(this);
-    life.counters = null;
+    turn.counters = null;
     await counters.close();
     await store.close();
   }
