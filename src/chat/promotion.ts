@@ -25,15 +25,19 @@ interface Measured {
 const MEASURED_TOKENS_MIN = 64;
 const SECONDS_MS = 1_000;
 
-export class Promotion {
-  readonly #seen = new SeenPrefixes();
+/** What the chats of all slots have told: which prefixes came, and what evaluating costs. */
+export class PromotionMemory {
+  readonly seen = new SeenPrefixes();
   /** By model. */
-  readonly #measured = new Map<string, Measured>();
-  #bytesPerToken = 0;
+  readonly measured = new Map<string, Measured>();
+  bytesPerToken = 0;
+}
 
+export class Promotion {
   constructor(
     private readonly caches: Caches,
     private readonly clock: Clock,
+    private readonly memory: PromotionMemory,
   ) {}
 
   /** Whether prefixes are kept without being asked for. */
@@ -70,8 +74,9 @@ export class Promotion {
   }
 
   #pays(model: string, tokens: number): boolean {
-    const { msPerToken } = this.#measured.get(model) ?? { msPerToken: 0 };
-    return savedMs(tokens, msPerToken, this.#bytesPerToken) >= limits.promoteSavedMsMin;
+    const { measured, bytesPerToken } = this.memory;
+    const { msPerToken } = measured.get(model) ?? { msPerToken: 0 };
+    return savedMs(tokens, msPerToken, bytesPerToken) >= limits.promoteSavedMsMin;
   }
 
   async #longest(chain: readonly PrefixHash[]): Promise<FoundCache | null> {
@@ -89,7 +94,7 @@ export class Promotion {
   async #use(opening: PromotionOpening, found: FoundCache): Promise<CacheUse> {
     const { record } = found;
     const { snapshot, tokens } = record;
-    if (snapshot !== undefined) this.#bytesPerToken = snapshot.bytes / Math.max(1, tokens);
+    if (snapshot !== undefined) this.memory.bytesPerToken = snapshot.bytes / Math.max(1, tokens);
     const name = { type: 'id', id: record.id } as const;
     const leftS = record.expiredAtS - this.clock.nowMs() / SECONDS_MS;
     // A new expiry costs a write to the disk, which few uses are worth.
@@ -106,7 +111,7 @@ export class Promotion {
     chain: readonly PrefixHash[],
     keptTokens: number,
   ): Promise<ChatPrefix | null> {
-    const messages = this.#seen.note(opening.owner, chain, this.clock.nowMs());
+    const messages = this.memory.seen.note(opening.owner, chain, this.clock.nowMs());
     const hash = chain[messages];
     if (messages === 0 || hash === undefined || (await this.caches.live(hash)) !== null)
       return null;
@@ -126,8 +131,9 @@ export class Promotion {
     const { prefillUs } = run.spans;
     if (!run.started || prefillUs === null || evaluated < MEASURED_TOKENS_MIN) return;
     const ms = prefillUs / 1000 / evaluated;
-    const known = this.#measured.get(model);
-    this.#measured.set(model, { msPerToken: known ? (3 * known.msPerToken + ms) / 4 : ms });
+    const { measured } = this.memory;
+    const known = measured.get(model);
+    measured.set(model, { msPerToken: known ? (3 * known.msPerToken + ms) / 4 : ms });
   }
 }
 

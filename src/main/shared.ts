@@ -10,6 +10,7 @@ import { PromotedDisk } from '../caches/promoted-disk.js';
 import type { Catalog } from '../chat/catalog.js';
 import type { GenerationLoad } from '../chat/generation.js';
 import { PrefixDoctor } from '../chat/prefix-doctor.js';
+import { PromotionMemory } from '../chat/promotion.js';
 import type { PromptLibrary } from '../chat/prompt-library.js';
 import type { Review } from '../chat/review.js';
 import { OwnerLoad } from '../fairness/owner-load.js';
@@ -58,6 +59,7 @@ export interface Shared {
   readonly prefills: PrefillQueue;
   /** Of the caches that nobody named. */
   readonly promoted: PromotedDisk;
+  readonly promotions: PromotionMemory;
   /** Chats that wait and run. */
   readonly load: GenerationLoad;
   /** In which the inputs of batches are read. */
@@ -95,6 +97,7 @@ export async function openShared(context: Context, server: PreparedServer): Prom
     doctor: new PrefixDoctor(clock, log),
     prefills: new PrefillQueue(),
     promoted: new PromotedDisk(clock, config.promote ? config.promotedDisk : 0),
+    promotions: new PromotionMemory(),
     reading: new OwnerTurns(1),
     room: new DiskRoom(config.dataDir, Reserve.of(config.dataDir)),
     uploads: new OwnerLoad(),

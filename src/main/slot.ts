@@ -49,11 +49,12 @@ export async function openSlot(
 type ChatParts = Pick<
   ChatService['options'],
   'catalog' | 'caches' | 'parser' | 'review' | 'doctor' | 'load'
->;
+> &
+  Pick<Shared, 'promotions'>;
 
 function openChats(context: Context, parts: ChatParts): ChatService {
   const { config, clock, newBytes, log } = context;
-  const { catalog, caches, parser, review, doctor, load } = parts;
+  const { catalog, caches, parser, review, doctor, load, promotions } = parts;
   return new ChatService({
     catalog,
     caches,
@@ -61,7 +62,7 @@ function openChats(context: Context, parts: ChatParts): ChatService {
     review,
     doctor,
     load,
-    promotion: new Promotion(caches, clock),
+    promotion: new Promotion(caches, clock, promotions),
     movesVolatile: config.volatile === 'move',
     clock,
     newBytes,

@@ -3,7 +3,7 @@
  */
 import t from 'tap';
 import type { RunningChat } from '../../src/chat/generation.js';
-import { Promotion, type PromotionOpening } from '../../src/chat/promotion.js';
+import { Promotion, PromotionMemory, type PromotionOpening } from '../../src/chat/promotion.js';
 import { SimulatedClock } from '../support/simulated-clock.js';
 
 const TOKENS = 1_000;
@@ -26,7 +26,8 @@ function opening(talk: Faked, reported: unknown[] = []) {
   return all as unknown as PromotionOpening;
 }
 
-const newPromotion = () => new Promotion(caches as never, new SimulatedClock());
+const newPromotion = (memory = new PromotionMemory()) =>
+  new Promotion(caches as never, new SimulatedClock(), memory);
 
 t.test('a prefix that cannot be looked for costs the chat nothing', async (t) => {
   const reported: unknown[] = [];
@@ -54,3 +55,19 @@ for (const hasLargeImages of [false, true]) {
     t.equal(asked, hasLargeImages ? 0 : 1);
   });
 }
+
+t.test('what a chat of one slot cost is known to the others', async (t) => {
+  const memory = new PromotionMemory();
+  const [one, other] = [newPromotion(memory), newPromotion(memory)];
+  let asked = 0;
+  const bodies = async () => {
+    asked += 1;
+    return [];
+  };
+  const said = (text: string) => opening({ bodies, chain: async () => ['', 'a', text] });
+  const first = await one.open(said('b'));
+  await first?.settle(slow as unknown as RunningChat, true);
+  await other.open(said('b'));
+  await other.open(said('c'));
+  t.equal(asked, 1, 'so that a prefix that comes again there is worth keeping at once');
+});
