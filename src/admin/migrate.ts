@@ -81,11 +81,12 @@ interface Both {
 }
 
 async function withBoth<Result>(
-  { store: url }: Config,
+  { store: url, dataDir }: Config,
   folder: string,
   act: (both: Both) => Promise<Result>,
 ): Promise<Result> {
   if (url === null) throw new Error('--store or PREFACE_STORE must name the database');
+  // All records come into it, and the system's own place may be small.
   return await withTemporaryFolder(async (own) => {
     const open: Store[] = [];
     const add = <Kind extends Store>(store: Kind): Kind => {
@@ -105,7 +106,7 @@ async function withBoth<Result>(
     } finally {
       for (const store of open) await store.close();
     }
-  });
+  }, dataDir);
 }
 
 /** What is there already is not written again. */

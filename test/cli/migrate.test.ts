@@ -16,9 +16,10 @@ t.setTimeout(300_000);
 const run = promisify(execFile);
 const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
 
-/** @returns standard output; for a failure what it said. */
+/** Where the system's place for what is temporary has no room. @returns standard output; for a failure what it said. */
 async function preface(dataDir: string, store: string, ...args: string[]): Promise<string> {
-  const env = { PATH: process.env.PATH, ...serviceEnv(dataDir), PREFACE_STORE: store };
+  const own = { PATH: process.env.PATH, TMPDIR: '/proc/none', PREFACE_STORE: store };
+  const env = Object.assign(serviceEnv(dataDir), own);
   const { stdout, stderr } = await run(process.execPath, [cli, ...args], { env }).catch(
     (cause: unknown) => cause as { stdout: string; stderr: string },
   );
@@ -51,12 +52,15 @@ async function thereAndBack(t: Test, server: TestPostgres): Promise<void> {
   await rejectsOthers(t, server, folder);
   t.match(await preface(folder, store, 'migrate', 'postgres'), /^copied and compared: \d+ records/);
   t.notOk(existsSync(join(folder, 'records.mdb')));
+  const rests = (of: string) => readdirSync(of).filter((name) => name.startsWith('preface-'));
+  t.same(rests(folder), []);
   t.match(await preface(folder, store, 'migrate', 'postgres'), /has no records/);
   await there(t, folder, { PREFACE_STORE: store }, id);
 
   const back = temporaryFolder(t);
   t.match(await preface(back, store, 'migrate', 'folder'), /^copied and compared: \d+ records/);
   t.notOk(readdirSync(back).includes('.migrating'));
+  t.same(rests(back), []);
   t.match(await preface(back, store, 'migrate', 'folder'), /has records already/);
   await there(t, back, {}, id);
 }
