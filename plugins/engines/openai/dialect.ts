@@ -8,7 +8,7 @@ import type { SamplingExtras } from 'preface/plugin';
 /** What a server's own prefix cache is told of a request. */
 export interface CacheHints {
   /** The same for all requests of one owner: no prompt may reuse the evaluation of another salt. */
-  readonly salt: string;
+  readonly salt: () => string;
   /** Above 0 for a named cache where the settings say so, higher for what is to stay longer; null for all else. */
   readonly priority: number | null;
 }
@@ -56,19 +56,19 @@ const untold = () => ({});
 
 /** vLLM begins with the lowest number. It orders what waits, and does not keep a prefix longer. */
 const vllmHints = ({ salt, priority }: CacheHints) => ({
-  cache_salt: salt,
+  cache_salt: salt(),
   ...(priority === null ? {} : { priority: -priority }),
 });
 
 /** SGLang keeps a prefix longer that came with a higher number (`--radix-eviction-policy priority`). */
 const sglangHints = ({ salt, priority }: CacheHints) => ({
-  cache_salt: salt,
+  cache_salt: salt(),
   ...(priority === null ? {} : { priority }),
 });
 
 /** Dynamo turns the number as the engine behind it wants it. */
 const dynamoHints = ({ salt, priority }: CacheHints) => ({
-  nvext: { cache_salt: salt, ...(priority === null ? {} : { agent_hints: { priority } }) },
+  nvext: { cache_salt: salt(), ...(priority === null ? {} : { agent_hints: { priority } }) },
 });
 
 const VLLM: Dialect = {
@@ -104,7 +104,7 @@ const dialects: ReadonlyMap<string, Dialect> = new Map([
       sampling: {},
       extras: ALL_EXTRAS,
       takesTemplateArgs: true,
-      cacheHints: ({ salt }) => ({ cache_salt: salt }),
+      cacheHints: ({ salt }) => ({ cache_salt: salt() }),
       partial: 'partial',
       repeats: false,
       tellsSightAtProps: false,

