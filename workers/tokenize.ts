@@ -5,7 +5,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { toErrorValue } from '../src/errors.js';
 import { limits } from '../src/limits/index.js';
-import type { Tokenizer } from '../src/plugin/contract.js';
+import type { Tokenizer, TokenizerOptions } from '../src/plugin/contract.js';
 import { loadPlugin } from '../src/plugin/load.js';
 import { collectGarbage } from '../src/pool/garbage.js';
 import { freeMemory } from '../src/pool/memory.js';
@@ -19,13 +19,18 @@ import { memoryOf, textOf } from '../src/pool/packed-text.js';
 import { step } from '../src/pool/thread-watch.js';
 
 /** One per vocabulary for the life of the thread: building one takes a third of a second. */
-const opened = new Map<string, Promise<Tokenizer>>();
+const opened = new Map<string, Promise<Opened>>();
+
+interface Opened {
+  readonly tokenizer: Tokenizer;
+  readonly isQuick: boolean;
+}
 
 export default async function tokenize(task: TokenizeTask): Promise<TokenizeResult> {
   try {
-    const tokenizer = await tokenizerOf(task.tokenizer);
+    const { tokenizer, isQuick } = await openedOf(task.tokenizer);
     return task.type === 'info'
-      ? { type: 'info', info: tokenizer.info() }
+      ? { type: 'info', info: tokenizer.info(), isQuick }
       : await encodeAll(tokenizer, task.texts, task.idsMax ?? Number.POSITIVE_INFINITY);
   } catch (cause) {
     return { type: 'error', error: toErrorValue(cause) };
@@ -39,15 +44,20 @@ function tidy(texts: readonly (string | PackedText)[]): void {
   collectGarbage(texts.reduce((sum, text) => sum + text.length, 0));
 }
 
-async function tokenizerOf({ module, ...options }: TokenizerRef): Promise<Tokenizer> {
+async function openedOf({ module, ...options }: TokenizerRef): Promise<Opened> {
   const key = JSON.stringify([module, options.path]);
   const known = opened.get(key);
   if (known !== undefined) return await known;
-  const opening = loadPlugin(module, 'tokenizer').then((plugin) => plugin.open(options));
+  const opening = open(module, options);
   opened.set(key, opening);
   // After a failure, such as a missing file, the next task tries again.
   opening.catch(() => opened.delete(key));
   return await opening;
+}
+
+async function open(module: string, options: TokenizerOptions): Promise<Opened> {
+  const { open: openIt, isQuick = false } = await loadPlugin(module, 'tokenizer');
+  return { tokenizer: await openIt(options), isQuick };
 }
 
 /** Between its steps the thread takes new tasks: a long text must not hold up short ones. */

@@ -282,6 +282,8 @@ export const limits = {
   encodeLongLengthMax: 64 * MIB,
   /** The next long text of an owner waits while those that are being encoded have so many UTF-16 units. */
   encodeOwnerLengthMax: 2 * MIB,
+  /** A longer text (UTF-16 units) goes to a thread, however quick its tokenizer is. */
+  encodeHereLengthMax: 2 * KIB,
   /** Texts of different requests that are encoded in one task. Longer texts (UTF-16 units) get a task of their own. */
   encodeTaskTextsMax: 256,
   encodeTaskLengthMax: 16 * KIB,

@@ -9,7 +9,8 @@ import { PromptLibrary } from '../chat/prompt-library.js';
 import { limits } from '../limits/index.js';
 import { Parser } from '../parsing/parser.js';
 import type { ParseResult, ParseTask } from '../parsing/tasks.js';
-import type { EngineModel } from '../plugin/contract.js';
+import type { EngineModel, Tokenizer } from '../plugin/contract.js';
+import { loadPlugin } from '../plugin/load.js';
 import { FairEncoding } from '../pool/fair-encoding.js';
 import { Host, type HostTier } from '../pool/host.js';
 import type {
@@ -119,7 +120,12 @@ export function openCounter({ config, report, opened }: Context): TokenCounter {
     onThreadError: ({ message }) =>
       report({ type: 'worker-ended', worker: 'tokenize', reason: message }),
   });
-  return new TokenCounter(new FairEncoding(opened.add(pool, (part) => part.close())));
+  const encoding = new FairEncoding(opened.add(pool, (part) => part.close()));
+  return new TokenCounter(encoding, limits.tokenMemoryBytesMax, openHere);
+}
+
+async function openHere({ module, ...options }: TokenizerRef): Promise<Tokenizer> {
+  return await (await loadPlugin(module, 'tokenizer')).open(options);
 }
 
 /** Threads for large bodies: none until the first comes. */

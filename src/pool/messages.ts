@@ -58,7 +58,12 @@ export type TokenizeTask =
     };
 
 export type TokenizeResult =
-  | { readonly type: 'info'; readonly info: TokenizerInfo }
+  | {
+      readonly type: 'info';
+      readonly info: TokenizerInfo;
+      /** See `TokenizerPlugin.isQuick`. */
+      readonly isQuick: boolean;
+    }
   /** Ids of all texts, one text after the other, and the number of ids of each; null: more than were asked for. */
   | {
       readonly type: 'encoded';

@@ -5,7 +5,7 @@
 import { fromErrorValue } from '../errors.js';
 import { loopTurns } from '../fairness/loop-turns.js';
 import { limits } from '../limits/index.js';
-import type { TokenizerInfo } from '../plugin/contract.js';
+import type { Tokenizer, TokenizerInfo } from '../plugin/contract.js';
 import type { PromptSegment } from '../rules/prompt.js';
 import { EncodeBatches, outOfTurn, type TokenizePool } from './encode-batches.js';
 import type { PackedText, TokenizerRef } from './messages.js';
@@ -37,6 +37,9 @@ type Fragment =
   | string
   | Exclude<PromptSegment, { readonly text: string } | { readonly ids: Ids }>;
 
+/** Opens a tokenizer in this thread; see `TokenizerPlugin.isQuick`. */
+export type OpenHere = (tokenizer: TokenizerRef) => Promise<Tokenizer>;
+
 export class TokenCounter {
   readonly #memory: TokenMemory;
   readonly #batches: EncodeBatches;
@@ -45,10 +48,14 @@ export class TokenCounter {
   /** A short number for each tokenizer, since the key of every fragment holds it. */
   readonly #tokenizers = new Map<string, number>();
   readonly #infos = new Map<string, Promise<TokenizerInfo>>();
+  /** Quick ones, by their names. What they encode is not remembered: it would take longer to find. */
+  readonly #here = new Map<string, Tokenizer>();
 
   constructor(
     readonly pool: TokenizePool,
     memoryBytesMax: number = limits.tokenMemoryBytesMax,
+    /** Absent: every text goes to the pool. */
+    readonly openHere: OpenHere | null = null,
   ) {
     this.#memory = new TokenMemory(memoryBytesMax);
     this.#batches = new EncodeBatches(pool);
@@ -114,10 +121,13 @@ export class TokenCounter {
   #look(owner: string, tokenizer: TokenizerRef, segments: readonly CountedSegment[]) {
     const scope = this.#scopeOf(owner, tokenizer);
     const unknown = new Map<string, string | PackedText>();
+    const here = this.#here.get(nameOf(tokenizer));
     const fragments: Fragment[] = segments.map((segment) => {
       if ('ids' in segment) return segment.ids;
       const isPacked = 'packed' in segment;
       if (!isPacked && !('text' in segment)) return segment;
+      if (!isPacked && here !== undefined && segment.text.length <= limits.encodeHereLengthMax)
+        return here.encode(segment.text);
       const key = isPacked
         ? this.#memory.keyOfLong(scope, segment.packed.digest)
         : this.#memory.keyOf(scope, segment.text);
@@ -139,8 +149,8 @@ export class TokenCounter {
   }
 
   /** The length of the owner's name keeps scopes apart, whatever the name contains. */
-  #scopeOf(owner: string, { module, path }: TokenizerRef): string {
-    const name = path === null ? module : `${module}\0${path}`;
+  #scopeOf(owner: string, tokenizer: TokenizerRef): string {
+    const name = nameOf(tokenizer);
     const number = this.#tokenizers.get(name) ?? this.#tokenizers.size;
     this.#tokenizers.set(name, number);
     return `${number} ${owner.length} ${owner}`;
@@ -198,8 +208,14 @@ export class TokenCounter {
     const result = await this.pool.run({ type: 'info', tokenizer });
     if (result.type === 'error') throw fromErrorValue(result.error);
     if (result.type !== 'info') throw outOfTurn(result);
+    if (result.isQuick && this.openHere !== null)
+      this.#here.set(nameOf(tokenizer), await this.openHere(tokenizer));
     return result.info;
   }
+}
+
+function nameOf({ module, path }: TokenizerRef): string {
+  return path === null ? module : `${module}\0${path}`;
 }
 
 function countedIds(ids: Ids): Counted {

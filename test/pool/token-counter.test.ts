@@ -52,6 +52,42 @@ t.test('a known prompt is answered at once, without the pool', async (t) => {
   t.equal(pool.tasks.length, 1);
 });
 
+t.test('a quick tokenizer encodes short texts here, and long ones in the pool', async (t) => {
+  const pool = new WatchedPool();
+  const opened: TokenizerRef[] = [];
+  const counter = new TokenCounter(pool, limits.tokenMemoryBytesMax, async (tokenizer) => {
+    opened.push(tokenizer);
+    return await bytesPlugin.open({ path: null });
+  });
+  await counter.info(bytes);
+  await counter.info(bytes);
+  t.same(opened, [bytes], 'once');
+  const ids = counter.encode('alice', bytes, hi);
+  t.ok(ids instanceof Uint32Array, 'without a promise');
+  t.same([...(await ids)], hiIds);
+  t.same(counter.count('alice', bytes, hi, 10_000), { tokens: hiIds.length, ids });
+  const long = 'a'.repeat(limits.encodeHereLengthMax + 1);
+  t.same(
+    (await counter.encode('alice', bytes, [...hi, { text: long }])).length,
+    hiIds.length + long.length,
+  );
+  t.same(pool.texts.flat(), [long], 'the pool gets nothing else');
+});
+
+t.test('a tokenizer that does not say that it is quick is not opened here', async (t) => {
+  const pool = new WatchedPool();
+  const info = await (await bytesPlugin.open({ path: null })).info();
+  pool.answer = ({ type }) =>
+    type === 'info'
+      ? { type, info, isQuick: false }
+      : { type: 'encoded', ids: Uint32Array.of(1), lengths: Uint32Array.of(1) };
+  const counter = new TokenCounter(pool, limits.tokenMemoryBytesMax, () => {
+    throw new Error('it was opened');
+  });
+  await counter.info(bytes);
+  t.ok(counter.encode('alice', bytes, [{ text: 'hi' }]) instanceof Promise);
+});
+
 t.test('only what is new goes to the pool', async (t) => {
   const pool = new WatchedPool();
   const counter = new TokenCounter(pool);

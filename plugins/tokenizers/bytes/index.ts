@@ -57,6 +57,7 @@ const plugin: TokenizerPlugin = {
   kind: 'tokenizer',
   name: 'tokenizer-bytes',
   contract: 1,
+  isQuick: true,
   open: () => Promise.resolve(tokenizer),
 };
 
