@@ -93,7 +93,9 @@ export class AnswerReader {
       throw broken(reasonOf(data, this.secret));
     }
     this.#usage = usageOf(chunk.usage) ?? this.#usage;
-    return objectsIn<WireChoice>(chunk.choices).flatMap((wire) => this.#readChoice(wire));
+    const events: EngineEvent[] = [];
+    for (const wire of objectsIn<WireChoice>(chunk.choices)) this.#readChoice(wire, events);
+    return events;
   }
 
   /** Nothing that follows is told: each choice has ended, or has all the tokens that were asked for. */
@@ -125,24 +127,24 @@ export class AnswerReader {
     return { type: 'usage', promptTokens, reusedTokens, completionTokens: told };
   }
 
-  #readChoice(wire: WireChoice): EngineEvent[] {
+  /** @param events gets what it says. */
+  #readChoice(wire: WireChoice, events: EngineEvent[]): void {
     const index = Number(wire.index ?? 0);
     const choice = this.#choices[index];
     if (choice === undefined) throw broken(`it has an unexpected choice ${index}`);
     choice.counted = usageOf(wire.usage)?.completionTokens ?? choice.counted;
     const { content, reasoning_content, reasoning, tool_calls } = wire.delta ?? {};
-    if (choice.isCut) return [];
+    if (choice.isCut) return;
     const calls = objectsIn<WireCall>(tool_calls);
-    const events = calls.flatMap((call) => this.#readCall(choice, index, call));
+    const later: EngineEvent[] = [];
+    for (const call of calls) later.push(...this.#readCall(choice, index, call));
     // What it repeats was not asked for again, and is no answer.
-    const whole = choice.echo.without(typeof content === 'string' ? content : '');
-    const hidden = [reasoning_content, reasoning].some((each) => typeof each === 'string' && each);
-    const said = whole !== '' || hidden ? this.#said(choice, whole) : '';
-    const thought = [reasoning_content, reasoning].find((each) => typeof each === 'string' && each);
-    if (typeof thought === 'string' && !choice.isCut) {
+    const whole = choice.echo.without(textOf(content));
+    const thought = textOf(reasoning_content) || textOf(reasoning);
+    const said = whole !== '' || thought !== '' ? this.#said(choice, whole) : '';
+    if (thought !== '' && !choice.isCut) {
       const text = this.#within(choice, thought);
-      const tokens = Math.min(choice.counted ?? choice.chunks, this.tokensMax);
-      events.unshift({ type: 'reasoning', choice: index, text, tokens });
+      later.unshift({ type: 'reasoning', choice: index, text, tokens: this.#tokensOf(choice) });
     }
     if (said === '' && calls.length > 0) choice.chunks += 1;
     if (typeof wire.finish_reason === 'string' && !choice.isCut) {
@@ -151,9 +153,13 @@ export class AnswerReader {
     const text = said + (choice.reason === null || choice.isCut ? '' : choice.echo.end());
     const isDropped = choice.isCut && said === '';
     const logprobs = isDropped ? null : logprobsIn(wire.logprobs?.content);
-    if (text === '' && !logprobs?.length) return events;
-    const tokens = Math.min(choice.counted ?? choice.chunks, this.tokensMax);
-    return [{ type: 'text', choice: index, text, tokens, logprobs }, ...events];
+    if (text !== '' || logprobs?.length)
+      events.push({ type: 'text', choice: index, text, tokens: this.#tokensOf(choice), logprobs });
+    events.push(...later);
+  }
+
+  #tokensOf({ counted, chunks }: Choice): number {
+    return Math.min(counted ?? chunks, this.tokensMax);
   }
 
   /** A chunk of text is a token at least: one more than was asked for is not told. */
@@ -217,14 +223,22 @@ function parsed(data: string): WireChunk {
   throw broken('one of its events is not a JSON object');
 }
 
+/** Empty for what is no text. */
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}
+
 /** The entries of a list whose fields are read. @throws UpstreamError for one without fields. */
 function objectsIn<Entry extends object>(list: unknown): readonly Entry[] {
-  if (!Array.isArray(list)) return [];
-  if (list.some((entry) => typeof entry !== 'object' || entry === null)) {
-    throw broken('one of its events has another form');
+  if (!Array.isArray(list)) return NONE;
+  for (const entry of list) {
+    if (typeof entry !== 'object' || entry === null)
+      throw broken('one of its events has another form');
   }
   return list as readonly Entry[];
 }
+
+const NONE: readonly never[] = [];
 
 /** null: it tells none. */
 function logprobsIn(content: unknown): TextLogprob[] | null {
