@@ -47,10 +47,11 @@ export function picturesOf(pdfium: Pdfium, page: number, at: number): PagePictur
 const RULE_WIDTH_MAX = 4;
 /** A shorter one is a part of a letter or of a sign. */
 const RULE_LENGTH_MIN = 6;
-/** A path of more is a drawing. */
+/** Of points between lines. A path of more is a drawing. */
 const SEGMENTS_MAX = 2_000;
-/** A page with more paths is one. */
+/** A page with more paths is one, and so is one with more points. */
 const PATHS_MAX = 10_000;
+const POINTS_MAX = 40_000;
 const MOVE_TO = 2;
 const LINE_TO = 0;
 
@@ -72,11 +73,11 @@ export function rulesOf(pdfium: Pdfium, page: number, at: number): PageRules {
   const drawn = new RuleList();
   const shaded = new RuleList();
   const bare = pdfium.wasmExports;
-  let paths = 0;
+  let [paths, looked] = [0, 0];
   for (const { object, type, matrix } of objectsOf(pdfium, page, at)) {
     if (type !== PATH) continue;
     paths += 1;
-    if (paths > PATHS_MAX) break;
+    if (paths > PATHS_MAX || looked > POINTS_MAX) return NO_RULES;
     const count = bare.FPDFPath_CountSegments(object);
     if (count < 2 || count > SEGMENTS_MAX) continue;
     const { isFilled, isStroked } = lookOf(pdfium, object, at);
@@ -92,6 +93,7 @@ export function rulesOf(pdfium: Pdfium, page: number, at: number): PageRules {
       drawn.add(box.left, box.bottom, box.right, box.top);
       continue;
     }
+    looked += count;
     const [points, isLines] = pointsOf(pdfium, object, count, at, matrix);
     if (!isLines) continue;
     const rules = isStroked ? drawn : shaded;
@@ -103,7 +105,7 @@ export function rulesOf(pdfium: Pdfium, page: number, at: number): PageRules {
     if (first !== undefined && last !== undefined && points.length <= 5)
       rules.add(last.x, last.y, first.x, first.y);
   }
-  return paths > PATHS_MAX ? NO_RULES : { drawn, shaded };
+  return { drawn, shaded };
 }
 
 function lookOf(pdfium: Pdfium, object: number, at: number) {

@@ -119,8 +119,8 @@ class Fill {
   #cellOf({ left, right, top, bottom }: PageChar): number {
     const { xs, ys, cells } = this.grid;
     const [x, y] = [(left + right) / 2, (top + bottom) / 2];
-    const column = lastBelow(xs.length - 1, (at) => (xs[at] ?? 0) <= x);
-    const row = lastBelow(ys.length - 1, (at) => (ys[at] ?? 0) >= y);
+    const column = lastWhere(xs.length - 1, (at) => (xs[at] ?? 0) <= x);
+    const row = lastWhere(ys.length - 1, (at) => (ys[at] ?? 0) >= y);
     return cells[row * (xs.length - 1) + column] ?? 0;
   }
 
@@ -144,11 +144,15 @@ class Fill {
   }
 }
 
-/** @returns the last of `count` places for which it is true, the first where it is for none. */
-function lastBelow(count: number, isTrue: (at: number) => boolean): number {
-  let found = 0;
-  for (let at = 1; at < count; at += 1) if (isTrue(at)) found = at;
-  return found;
+/** @param isTrue for all places up to one. @returns the last of `count` where it is, the first where it is for none. */
+function lastWhere(count: number, isTrue: (at: number) => boolean): number {
+  let [low, high] = [0, count];
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (isTrue(middle)) low = middle;
+    else high = middle;
+  }
+  return low;
 }
 
 function gridsOf({ across, upright }: Rules): Grid[] {
