@@ -9,7 +9,7 @@ import plugin from '../plugins/engines/llama/index.js';
 import { defaultWeights } from './support/counting.js';
 import { writeDeeperModel } from './support/deeper-model.js';
 import { ANSWER_TOKENS, stream, type Task, tasks } from './support/one-stream.js';
-import type { Line, Question, Scale, Side } from './support/question.js';
+import type { Line, Question, Sample, Scale, Side } from './support/question.js';
 import { type Server, startService } from './support/servers.js';
 
 const TIMES_DEEPER = 5;
@@ -51,7 +51,7 @@ export const question: Question = {
         const server = await startService({ core: 'any', env: envOf(way, files, scale) });
         servers.push(server);
         for (const task of tasks)
-          sides.push({ name: sideName(task, way), measure: () => stream(server, task, scale) });
+          sides.push({ name: sideName(task, way), measure: () => measured(server, task, scale) });
       }
       return {
         sides,
@@ -69,6 +69,12 @@ export const question: Question = {
     }
   },
 };
+
+/** Without exactness the last bits of a prompt depend on what of it was reused, and an answer may turn on them. */
+async function measured(server: Server, task: Task, scale: Scale): Promise<Sample> {
+  const sample = await stream(server, task, scale);
+  return { ...sample, check: `${ANSWER_TOKENS} tokens` };
+}
 
 function envOf(
   { speculation, drafts }: Way,
