@@ -83,7 +83,8 @@ function touch(a: Box, b: Box): boolean {
   );
 }
 
-function around(a: Box, b: Box): Box {
+/** The box that holds both. */
+export function around(a: Box, b: Box): Box {
   return {
     left: Math.min(a.left, b.left),
     right: Math.max(a.right, b.right),
@@ -101,6 +102,6 @@ function clip(box: Box, page: Box): Box {
   };
 }
 
-function areaOf({ left, right, bottom, top }: Box): number {
+export function areaOf({ left, right, bottom, top }: Box): number {
   return Math.max(0, right - left) * Math.max(0, top - bottom);
 }

@@ -14,17 +14,9 @@ interface Unlisted {
   _FPDFText_GetTextObject(text: number, index: number): number;
   _FPDFTextObj_GetFont(object: number): number;
   _FPDFFont_GetBaseFontName(font: number, buffer: number, bytes: number): number;
-  _FPDFPageObj_GetBounds(
-    object: number,
-    left: number,
-    bottom: number,
-    right: number,
-    top: number,
-  ): number;
   _FPDFTextObj_SetTextRenderMode(object: number, mode: number): number;
   _FPDFFormObj_CountObjects(object: number): number;
   _FPDFFormObj_GetObject(object: number, index: number): number;
-  _FPDFPageObj_GetMatrix(object: number, matrix: number): number;
   _FPDF_GetPageBoundingBox(page: number, rect: number): number;
   _FPDF_PageToDevice(
     page: number,
@@ -44,7 +36,7 @@ interface Unlisted {
   _FPDFAnnot_GetSubtype(annotation: number): number;
   _FPDFAnnot_GetStringValue(annotation: number, key: number, buffer: number, bytes: number): number;
 }
-/** What is called for each character and each line, without the checks that the package puts around each call. */
+/** What is called for each character and each object, without the checks that the package puts around each call. */
 interface Bare {
   FPDFText_GetUnicode(text: number, index: number): number;
   FPDFText_IsGenerated(text: number, index: number): number;

@@ -3,7 +3,7 @@
  * It must keep the order of the characters, columns included; only page headers and footers are moved, and what stands in tables.
  */
 import { withAccents } from './accents.js';
-import type { Box } from './areas.js';
+import { around, type Box } from './areas.js';
 import type { PageChar } from './page-char.js';
 import { type PageRules, partTables } from './tables.js';
 import { alongLine } from './turns.js';
@@ -102,20 +102,9 @@ function stepsOf(cells: readonly (readonly Line[])[]): Line[][][] {
 }
 
 function rowOf(cells: readonly (readonly Line[])[]): Line {
-  const all = cells.flat();
-  return {
-    text: cells.map((cell) => cell.map(({ text }) => text).join(' ')).join('\t'),
-    opensParagraph: false,
-    isRow: true,
-    left: Math.min(...all.map(({ left }) => left)),
-    right: Math.max(...all.map(({ right }) => right)),
-    top: Math.max(...all.map(({ top }) => top)),
-    bottom: Math.min(...all.map(({ bottom }) => bottom)),
-  };
-}
-
-export function textOfChars(chars: Iterable<PageChar>): BoxedText {
-  return joined(withHeadFirst(withFootLast(linesOf(chars))));
+  const text = cells.map((cell) => cell.map((line) => line.text).join(' ')).join('\t');
+  const box = cells.flat<readonly (readonly Box[])[]>().reduce(around);
+  return { text, opensParagraph: false, isRow: true, ...box };
 }
 
 function linesOf(chars: Iterable<PageChar>): Line[] {

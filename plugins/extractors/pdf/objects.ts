@@ -30,15 +30,10 @@ export function picturesOf(pdfium: Pdfium, page: number, at: number): PagePictur
   const pictures: PagePicture[] = [];
   for (const { object, type, matrix } of objectsOf(pdfium, page, at)) {
     if (type !== IMAGE) continue;
-    pdfium._FPDFPageObj_GetBounds(object, at, at + 4, at + 8, at + 12);
-    const [left = 0, bottom = 0, right = 0, top = 0] = new Float32Array(
-      pdfium.HEAPU8.buffer,
-      at,
-      4,
-    );
+    const box = boundsOf(pdfium, object, at, matrix);
     pdfium._FPDFImageObj_GetImagePixelSize(object, at, at + 4);
     const [width = 0, height = 0] = new Uint32Array(pdfium.HEAPU8.buffer, at, 2);
-    pictures.push({ ...moved({ left, bottom, right, top }, matrix), width, height });
+    pictures.push({ ...box, width, height });
   }
   return pictures;
 }
@@ -82,13 +77,7 @@ export function rulesOf(pdfium: Pdfium, page: number, at: number): PageRules {
     if (count < 2 || count > SEGMENTS_MAX) continue;
     const { isFilled, isStroked } = lookOf(pdfium, object, at);
     if (!isFilled && !isStroked) continue;
-    bare.FPDFPageObj_GetBounds(object, at, at + 4, at + 8, at + 12);
-    const [left = 0, bottom = 0, right = 0, top = 0] = new Float32Array(
-      pdfium.HEAPU8.buffer,
-      at,
-      4,
-    );
-    const box = moved({ left, bottom, right, top }, matrix);
+    const box = boundsOf(pdfium, object, at, matrix);
     if (Math.min(box.right - box.left, box.top - box.bottom) <= RULE_WIDTH_MAX) {
       drawn.add(box.left, box.bottom, box.right, box.top);
       continue;
@@ -129,9 +118,7 @@ function pointsOf(
   matrix: Matrix,
 ): [points: readonly PathPoint[], isLines: boolean] {
   const bare = pdfium.wasmExports;
-  bare.FPDFPageObj_GetMatrix(object, at);
-  const [a = 1, b = 0, c = 0, d = 1, e = 0, f = 0] = new Float32Array(pdfium.HEAPU8.buffer, at, 6);
-  const [A, B, C, D, E, F] = times([a, b, c, d, e, f], matrix);
+  const [a, b, c, d, e, f] = times(matrixOf(pdfium, object, at), matrix);
   const points: PathPoint[] = [];
   for (let index = 0; index < count; index += 1) {
     const segment = bare.FPDFPath_GetPathSegment(object, index);
@@ -139,7 +126,7 @@ function pointsOf(
     if (type !== MOVE_TO && type !== LINE_TO) return [[], false];
     bare.FPDFPathSegment_GetPoint(segment, at, at + 4);
     const [x = 0, y = 0] = new Float32Array(pdfium.HEAPU8.buffer, at, 2);
-    points.push({ x: A * x + C * y + E, y: B * x + D * y + F, isMove: type === MOVE_TO });
+    points.push({ x: a * x + c * y + e, y: b * x + d * y + f, isMove: type === MOVE_TO });
   }
   return [points, true];
 }
@@ -175,16 +162,23 @@ function* objectsOf(pdfium: Pdfium, page: number, at: number): Generator<PlacedO
       const type = pdfium._FPDFPageObj_GetType(object);
       yield { object, type, matrix };
       if (type !== FORM || depth >= DEPTH_MAX) continue;
-      pdfium._FPDFPageObj_GetMatrix(object, at);
-      const [a = 1, b = 0, c = 0, d = 1, e = 0, f = 0] = new Float32Array(
-        pdfium.HEAPU8.buffer,
-        at,
-        6,
-      );
-      yield* within(object, times([a, b, c, d, e, f], matrix), depth + 1);
+      yield* within(object, times(matrixOf(pdfium, object, at), matrix), depth + 1);
     }
   }
   yield* within(page, SAME, 0);
+}
+
+/** On the page. @param matrix from where the object lies. */
+function boundsOf(pdfium: Pdfium, object: number, at: number, matrix: Matrix): Box {
+  pdfium.wasmExports.FPDFPageObj_GetBounds(object, at, at + 4, at + 8, at + 12);
+  const [left = 0, bottom = 0, right = 0, top = 0] = new Float32Array(pdfium.HEAPU8.buffer, at, 4);
+  return moved({ left, bottom, right, top }, matrix);
+}
+
+function matrixOf(pdfium: Pdfium, object: number, at: number): Matrix {
+  pdfium.wasmExports.FPDFPageObj_GetMatrix(object, at);
+  const [a = 1, b = 0, c = 0, d = 1, e = 0, f = 0] = new Float32Array(pdfium.HEAPU8.buffer, at, 6);
+  return [a, b, c, d, e, f];
 }
 
 /** The first is applied first. */

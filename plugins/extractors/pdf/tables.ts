@@ -2,7 +2,7 @@
  * Owns tables that are drawn with lines: which cells the rules of a page make, and which characters stand in which.
  * It must never change a character, nor take a frame around text, a form's boxes or the grid of a chart for a table.
  */
-import { type Box, holds } from './areas.js';
+import { areaOf, type Box, holds } from './areas.js';
 import type { PageChar } from './page-char.js';
 
 /** A line that is drawn, along one axis: `at` on the other one. In points. */
@@ -58,23 +58,18 @@ export interface Parted {
 export function partTables(chars: readonly PageChar[], { drawn, shaded }: PageRules): Parted {
   const ruled = gridsOf(drawn);
   const grids = ruled.length > 0 ? ruled : gridsOf(both(drawn, shaded));
-  const inTable = chars.map(() => false);
-  if (grids.length === 0) return { tables: [], inTable };
-  const places = chars.map(() => -1);
   const fills = grids.map((grid) => new Fill(grid));
-  let last = -1;
-  for (const [index, char] of chars.entries()) {
+  let last: Fill | undefined;
+  const places = chars.map((char, index) => {
     // Of a space only its place in the order is known.
-    if (char.code > SPACE) last = fills.findIndex((fill) => holds(fill.grid.box, char));
-    if (last === -1) continue;
-    places[index] = last;
-    fills[last]?.add(index, char);
-  }
-  const tables = fills.map((fill) => fill.table());
-  for (const [index, place] of places.entries())
-    if (place !== -1) inTable[index] = tables[place] !== null;
-  const found = tables.filter((table) => table !== null);
-  return { tables: found.toSorted((a, b) => a.first - b.first), inTable };
+    if (char.code > SPACE) last = fills.find((fill) => holds(fill.grid.box, char));
+    last?.add(index, char);
+    return last;
+  });
+  const tables = new Map(fills.map((fill) => [fill, fill.table()]));
+  const found = [...tables.values()].filter((table) => table !== null);
+  const inTable = places.map((fill) => fill !== undefined && tables.get(fill) !== null);
+  return { tables: found.sort((a, b) => a.first - b.first), inTable };
 }
 
 const SPACE = 0x20;
@@ -277,10 +272,6 @@ function isDrawn(rules: readonly Rule[], at: number | undefined, along: number):
   return rules.some(
     (rule) => Math.abs(rule.at - (at ?? 0)) <= NEAR && rule.from <= along && along <= rule.to,
   );
-}
-
-function areaOf({ left, right, top, bottom }: Box): number {
-  return (right - left) * (top - bottom);
 }
 
 function meet(a: Box, b: Box): boolean {

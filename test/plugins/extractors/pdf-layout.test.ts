@@ -3,10 +3,11 @@
  * It must never open a document: each test places its characters itself.
  */
 import t from 'tap';
-import { textOfChars as boxedText } from '../../../plugins/extractors/pdf/layout.js';
+import { textOfPage } from '../../../plugins/extractors/pdf/layout.js';
 import type { PageChar } from '../../../plugins/extractors/pdf/page-char.js';
+import { NO_RULES } from '../../../plugins/extractors/pdf/tables.js';
 
-const textOfChars = (chars: Iterable<PageChar>) => boxedText(chars).text;
+const textOfChars = (chars: readonly PageChar[]) => textOfPage(chars, NO_RULES).text;
 
 t.test('letters that the library takes for lines are a word', async (t) => {
   const shown = [...'k\r\nl\r\nm'].map((char, at) => {

@@ -4,12 +4,13 @@ import t from 'tap';
 import { withFounderLetters } from '../../../plugins/extractors/pdf/founder-letters.js';
 import { withLettersOfGlyphs } from '../../../plugins/extractors/pdf/glyph-numbers.js';
 import { putBack, takeInstance } from '../../../plugins/extractors/pdf/instance.js';
-import { textOfChars as boxedText } from '../../../plugins/extractors/pdf/layout.js';
+import { textOfPage } from '../../../plugins/extractors/pdf/layout.js';
 import { namedLigatures } from '../../../plugins/extractors/pdf/named-ligatures.js';
 import type { PageChar } from '../../../plugins/extractors/pdf/page-char.js';
 import plugin from '../../../plugins/extractors/pdf/pdf.js';
 import { DOUBT_MAX, doubtOf, soundLines } from '../../../plugins/extractors/pdf/quality.js';
 import { rereadPdf } from '../../../plugins/extractors/pdf/reread.js';
+import { NO_RULES } from '../../../plugins/extractors/pdf/tables.js';
 import { withLettersOfPairs } from '../../../plugins/extractors/pdf/two-byte-map.js';
 import { unplaced } from '../../../plugins/extractors/shared/placed.js';
 import type { DocumentPage } from '../../../src/plugin/contract.js';
@@ -25,7 +26,7 @@ import { pdf, stream } from '../../support/hostile/pdf.js';
 
 t.setTimeout(300_000);
 
-const textOfChars = (chars: Iterable<PageChar>) => boxedText(chars).text;
+const textOfChars = (chars: readonly PageChar[]) => textOfPage(chars, NO_RULES).text;
 
 extractorSuite(t, {
   plugin,
