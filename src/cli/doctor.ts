@@ -20,7 +20,7 @@ import type { Config, ModelConfig, WeightsConfig } from '../settings/config.js';
 import { s3Text } from '../settings/s3-address.js';
 import { inspectWeights } from '../weights/checksum.js';
 import { readChoice } from '../weights/converted.js';
-import { partsOf, weightsPath } from '../weights/index.js';
+import { namedWeightsPath, partsOf, weightsPath } from '../weights/index.js';
 import { silentProgress, sizeText } from '../weights/progress.js';
 import { addonChecksums } from './addon-checksums.js';
 import type { Damage, DataReport } from './check-data.js';
@@ -281,8 +281,7 @@ async function heldFinding(
   const users = config.models.filter(({ weights }) => config.weights[weights ?? ''] === spec);
   const local = users.find(({ engine }) => pluginName(engine) === 'engine-llama');
   if (local === undefined) return ok('weights', `${path}, checked`);
-  const drafting = local.draft === null ? undefined : config.weights[local.draft];
-  const draft = drafting === undefined ? null : weightsPath(drafting, config.modelsDir);
+  const draft = namedWeightsPath(local.draft, config);
   const { report, refusal } = await lookAtWeights(path, config, local.template, draft);
   if (refusal !== null) {
     const ids = users.map(({ id }) => id).join(', ');

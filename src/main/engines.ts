@@ -31,7 +31,7 @@ import { freeBytes, residentBytes, seldom, sizeBytes } from '../telemetry/figure
 import type { EngineGauges } from '../telemetry/metrics.js';
 import { servedPath } from '../weights/converted.js';
 import { libraryEnvironment } from '../weights/gpu-library.js';
-import { weightsPath } from '../weights/index.js';
+import { namedWeightsPath } from '../weights/index.js';
 import type { Context } from './context.js';
 
 /** One host for each engine plugin, with all the models it serves. */
@@ -93,18 +93,13 @@ function hostStart(config: Config, module: string, sharesSnapshots: boolean): Ho
 
 /** The engine gets the weights as they are converted for this machine; the vocabulary is the same in both. */
 function servedWeights(config: Config, model: ModelConfig): string | null {
-  const path = weightsOf(config, model);
+  const path = namedWeightsPath(model.weights, config);
   const isLocal = pluginName(model.engine) === 'engine-llama';
   return path === null || !isLocal ? path : servedPath(path, config.quantize, config.modelsDir);
 }
 
-function weightsOf(config: Config, { weights }: Pick<ModelConfig, 'weights'>): string | null {
-  const spec = weights === null ? undefined : config.weights[weights];
-  return spec === undefined ? null : weightsPath(spec, config.modelsDir);
-}
-
 function draftOf(config: Config, model: ModelConfig): { readonly draft?: string } {
-  const draft = weightsOf(config, { weights: model.draft });
+  const draft = namedWeightsPath(model.draft, config);
   return draft === null ? {} : { draft };
 }
 
@@ -159,7 +154,7 @@ const askingTokenizer = pluginFinder.find('tokenizer', 'tokenizer-upstream', '/'
 function vocabularyOf(config: Config, model: ModelConfig): Omit<TokenizerRef, 'module'> {
   const { remote, template } = model;
   if (remote === null || model.tokenizer !== askingTokenizer) {
-    return { path: weightsOf(config, model) };
+    return { path: namedWeightsPath(model.weights, config) };
   }
   // The name of the vocabulary tells which upstreams are asked, without their keys.
   const path = JSON.stringify([

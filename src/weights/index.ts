@@ -8,7 +8,7 @@ import { basename, dirname, isAbsolute, join } from 'node:path';
 import { systemClock } from '../clock.js';
 import { limits } from '../limits/index.js';
 import { partNames } from '../plugin/part-names.js';
-import type { WeightsConfig } from '../settings/types.js';
+import type { Config, WeightsConfig } from '../settings/types.js';
 import { settled } from '../store/durable.js';
 import { inspectWeights, noteGood, verifyFile } from './checksum.js';
 import { download } from './download.js';
@@ -73,6 +73,15 @@ async function ensureFile(
 function usualOptions(): WeightsOptions {
   const usual = { env: process.env, clock: systemClock, python: 'python3', force: false, limits };
   return { ...usual, from: null, verify: null };
+}
+
+/** @param name of an entry of `weights`. @returns null for none. */
+export function namedWeightsPath(
+  name: string | null,
+  { weights, modelsDir }: Pick<Config, 'weights' | 'modelsDir'>,
+): string | null {
+  const spec = name === null ? undefined : weights[name];
+  return spec === undefined ? null : weightsPath(spec, modelsDir);
 }
 
 /** A path without a file and without a source may be the plain name of a file in the models folder. */

@@ -17,7 +17,7 @@ import {
   pointersAt,
   Threads,
 } from './libllama.js';
-import { type KvTypes, type MemoryKind, wholeCells } from './memory.js';
+import { isCuttable, type KvTypes, type MemoryKind, wholeCells } from './memory.js';
 import type { RopeSettings } from './rope.js';
 import { withoutZeroedMemory } from './zeroed-memory.js';
 
@@ -96,7 +96,7 @@ export class Context {
 
   /** Whether a sequence can be cut at any token. */
   get cuttable(): boolean {
-    return this.of.memory === 'dense' || this.of.memory === 'window';
+    return isCuttable(this.of.memory);
   }
 
   /** Evaluates the batch; returns the row of the last logits of each item that asked for them, in order. */

@@ -5,6 +5,7 @@
 import { limits } from 'preface/plugin';
 import type { Context } from './context.js';
 import { EvaluationRate } from './evaluation-rate.js';
+import { isCuttable } from './memory.js';
 import type { Weights } from './native.js';
 import { best } from './sampler.js';
 
@@ -26,9 +27,9 @@ const SPARE_WORDS_MAX = 128;
 
 /** Why the weights cannot guess for these others, or null. */
 export function draftRefusal(draft: Weights, model: Weights): string | null {
-  if (!takesBack(model))
+  if (!isCuttable(model.facts.memory))
     return 'this model cannot take a draft: no token can be taken out of its memory again';
-  if (!takesBack(draft))
+  if (!isCuttable(draft.facts.memory))
     return 'its draft cannot guess: no token can be taken out of its memory again';
   const [ours, theirs] = [draft.facts.vocabularySize, model.facts.vocabularySize];
   const isNear = Math.abs(ours - theirs) <= SPARE_WORDS_MAX;
@@ -37,10 +38,6 @@ export function draftRefusal(draft: Weights, model: Weights): string | null {
       return `its draft has another vocabulary: token ${id} is ${JSON.stringify(draft.piece(id))} there and ${JSON.stringify(model.piece(id))} here`;
   }
   return isNear ? null : `its draft has another vocabulary: of ${ours} tokens, not ${theirs}`;
-}
-
-function takesBack({ facts: { memory } }: Weights): boolean {
-  return memory === 'dense' || memory === 'window';
 }
 
 export class DraftModel {

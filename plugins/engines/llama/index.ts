@@ -73,7 +73,8 @@ async function openEngine(runtime: Runtime, given: EngineOptions): Promise<Engin
   const threads = await ThreadChoice.open(options, first.facts.description);
   const pool = new ContextPool(options, threads);
   const certificates = new Map<Weights, Certificate>();
-  const opening = { runtime, options, pool, threads, certificates, weights };
+  const unfit = new Map<string, string | null>();
+  const opening = { runtime, options, pool, threads, certificates, weights, unfit };
   for (const spec of options.models) {
     const own = weights.get(spec.weights ?? '');
     if (own) await offerModel(opening, spec, own, offer);
@@ -99,6 +100,8 @@ interface Opening {
   readonly weights: ReadonlyMap<string, Weights>;
   /** One for all models of the same weights. */
   readonly certificates: Map<Weights, Certificate>;
+  /** Why a draft cannot guess for weights, by their paths: to compare two vocabularies takes a moment. */
+  readonly unfit: Map<string, string | null>;
 }
 
 async function offerModel(
@@ -173,7 +176,7 @@ async function offerChats(
   own: Weights,
   offer: Offer,
 ): Promise<void> {
-  const { runtime, options, pool, threads, certificates, weights } = opening;
+  const { runtime, options, pool, threads, certificates, weights, unfit } = opening;
   const { models, refused } = offer;
   const { id } = spec;
   const window = windowOf(spec, own, options);
@@ -182,7 +185,9 @@ async function offerChats(
   const draft = spec.draft === undefined ? null : weights.get(spec.draft);
   // It could not be loaded, and the model is refused for that.
   if (draft === undefined) return;
-  const refusal = own.refusal ?? (draft && draftRefusal(draft, own));
+  const pair = `${path} ${spec.draft}`;
+  if (draft !== null && !unfit.has(pair)) unfit.set(pair, draftRefusal(draft, own));
+  const refusal = own.refusal ?? unfit.get(pair) ?? null;
   if (refusal !== null) {
     refused.push({ id, reason: refusal });
     return;
@@ -263,7 +268,9 @@ async function loadAll(
     for (const path of paths) {
       if (loaded.has(path) || failures.has(path)) continue;
       try {
-        loaded.set(path, await runtime.load(path, count > 1, kvOf(path, given)));
+        // Those of a draft are wanted with a context alone, and not wherever it may not guess.
+        const whenUsed = count > 1 || path !== weights;
+        loaded.set(path, await runtime.load(path, whenUsed, kvOf(path, given)));
       } catch (cause) {
         failures.set(path, cause instanceof Error ? cause : new Error(String(cause)));
       }

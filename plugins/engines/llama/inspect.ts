@@ -33,16 +33,20 @@ export async function inspect(
     const known = await knownExactness(weights.facts, { build: runtime.build, stateDir });
     const exact = known === null ? null : known.held ? 'proved' : 'not held';
     const facts = { memory, trainedWindow, description };
-    const unfit = async () =>
-      draft === undefined ? null : await unfitDraft(runtime, draft, weights);
-    const refusal = kind === 'chat' ? (weights.refusal ?? (await unfit())) : null;
+    const refusal =
+      kind === 'chat' ? (weights.refusal ?? (await unfitDraft(runtime, draft, weights))) : null;
     return { ...stated, ...facts, exact, refusal, ...(refusal === null ? { kind } : {}) };
   } finally {
     await weights.close();
   }
 }
 
-async function unfitDraft(runtime: Runtime, path: string, model: Weights): Promise<string | null> {
+async function unfitDraft(
+  runtime: Runtime,
+  path: string | undefined,
+  model: Weights,
+): Promise<string | null> {
+  if (path === undefined) return null;
   const draft = await runtime.load(path, true);
   try {
     return draftRefusal(draft, model);

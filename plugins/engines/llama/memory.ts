@@ -11,6 +11,11 @@ import type { RopeFacts } from './rope.js';
  */
 export type MemoryKind = 'dense' | 'window' | 'recurrent' | 'hybrid';
 
+/** Whether its sequences can be cut at any token. */
+export function isCuttable(memory: MemoryKind): boolean {
+  return memory === 'dense' || memory === 'window';
+}
+
 /** Types of the numbers that keys and values are kept as, by the library's number. */
 export interface KvTypes {
   readonly keys: number;
