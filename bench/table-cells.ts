@@ -7,6 +7,7 @@
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { unescapedXml } from '../src/store/s3-xml.js';
 import { type Readings, readHere, readWithPython } from './support/pdf-readings.js';
 
 const WORST_LISTED = 20;
@@ -25,21 +26,6 @@ function plain(text: string): string {
     .normalize('NFKC');
 }
 
-const ENTITIES: Readonly<Record<string, string>> = {
-  amp: '&',
-  lt: '<',
-  gt: '>',
-  quot: '"',
-  apos: "'",
-};
-
-function unescaped(text: string): string {
-  const letters = text.replace(/&#(x?)([0-9a-f]+);/gi, (_, hex: string, digits: string) =>
-    String.fromCodePoint(Number.parseInt(digits, hex === '' ? 10 : 16)),
-  );
-  return letters.replace(/&(\w+);/g, (all, name: string) => ENTITIES[name] ?? all);
-}
-
 /** Tables of the truth; a cell over several places stands in the first. */
 function trueTables(xml: string): Grid[] {
   return [...xml.matchAll(/<region\b[^>]*>(.*?)<\/region>/gs)].map(([, region = '']) => {
@@ -50,7 +36,7 @@ function trueTables(xml: string): Grid[] {
       const [, content = ''] = /<content[^>]*>(.*?)<\/content>/s.exec(cell) ?? [];
       const row = rows[number('start-row')] ?? [];
       rows[number('start-row')] = row;
-      row[number('start-col')] = plain(unescaped(content));
+      row[number('start-col')] = plain(unescapedXml(content));
     }
     return Array.from(rows, (row) => Array.from(row ?? [], (text) => text ?? ''));
   });

@@ -3,6 +3,7 @@
  * It must never be taken for a better model: it stands in for one where none of its family can be had.
  */
 import { open } from 'node:fs/promises';
+import { metadataEnd } from '../../test/support/gguf-file.js';
 
 interface Tensor {
   readonly name: string;
@@ -19,7 +20,6 @@ interface Gguf {
 
 const ALIGNMENT = 32;
 const COUNTS_AT = 8;
-const SETTINGS_AT = 24;
 const LAYER = /^blk\.(\d+)\./;
 /** What a layer adds to its input goes through one of these: with zeros there it adds nothing. */
 const OUTPUTS = /\.(attn_output|ffn_down)\.weight$/;
@@ -58,18 +58,11 @@ async function readGguf(path: string): Promise<Gguf> {
   const bytes = await file.readFile();
   await file.close();
   const count = Number(bytes.readBigUInt64LE(COUNTS_AT));
-  let at = SETTINGS_AT;
-  const skipText = () => {
-    at += 8 + Number(bytes.readBigUInt64LE(at));
-  };
-  for (let left = Number(bytes.readBigUInt64LE(COUNTS_AT + 8)); left > 0; left--) {
-    skipText();
-    at = valueEnd(bytes, at + 4, bytes.readUInt32LE(at));
-  }
+  let at = metadataEnd(bytes);
   const settings = bytes.subarray(0, at);
   const found = Array.from({ length: count }, () => {
     const nameAt = at + 8;
-    skipText();
+    at = nameAt + Number(bytes.readBigUInt64LE(at));
     const name = bytes.toString('utf8', nameAt, at);
     const shape = bytes.subarray(at, at + 4 + 8 * bytes.readUInt32LE(at) + 4);
     at += shape.length + 8;
@@ -81,19 +74,6 @@ async function readGguf(path: string): Promise<Gguf> {
     return { name, shape, data: bytes.subarray(start + offset, start + end) };
   });
   return { settings, tensors };
-}
-
-/** Bytes of the types 0 to 12; 8 is a text and 9 a list. */
-const SIZES = [1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8];
-
-function valueEnd(bytes: Buffer, at: number, type: number): number {
-  if (type === 8) return at + 8 + Number(bytes.readBigUInt64LE(at));
-  if (type !== 9) return at + (SIZES[type] ?? 0);
-  const of = bytes.readUInt32LE(at);
-  let end = at + 12;
-  for (let left = Number(bytes.readBigUInt64LE(at + 4)); left > 0; left--)
-    end = valueEnd(bytes, end, of);
-  return end;
 }
 
 async function writeGguf(path: string, { settings, tensors }: Gguf): Promise<void> {

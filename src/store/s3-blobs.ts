@@ -43,7 +43,7 @@ export function blobsHeld(): BlobsHeld {
 
 export interface S3BlobsParts {
   readonly s3: S3;
-  /** Whose records know the blobs. */
+  /** The slot whose records name the blobs. */
   readonly slot: Slot;
   /** For texts that are being written, and for copies. Nobody else may have it open. */
   readonly folder: string;

@@ -6,7 +6,7 @@
 /** The text of every element of that name. */
 export function elementsOf(xml: string, name: string): string[] {
   const found = xml.matchAll(new RegExp(`<${name}>([\\s\\S]*?)</${name}>`, 'g'));
-  return [...found].map((match) => unescaped(match[1] ?? ''));
+  return [...found].map((match) => unescapedXml(match[1] ?? ''));
 }
 
 /** The text of the first one; null for none. */
@@ -22,7 +22,7 @@ const named: Readonly<Record<string, string>> = {
   apos: "'",
 };
 
-function unescaped(text: string): string {
+export function unescapedXml(text: string): string {
   return text.replace(/&(?:(\w+)|#(\d+)|#x([0-9a-f]+));/gi, (all, name, decimal, hex) => {
     if (name !== undefined) return named[name] ?? all;
     return String.fromCodePoint(decimal === undefined ? Number.parseInt(hex, 16) : Number(decimal));

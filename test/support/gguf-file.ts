@@ -46,7 +46,8 @@ function stringBytes(text: string): Buffer {
 /** Sizes of the scalar types 0…12; 8 is a string and 9 an array. */
 const SIZES = [1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8];
 
-function metadataEnd(head: Buffer): number {
+/** Where the metadata ends, and the tensors begin. */
+export function metadataEnd(head: Buffer): number {
   let at = MAGIC_AND_VERSION_BYTES + COUNTS_BYTES;
   const skipText = (): void => {
     at += 8 + Number(head.readBigUInt64LE(at));
