@@ -10,6 +10,7 @@ import { limits } from '../limits/index.js';
 import { logKey, logOf, packKeys } from './change-log.js';
 import type { MirrorRow } from './mirror.js';
 import { type DatabaseDoor, isConflict } from './postgres-connection.js';
+import { PARTED_FORMAT, slotsHolder } from './postgres-part.js';
 import { type PartName, statements } from './postgres-tables.js';
 
 /** Another process has the part now, or what became of a write cannot be told. */
@@ -137,6 +138,15 @@ export class Lease {
     const { connection, part } = this.#parts;
     this.drop();
     await connection.query(statements.releaseLease, [part, fence]);
+  }
+
+  /** Nobody takes the part any more: its records lie in slots. @throws LeaseLost, ConnectionLost. */
+  async part(slots: number): Promise<void> {
+    const { connection, part } = this.#parts;
+    const values = [part, this.#fence, PARTED_FORMAT, slotsHolder(slots)];
+    const { count } = await connection.query(statements.partRecords, values);
+    if (count === 0) throw this.#lost();
+    this.drop();
   }
 
   /** It is not held from now on. */

@@ -2,24 +2,21 @@
  * Owns what a process has of records in PostgreSQL as long as it lives: its claim of the data folder, and the folder's bond with
  * the database. It must never open a store in a folder that another process has, or that belongs to other records.
  */
-import { nameOf, onlySlot, type Slot } from '../rules/slots.js';
+import { allSlots, nameOf, onlySlot, type Slot } from '../rules/slots.js';
 import { claim, makeFolder, type Release } from './lmdb-open.js';
 import { Mirror } from './mirror.js';
 import { PostgresConnection } from './postgres-connection.js';
-import { openSlots } from './postgres-part.js';
+import { openRecords } from './postgres-part.js';
 import { PostgresStore, type PostgresStoreOptions } from './postgres-store.js';
 import { assertOwnFolder } from './store-folder.js';
 
-export interface PostgresNodeOptions extends PostgresStoreOptions {
-  /** How many slots the records have; 1 if absent. */
-  readonly slots?: number;
-}
-
 export class PostgresNode {
   private constructor(
-    readonly options: PostgresNodeOptions,
+    readonly options: PostgresStoreOptions,
     /** Which its tables got when they were made. */
     readonly storeId: string,
+    /** In which its records lie. */
+    readonly slots: readonly Slot[],
     /** Without user and password. */
     readonly database: string,
     /** With which this machine reaches the database; null for a database on it. */
@@ -29,16 +26,17 @@ export class PostgresNode {
   ) {}
 
   /** @throws Error that names the folder or the database, and the remedy. */
-  static async open(options: PostgresNodeOptions): Promise<PostgresNode> {
-    const { url, folder, slots = 1 } = options;
+  static async open(options: PostgresStoreOptions): Promise<PostgresNode> {
+    const { url, folder } = options;
     makeFolder(folder);
     const release = claim(folder, 'records');
     const connection = new PostgresConnection(url);
     try {
-      const storeId = await openSlots(connection, slots);
+      const { storeId, slots } = await openRecords(connection);
       const { database, localAddress } = connection;
       assertOwnFolder(folder, storeId, database);
-      return new PostgresNode(options, storeId, database, localAddress, release);
+      const all = allSlots(slots);
+      return new PostgresNode(options, storeId, all, database, localAddress, release);
     } catch (cause) {
       await release();
       throw cause;
@@ -61,6 +59,8 @@ export class PostgresNode {
 export async function openPostgres(options: PostgresStoreOptions): Promise<PostgresStore> {
   const node = await PostgresNode.open(options);
   try {
+    if (node.slots.length > 1)
+      throw new Error(`the records lie in ${node.slots.length} slots: they have no one store`);
     return node.store(onlySlot, node.close);
   } catch (cause) {
     await node.close();

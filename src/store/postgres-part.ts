@@ -18,6 +18,9 @@ import {
 } from './postgres-tables.js';
 
 const MADE_ATTEMPTS = 3;
+/** Of `records` that lie in slots: a version that knows no slots must not take them. */
+export const PARTED_FORMAT = 3;
+const SLOTS = /^slots:([1-9]\d*)$/;
 
 /**
  * @param newId of the store, where the part is not there yet.
@@ -38,18 +41,44 @@ export async function openPart(
   }
   await connection.query(statements.addPart, [part, newId, DATA_FORMAT]);
   const { store_id: storeId, format } = await readPart(connection, part);
-  if (Number(format) <= DATA_FORMAT) return storeId;
+  if (Number(format) <= PARTED_FORMAT) return storeId;
   throw new Error(
-    `the database ${connection.database} was written by a newer version of preface (data format ${format}, this version reads up to ${DATA_FORMAT}): start that version, or set another database; nothing was changed`,
+    `the database ${connection.database} was written by a newer version of preface (data format ${format}, this version reads up to ${PARTED_FORMAT}): start that version, or set another database; nothing was changed`,
   );
 }
 
-/** The parts of so many slots. The row of `records` names the store, wherever its records are. @returns the id of the store. */
-export async function openSlots(connection: DatabaseDoor, count: number): Promise<string> {
+/** How the records lie in the database. */
+export interface Parting {
+  readonly storeId: string;
+  /** How many slots they have. */
+  readonly slots: number;
+}
+
+/** The row of `records` names the store and the number of its slots, wherever the records are. */
+export async function openRecords(connection: DatabaseDoor): Promise<Parting> {
   const storeId = await openPart(connection, 'records');
-  if (count === 1) return storeId;
-  for (const slot of allSlots(count)) await openPart(connection, nameOf('records', slot), storeId);
-  return storeId;
+  return { storeId, slots: slotsOf(await readPart(connection, 'records')) };
+}
+
+/** 1: all records are in the part `records`. */
+export function slotsOf({ format, holder }: Pick<PartRow, 'format' | 'holder'>): number {
+  if (Number(format) !== PARTED_FORMAT) return 1;
+  const [, count = ''] = SLOTS.exec(holder) ?? [];
+  if (count !== '') return Number(count);
+  throw new Error(`the records are parted, and ${JSON.stringify(holder)} says not how`);
+}
+
+/** What stands for the holder of `records` where each slot has a holder of its own. */
+export function slotsHolder(count: number): string {
+  return `slots:${count}`;
+}
+
+/** Where there are several, they have a part each. */
+export async function makeParts(
+  connection: DatabaseDoor,
+  { storeId, slots }: Parting,
+): Promise<void> {
+  for (const slot of allSlots(slots)) await openPart(connection, nameOf('records', slot), storeId);
 }
 
 export async function readPart(connection: DatabaseDoor, part: PartName): Promise<PartRow> {

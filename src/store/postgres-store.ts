@@ -17,7 +17,7 @@ import { Lease, LeaseLost } from './lease.js';
 import type { Release } from './lmdb-open.js';
 import type { MirrorRow, RecordCopy } from './mirror.js';
 import { ConnectionLost, type DatabaseDoor } from './postgres-connection.js';
-import { readPart } from './postgres-part.js';
+import { readPart, slotsOf } from './postgres-part.js';
 import { type PartName, statements } from './postgres-tables.js';
 import { type Step, stepsOf } from './steps.js';
 import type {
@@ -144,6 +144,8 @@ export class PostgresStore implements Store {
 
   async #otherHolder(): Promise<Holder> {
     const row = await readPart(this.#connection, this.#part);
+    const slots = slotsOf(row);
+    if (slots > 1) throw new Error(`the records lie in ${slots} slots now: start again`);
     this.#seen = Number(row.version);
     return holderOf(row);
   }
@@ -204,6 +206,12 @@ export class PostgresStore implements Store {
 
   /** A commit resolves when the database has it. */
   async flushed(): Promise<void> {}
+
+  /** Nobody takes this part any more: its records lie in so many slots, whose parts are there. Then nothing is written here. */
+  async part(slots: number): Promise<void> {
+    while (this.#running) await this.#running;
+    await this.#inTurn(() => this.#lease.part(slots));
+  }
 
   close(): Promise<void> {
     this.#closing ??= this.#close();

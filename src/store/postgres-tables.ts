@@ -79,6 +79,13 @@ export const statements = {
     text: `UPDATE preface_parts SET holder = '', held_until = TIMESTAMPTZ '1970-01-01 00:00:00+00'
       WHERE part = $1 AND fence = $2`,
   },
+  /** From here on each slot has a holder of its own, and nobody can take the whole. $1 part, $2 fence, $3 format, $4 holder. */
+  partRecords: {
+    name: 'part-records',
+    text: `UPDATE preface_parts SET format = $3, holder = $4, fence = fence + 1,
+        held_until = TIMESTAMPTZ '9999-01-01 00:00:00+00'
+      WHERE part = $1 AND fence = $2`,
+  },
   /**
    * One statement is one transaction and one round trip. It waits for a lease that is being taken, and then writes nothing.
    * $1 part, $2 fence, $3 milliseconds, $4 version, $5 parts of the rows, $6 keys, $7 values.

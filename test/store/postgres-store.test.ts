@@ -17,6 +17,7 @@ import {
   type Statement,
 } from '../../src/store/postgres-connection.js';
 import { openPostgres, PostgresNode } from '../../src/store/postgres-node.js';
+import { makeParts } from '../../src/store/postgres-part.js';
 import type { PostgresStore } from '../../src/store/postgres-store.js';
 import { type PartRow, statements } from '../../src/store/postgres-tables.js';
 import type { StoreChange } from '../../src/store/store.js';
@@ -128,9 +129,20 @@ async function two(t: Test, server: TestPostgres): Promise<void> {
 async function slots(t: Test, server: TestPostgres): Promise<void> {
   const url = await server.database();
   const all = allSlots(3);
+  const whole = await leading(t, url);
+  const connection = new PostgresConnection(url);
+  t.teardown(() => connection.close());
+  await makeParts(connection, { storeId: whole.storeId, slots: all.length });
+  const late = await opened(t, url);
+  t.match((await late.lead())?.words, /holds the records/);
+  await whole.part(all.length);
+  await t.rejects(whole.commit([put('a', 'whole')]), /cannot take the request now/);
+  await t.rejects(late.lead(), /the records lie in 3 slots now: start again/);
+  await t.rejects(opened(t, url), /the records lie in 3 slots/);
   const open = async () => {
     const folder = temporaryFolder(t);
-    const node = await PostgresNode.open({ url, folder, clock: systemClock, slots: all.length });
+    const node = await PostgresNode.open({ url, folder, clock: systemClock });
+    t.same(node.slots, all, 'the database says how many slots there are');
     t.teardown(() => node.close());
     const store = (slot: Slot) => {
       const made = node.store(slot);

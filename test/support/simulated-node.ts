@@ -7,7 +7,7 @@ import type { Clock } from '../../src/clock.js';
 import { ApiError } from '../../src/errors.js';
 import type { Random } from '../../src/plugin/test/random-text.js';
 import { allSlots, nameOf, type Slot, slotOf } from '../../src/rules/slots.js';
-import { openSlots } from '../../src/store/postgres-part.js';
+import { makeParts, openRecords } from '../../src/store/postgres-part.js';
 import { PostgresStore } from '../../src/store/postgres-store.js';
 import {
   type Counter,
@@ -166,7 +166,9 @@ export class SimulatedNode {
 
   async #live(life: Life): Promise<void> {
     const connection = this.#link(life);
-    const storeId = await openSlots(connection, this.world.slotCount);
+    const { storeId } = await openRecords(connection);
+    const { slotCount: slots } = this.world;
+    if (slots > 1) await makeParts(connection, { storeId, slots });
     await connection.close();
     const clock = this.#clockOf(life);
     const serve = async (turn: Turn) => {
