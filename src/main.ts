@@ -2,20 +2,26 @@
  * Owns the composition: settings become store, plugins, pools, actors and at last the listening server.
  * It must hold no decision of its own, and close in reverse what it opened, also after a failed start.
  */
+import type { ApiError } from './errors.js';
+import { unavailable } from './http/forward.js';
 import { standByRoutes } from './http/health.js';
 import { metricsRoutes } from './http/metrics.js';
 import { OperatorKey } from './http/operator-key.js';
+import { ownerOfRequest } from './http/request-owner.js';
 import type { Route } from './http/router.js';
-import { type PreparedServer, prepareServer, type Server } from './http/server.js';
+import { type Instead, type PreparedServer, prepareServer, type Server } from './http/server.js';
 import { limits } from './limits/index.js';
 import { type Context, openContext } from './main/context.js';
 import { processRoutes } from './main/process-routes.js';
-import { openRecords, type Standing } from './main/records.js';
-import { openShared } from './main/shared.js';
+import { openRecords, type Standing, standingOf } from './main/records.js';
+import { openShared, type Shared } from './main/shared.js';
 import { openSlot } from './main/slot.js';
+import { SlotTable } from './main/slot-table.js';
+import { endsIn, SlotTurns } from './main/slot-turns.js';
 import { Turns } from './main/turns.js';
 import { onlySlot } from './rules/slots.js';
 import type { Config } from './settings/config.js';
+import type { PostgresNode } from './store/postgres-node.js';
 import { reportText, type TakeReport } from './telemetry/report.js';
 
 export interface Service {
@@ -48,13 +54,10 @@ export async function serve(
 
 /** The order of opening: who works with a part is opened after it. */
 async function open(context: Context, standsBy: StandsBy): Promise<Omit<Service, 'close'>> {
-  const { config, clock, report, opened } = context;
-  const { records, standing } = await openRecords(context);
-  const instead = standing?.instead;
-  const traced = config.traces !== null;
-  const { corsOrigins } = config;
-  const server = prepareServer({ clock, corsOrigins, report, instead, traced });
-  if (standing !== null) return await openTurns(context, server, standing, standsBy);
+  const { config, opened } = context;
+  const { records, node } = await openRecords(context);
+  if (node !== null) return await openShares(context, node, standsBy);
+  const server = serverOf(context);
   const shared = await openShared(context, server);
   const own = await openSlot(context, shared, { slot: onlySlot, records, storeId: null });
   const routes = [...processRoutes(context, shared), ...own];
@@ -63,40 +66,75 @@ async function open(context: Context, standsBy: StandsBy): Promise<Omit<Service,
   return { url: urlOf(config.host, listening.port), lost: NEVER };
 }
 
-/** A node that stands by has all that needs no records. */
-async function openTurns(
+function serverOf({ config, clock, report }: Context, instead?: Instead): PreparedServer {
+  const { corsOrigins } = config;
+  return prepareServer({ clock, corsOrigins, report, instead, traced: config.traces !== null });
+}
+
+/** A node beside others has all that needs no records, before it stands by or serves. */
+async function openShares(
   context: Context,
-  server: PreparedServer,
-  standing: Standing,
+  node: PostgresNode,
   standsBy: StandsBy,
 ): Promise<Omit<Service, 'close'>> {
   const { config, opened } = context;
-  const standBy = routesMeanwhile(context, standing);
-  const listening = await listenEarly(context, server, standBy);
+  const keeper = node.slots.length === 1 ? null : node.keeper(() => shares.give());
+  const standings = node.slots.map((slot) => {
+    const mayTake = () => keeper === null || keeper.mayTake(slot.index);
+    return standingOf(context, { node, slot, mayTake, moved: () => table.look() });
+  });
+  const table: SlotTable = new SlotTable(standings, routesMeanwhile(context, standings));
+  const server = serverOf(context, table.instead);
+  const listening = await listenEarly(context, server, table.routes);
+  table.take = (routes) => void listening.serve(routes);
   const shared = await openShared(context, server);
   const always = processRoutes(context, shared);
-  const turns = new Turns({
-    context,
-    standing,
-    listening,
-    standBy,
-    async openSlot(of, records) {
-      const { storeId } = records;
-      const own = await openSlot(of, shared, { slot: onlySlot, records, storeId });
-      return [...always, ...own];
-    },
-  });
-  opened.add(turns, (part) => part.close());
+  table.open({ always, ownerOf: (head) => ownerOfRequest(shared.file.keys, head) });
+  const turns = standings.map((standing) =>
+    turnsOf({ context, shared, standing, table, listening }),
+  );
+  context.metrics.watchShards(() => turns.filter(({ serves }) => serves).length);
+  const { drainMs } = config.limits;
+  const { ready } = table;
+  const shares: SlotTurns = new SlotTurns({ turns, keeper, ready, listening, drainMs });
+  opened.add(shares, (part) => part.close());
   standsBy(() => opened.close());
-  await turns.begin(() => standsBy(null));
-  return { url: urlOf(config.host, listening.port), lost: turns.lost };
+  await shares.begin(() => standsBy(null));
+  return { url: urlOf(config.host, listening.port), lost: shares.lost };
 }
 
-/** A node that stands by tells of itself. All else the one answers that serves. */
-function routesMeanwhile({ config, metrics }: Context, standing: Standing): Route[] {
+interface TurnsOf {
+  readonly context: Context;
+  readonly shared: Shared;
+  readonly standing: Standing;
+  readonly table: SlotTable;
+  readonly listening: Server;
+}
+
+function turnsOf({ context, shared, standing, table, listening }: TurnsOf): Turns {
+  const { slot } = standing;
+  const ends = endsIn(slot.index, slot.count);
+  return new Turns({
+    context,
+    standing,
+    port: listening.port,
+    serve: (routes) => table.serve(slot.index, routes),
+    end: (drainMs) => listening.cut({ ends, drainMs, error: notHere() }),
+    openSlot(of, records) {
+      return openSlot(of, shared, { slot, records, storeId: records.storeId });
+    },
+  });
+}
+
+function notHere(): ApiError {
+  return unavailable('this node does not serve any more');
+}
+
+/** A node that stands by tells of itself. All else a node answers that serves. */
+function routesMeanwhile({ config, metrics }: Context, standings: readonly Standing[]): Route[] {
   const operator = new OperatorKey([config.adminKey]);
   return [
-    ...standByRoutes(() => standing.isReady),
+    ...standByRoutes(() => standings.every(({ isReady }) => isReady)),
     ...metricsRoutes(metrics, config.metricsKey, operator),
   ];
 }

@@ -67,14 +67,26 @@ export interface Server {
   readonly activeCount: number;
   /** Bytes of bodies that are not whole or not read yet. */
   readonly bodyBytesHeld: number;
+  /** Requests under way of these accounts. */
+  running(of: Cut['ends']): number;
   /** Takes these routes in place of those it listened with. */
   serve(routes: readonly Route[]): Server;
-  /** Tells the requests of now that they end by this error, while new ones are taken. Resolves when they have ended, or at last then. */
-  cut(error: ApiError, msMax: number): Promise<void>;
+  /** Ends requests of now, while new ones are taken. Resolves when they have ended, or did not within `limits.drainStopMsMax`. */
+  cut(cut: Cut): Promise<void>;
   /** Answers new requests with 503, waits for those under way up to `drainMs`, then tells the rest that the service ends. */
   drain(drainMs: number): Promise<void>;
   /** Drains. At last the port is free. @param seenMs how long after the begin of the draining that is at the earliest. */
   close(drainMs?: number, seenMs?: number): Promise<void>;
+}
+
+/** Which requests end, and how. */
+export interface Cut {
+  /** By the account of a request; null: it is not known, or not yet. */
+  readonly ends: (account: string | null) => boolean;
+  /** They may end by themselves for so long. */
+  readonly drainMs: number;
+  /** What the others are told then. */
+  readonly error: ApiError;
 }
 
 export async function startServer(options: ServerOptions & ListenOptions): Promise<Server> {
@@ -132,7 +144,8 @@ async function listenWith(front: Front, { host, port, routes }: ListenOptions): 
       serve(next);
       return server;
     },
-    cut: (error, msMax) => front.cut(error, msMax),
+    running: (of) => front.running(of).length,
+    cut: (cut) => front.cut(cut),
     drain: (drainMs) => front.drained(drainMs),
     close(drainMs = limits.drainMsMax, seenMs = 0) {
       closing ??= close(drainMs, seenMs);
@@ -338,11 +351,16 @@ class Front implements Edge, SocketEdge {
     if (leftMs > 0) await new Promise<void>((resolve) => this.clock.after(leftMs, resolve));
   }
 
-  async cut(error: ApiError, msMax: number): Promise<void> {
-    this.sockets.drain('the node does not serve any more');
-    const running = new Set(this.#active);
-    for (const exchange of running) exchange.stop(error);
-    await this.#over(running, msMax);
+  running(of: Cut['ends']): readonly Exchange[] {
+    return [...this.#active].filter(({ note }) => of(note.account));
+  }
+
+  async cut({ ends, drainMs, error }: Cut): Promise<void> {
+    this.sockets.drain('the node does not serve any more', ends);
+    const those = new Set(this.running(ends));
+    if (drainMs > 0 && (await this.#over(those, drainMs))) return;
+    for (const exchange of those) if (this.#active.has(exchange)) exchange.stop(error);
+    await this.#over(those, limits.drainStopMsMax);
   }
 
   /** False: some of them were still running at the end of that time. */

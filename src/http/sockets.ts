@@ -67,9 +67,9 @@ export class Sockets {
     };
   }
 
-  /** Each ends when its turn is over. */
-  drain(reason: string): void {
-    for (const turns of this.#all) turns.leave(GOING_AWAY, reason);
+  /** Each of these accounts ends when its turn is over. */
+  drain(reason: string, ends: (account: string) => boolean = () => true): void {
+    for (const turns of this.#all) if (ends(turns.opening.account)) turns.leave(GOING_AWAY, reason);
   }
 
   #upgrade(

@@ -547,6 +547,10 @@ export const limits = {
   leaseRenewMs: 750,
   /** Between two attempts to take a lease, or to reach a database. */
   leasePollMs: 250,
+  /** How long a slot may be free before a node takes it that is not its turn: the other one may be unable to. */
+  slotFreeMsMax: 4_000,
+  /** After its last word the row of a node is removed. */
+  deadNodeMs: 60_000,
   /** Retry-after while no node serves: a client that tries twice more comes when another has taken over. */
   takeOverRetryMs: 2_000,
   /** How long a node that ends goes on refusing requests, until its balancer sends them elsewhere. */

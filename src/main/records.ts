@@ -5,7 +5,7 @@
 import type { Exchange } from '../http/exchange.js';
 import { Forwarder, unavailable } from '../http/forward.js';
 import type { Instead } from '../http/server.js';
-import { onlySlot, type Slot } from '../rules/slots.js';
+import type { Slot } from '../rules/slots.js';
 import { isFull, LmdbStore, type LmdbStoreOptions } from '../store/lmdb-store.js';
 import { PostgresNode } from '../store/postgres-node.js';
 import type { PostgresStore, Waits } from '../store/postgres-store.js';
@@ -21,8 +21,9 @@ export interface SlotRecords {
   readonly storeId: string | null;
 }
 
-/** The right to serve, which one of several nodes has. */
+/** The right to serve a slot, which one of several nodes has. */
 export interface Standing {
+  readonly slot: Slot;
   /** Resolves when this node has it and the records, which who asked closes. @param port on which it listens. */
   wait(port: number, leaving: AbortSignal): Promise<PostgresStore>;
   /** Whether requests can be forwarded, or this node takes over. */
@@ -37,43 +38,64 @@ export interface Standing {
 
 /** In the data folder, or where several nodes reach them. */
 export type OpenRecords =
-  | { readonly records: Store; readonly standing: null }
-  | { readonly records: null; readonly standing: Standing };
+  | { readonly records: Store; readonly node: null }
+  | { readonly records: null; readonly node: PostgresNode };
 
 export async function openRecords(context: Context): Promise<OpenRecords> {
   const { store: url } = context.config;
-  if (url === null) return { records: openFolder(context), standing: null };
-  const node = await openNode(context, url);
-  return { records: null, standing: standingOf(context, node) };
+  if (url === null) return { records: openFolder(context), node: null };
+  return { records: null, node: await openNode(context, url) };
 }
 
 async function openNode({ config, clock, log, opened }: Context, url: string) {
   const { dataDir: folder, limits } = config;
   const bytesMax = limits.recordsBytes;
   const node = await PostgresNode.open({ url, folder, clock, bytesMax });
-  log(`records: in PostgreSQL at ${node.database}`);
+  opened.add(node, (part) => part.close());
+  const { slots, database } = node;
+  log(
+    `records: in PostgreSQL at ${database}${slots.length > 1 ? `, in ${slots.length} slots` : ''}`,
+  );
+  if (slots.length > 1 && config.blobs === null) throw new Error(NO_BUCKET);
   if (config.blobs === null) {
     log(
       `files: their bytes stay in ${folder}, on this node alone: set PREFACE_BLOBS to share them`,
     );
   }
   if (!Reserve.of(folder).fill()) log(FULL);
-  return opened.add(node, (part) => part.close());
+  return node;
 }
 
-function standingOf({ config, clock, log, opened }: Context, node: PostgresNode): Standing {
+const NO_BUCKET =
+  'setting PREFACE_BLOBS: got nothing, and the records lie in several slots, which go from node to node: set the bucket in which all nodes find the files';
+
+export interface StandingParts {
+  readonly node: PostgresNode;
+  readonly slot: Slot;
+  /** Whether this node takes the slot when it is free. */
+  readonly mayTake: () => boolean;
+  /** Told when requests may have another way. */
+  readonly moved: () => void;
+}
+
+export function standingOf(
+  { config, clock, log, opened }: Context,
+  { node, slot, mayTake, moved }: StandingParts,
+): Standing {
+  const name = slot.count === 1 ? 'stand-by' : `slot ${slot.index}`;
   const forwarder = opened.add(new Forwarder({ clock, log }), (part) => part.close());
   let why = 'it starts';
   let serving: PostgresStore | null = null;
   let takesOver = false;
   const stands = (told: string) => {
-    if (told !== why) log(`stand-by: ${told}`);
+    if (told !== why) log(`${name}: ${told}`);
     why = told;
   };
   const forward = (exchange: Exchange) => forwarder.forward(exchange);
   const standBy = () => Promise.reject(unavailable('this node stands by'));
   const wait = () => Promise.reject(unavailable('this node waits for the database of its records'));
   return {
+    slot,
     get isReady() {
       return takesOver || forwarder.origin !== null;
     },
@@ -86,8 +108,9 @@ function standingOf({ config, clock, log, opened }: Context, node: PostgresNode)
     },
     async wait(port, leaving) {
       const own = config.address ?? originOf(config.host, port, node.localAddress);
-      return await leading(node, {
+      return await leading(node.store(slot), {
         leaving,
+        mayTake,
         origin: own,
         held({ words, origin }) {
           // Two nodes that each call themselves 127.0.0.1: the other one cannot be reached by that.
@@ -97,11 +120,13 @@ function standingOf({ config, clock, log, opened }: Context, node: PostgresNode)
           else if (isOwn)
             stands(`${words}, but ${origin} is this node: set PREFACE_ADDRESS on both`);
           else stands(`${words}, requests go to ${origin}`);
+          moved();
         },
         taken() {
           takesOver = true;
           forwarder.origin = null;
           stands('this node takes over');
+          moved();
         },
         lost: stands,
       });
@@ -116,8 +141,7 @@ function standingOf({ config, clock, log, opened }: Context, node: PostgresNode)
 }
 
 /** @throws Error; then nothing of the records stays open. */
-async function leading(node: PostgresNode, waits: Waits): Promise<PostgresStore> {
-  const store = node.store(onlySlot);
+async function leading(store: PostgresStore, waits: Waits): Promise<PostgresStore> {
   try {
     await store.leadWhenFree(waits);
     return store;

@@ -1,10 +1,8 @@
 /**
- * Owns the turns of a node whose records several nodes reach: it stands by, serves, and stands by again when another one took them.
+ * Owns the turns of a slot on this node: it stands by, serves, and stands by again when another node has the records.
  * It must never serve from records that are lost, nor go on beside what it could not close.
  */
-import { ApiError } from '../errors.js';
 import type { Route } from '../http/router.js';
-import type { Server } from '../http/server.js';
 import { limits } from '../limits/index.js';
 import type { PostgresStore } from '../store/postgres-store.js';
 import type { Context } from './context.js';
@@ -14,9 +12,12 @@ import type { Standing } from './records.js';
 export interface TurnParts {
   readonly context: Context;
   readonly standing: Standing;
-  readonly listening: Server;
-  /** While another node serves. */
-  readonly standBy: readonly Route[];
+  /** On which this node listens. */
+  readonly port: number;
+  /** Requests for the slot come to these; null: to none here. */
+  serve(routes: readonly Route[] | null): void;
+  /** Ends the requests for the slot that are under way, which may end by themselves for so long. */
+  end(drainMs: number): Promise<void>;
   /** What works on the records. @param context closes it. */
   openSlot(context: Context, records: PostgresStore): Promise<Route[]>;
 }
@@ -28,6 +29,7 @@ export class Turns {
   #opened = new Opened();
   /** Settles when the next turn has begun, or cannot. */
   #next: Promise<void> = Promise.resolve();
+  #serves = false;
   #fail: (cause: Error) => void = () => {};
   /** Resolves when this process may not go on. */
   readonly lost = new Promise<Error>((resolve) => {
@@ -38,65 +40,95 @@ export class Turns {
     this.#parts = parts;
   }
 
+  get serves(): boolean {
+    return this.#serves;
+  }
+
   /** Resolves when this node serves. @param taken is told when it has the records. @throws Error that ends the node. */
-  async begin(taken: () => void): Promise<void> {
+  async begin(taken: () => void = () => {}): Promise<void> {
     const begun = this.#begin(taken);
     this.#next = begun.catch(() => {});
     await begun;
   }
 
+  /** The same for a node that serves other slots meanwhile. */
+  goOn(): void {
+    this.#goOn(this.#begin(() => {}));
+  }
+
   async #begin(taken: () => void): Promise<void> {
-    const { context, standing, listening, openSlot } = this.#parts;
+    const { context, standing, port, serve, openSlot } = this.#parts;
     const opened = new Opened();
     this.#opened = opened;
-    const records = await standing.wait(listening.port, this.#leaving.signal);
+    const records = await standing.wait(port, this.#leaving.signal);
     opened.add(records, (part) => part.close());
     taken();
-    listening.serve(await openSlot({ ...context, opened }, records));
+    serve(await openSlot({ ...context, opened }, records));
     standing.serves(records);
+    this.#serves = true;
     void records.lost.then((cause) => {
-      if (!this.#leaving.signal.aborted) this.#next = this.#again(cause);
+      // Where it is over already, it is being closed.
+      if (this.#serves && this.#opened === opened && !this.#leaving.signal.aborted)
+        this.#goOn(this.#again(cause));
     });
+  }
+
+  /** Another node gets the slot. Resolves when it is free. */
+  async give(): Promise<void> {
+    const { context, standing, serve, end } = this.#parts;
+    if (!this.#serves || this.#leaving.signal.aborted) return;
+    this.#serves = false;
+    standing.standsBy('another node gets this share');
+    serve(null);
+    const given = this.#inTime(async () => {
+      await end(context.config.limits.drainMs);
+      await this.#opened.close();
+    });
+    this.#goOn(given.then(() => this.#begin(() => {})));
+    // What failed ends the process.
+    await given.catch(() => {});
+  }
+
+  /** It takes no further turn. Resolves when nothing begins any more. */
+  async leave(): Promise<void> {
+    this.#leaving.abort();
+    await this.#next;
   }
 
   /** Ends the turn, which another node goes on with. */
   async close(): Promise<void> {
-    const { context, listening } = this.#parts;
-    this.#leaving.abort();
-    await this.#next;
-    await listening.drain(context.config.limits.drainMs);
+    await this.leave();
     await this.#opened.close();
   }
 
-  async #again(cause: Error): Promise<void> {
-    const { standing, listening, standBy } = this.#parts;
-    try {
-      standing.standsBy(`${cause.message}: this node does not serve any more`);
-      listening.serve(standBy);
-      await this.#inTime(async () => {
-        await listening.cut(notHere(), limits.drainStopMsMax);
-        await this.#opened.close();
-      });
-      await this.#begin(() => {});
-    } catch (fault) {
+  #goOn(next: Promise<void>): void {
+    this.#next = next.catch((fault: unknown) => {
       if (!this.#leaving.signal.aborted) this.#fail(fault as Error);
-    }
+    });
+  }
+
+  async #again(cause: Error): Promise<void> {
+    const { standing, serve, end } = this.#parts;
+    this.#serves = false;
+    standing.standsBy(`${cause.message}: this node does not serve any more`);
+    serve(null);
+    await this.#inTime(async () => {
+      await end(0);
+      await this.#opened.close();
+    });
+    await this.#begin(() => {});
   }
 
   /** What does not end by itself ends with the process. */
   async #inTime(end: () => Promise<void>): Promise<void> {
-    const { clock } = this.#parts.context;
+    const { clock, config } = this.#parts.context;
     let cancel = () => {};
     const late = new Promise<never>((_, reject) => {
-      cancel = clock.after(limits.turnEndMsMax, () => reject(new Error(LATE)));
+      const ms = config.limits.drainMs + limits.turnEndMsMax;
+      cancel = clock.after(ms, () => reject(new Error(LATE)));
     });
     await Promise.race([end(), late]).finally(() => cancel());
   }
 }
 
 const LATE = 'what worked on records that another node has now did not end in time';
-
-function notHere(): ApiError {
-  const error = 'this node does not serve any more';
-  return new ApiError('unavailable', { error }, { retryAfterMs: limits.takeOverRetryMs });
-}

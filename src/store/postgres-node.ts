@@ -7,7 +7,8 @@ import { claim, makeFolder, type Release } from './lmdb-open.js';
 import { Mirror } from './mirror.js';
 import { PostgresConnection } from './postgres-connection.js';
 import { openRecords } from './postgres-part.js';
-import { PostgresStore, type PostgresStoreOptions } from './postgres-store.js';
+import { nodeName, PostgresStore, type PostgresStoreOptions } from './postgres-store.js';
+import { SlotKeeper } from './slot-keeper.js';
 import { assertOwnFolder } from './store-folder.js';
 
 export class PostgresNode {
@@ -17,6 +18,8 @@ export class PostgresNode {
     readonly storeId: string,
     /** In which its records lie. */
     readonly slots: readonly Slot[],
+    /** Names this process among those that share the slots. */
+    readonly name: string,
     /** Without user and password. */
     readonly database: string,
     /** With which this machine reaches the database; null for a database on it. */
@@ -36,7 +39,8 @@ export class PostgresNode {
       const { database, localAddress } = connection;
       assertOwnFolder(folder, storeId, database);
       const all = allSlots(slots);
-      return new PostgresNode(options, storeId, all, database, localAddress, release);
+      const name = nodeName();
+      return new PostgresNode(options, storeId, all, name, database, localAddress, release);
     } catch (cause) {
       await release();
       throw cause;
@@ -45,13 +49,22 @@ export class PostgresNode {
     }
   }
 
+  /** Of the slots, where there are several. @param gives ends when this node gave a slot up. */
+  keeper(gives: () => Promise<void>): SlotKeeper {
+    const { url, clock } = this.options;
+    const connection = new PostgresConnection(url);
+    const { name: node, storeId, slots } = this;
+    return new SlotKeeper({ connection, node, storeId, slots: slots.length, clock, gives });
+  }
+
   /** Of a slot, with nothing read yet, and without the lease. One at a time. */
   store(slot: Slot, close: Release = async () => {}): PostgresStore {
     const { url, folder, clock, bytesMax = Number.POSITIVE_INFINITY } = this.options;
     const mirror = new Mirror(folder, nameOf('mirror', slot), bytesMax / slot.count);
     const connection = new PostgresConnection(url);
     const part = nameOf('records', slot);
-    return new PostgresStore({ part, connection, mirror, clock, release: close }, this.storeId);
+    const { name: node, storeId } = this;
+    return new PostgresStore({ part, connection, mirror, clock, release: close, node }, storeId);
   }
 }
 

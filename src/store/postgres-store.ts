@@ -47,6 +47,8 @@ export interface PostgresStoreParts {
   readonly clock: Clock;
   /** Of the folder. */
   readonly release: Release;
+  /** Names the process; a name of its own if absent. */
+  readonly node?: string;
 }
 
 /** Another process, as the row of the lease names it. */
@@ -62,6 +64,8 @@ export interface Waits {
   readonly origin?: string;
   /** It does not want it any more. */
   readonly leaving?: AbortSignal;
+  /** False: another process is to have it when it is free. Absent: it is taken whenever it is free. */
+  mayTake?(): boolean;
   /** It is this process's now, and the records are read next. */
   taken(): void;
   /** Another one has it. */
@@ -110,7 +114,7 @@ export class PostgresStore implements Store {
 
   /** @param parts.connection its tables are there. */
   constructor(
-    { part, connection, mirror, clock, release }: PostgresStoreParts,
+    { part, connection, mirror, clock, release, node = nodeName() }: PostgresStoreParts,
     /** Which its tables got when they were made. */
     readonly storeId: string,
   ) {
@@ -119,7 +123,7 @@ export class PostgresStore implements Store {
     this.#release = release;
     this.#clock = clock;
     this.#mirror = mirror;
-    const holder = `${hostname()}:${process.pid}:${randomUUID()}`;
+    const holder = `${node}:${randomUUID()}`;
     this.#lease = new Lease({ connection, part, holder, clock });
     this.#follower = new Follower({ connection, part, mirror, clock });
   }
@@ -155,11 +159,11 @@ export class PostgresStore implements Store {
    * is written, so that taking over reads little.
    */
   async leadWhenFree(waits: Waits): Promise<void> {
-    const { origin, taken, held, lost } = waits;
+    const { origin, taken, held, lost, mayTake = () => true } = waits;
     const { leaving = new AbortController().signal } = waits;
     while (this.#closing === null) {
       try {
-        const holder = await this.lead(origin, taken);
+        const holder = mayTake() ? await this.lead(origin, taken) : await this.#otherHolder();
         leaving.throwIfAborted();
         if (holder === null) return;
         held(holder);
@@ -398,6 +402,16 @@ function refuse(group: readonly Waiting[], cause: unknown): void {
 
 function unavailable(error: string): ApiError {
   return new ApiError('unavailable', { error }, { retryAfterMs: limits.leaseMs });
+}
+
+/** Names this process, and no other; without a space. */
+export function nodeName(): string {
+  return `${hostname()}:${process.pid}:${randomUUID()}`;
+}
+
+/** The process that holds a part. */
+export function nodeOf(holder: string): string {
+  return holder.split(':').slice(0, 3).join(':');
 }
 
 /** A name is host, process and what tells it from others, then a space and where it listens. */

@@ -12,6 +12,9 @@ import type { Statement } from './postgres-connection.js';
 /** Where several nodes serve, each slot has a part of its own. */
 export type PartName = 'records' | `records-${number}` | 'keys';
 
+/** Under which a node says that it lives: a row of parts without records. */
+export type NodeRow = `node-${string}`;
+
 export const tables: readonly Statement[] = [
   {
     name: 'make-parts',
@@ -78,6 +81,27 @@ export const statements = {
     name: 'release-lease',
     text: `UPDATE preface_parts SET holder = '', held_until = TIMESTAMPTZ '1970-01-01 00:00:00+00'
       WHERE part = $1 AND fence = $2`,
+  },
+  /** As long as a lease. $1 row of the node, $2 id of the store, $3 format, $4 node, $5 milliseconds. */
+  announceNode: {
+    name: 'announce-node',
+    text: `INSERT INTO preface_parts (part, store_id, format, version, fence, holder, held_until)
+      VALUES ($1, $2, $3, 0, 0, $4, clock_timestamp() + $5::float8 * INTERVAL '1 millisecond')
+      ON CONFLICT (part) DO UPDATE SET held_until = excluded.held_until`,
+  },
+  /** $1 row of the node. */
+  removeNode: { name: 'remove-node', text: 'DELETE FROM preface_parts WHERE part = $1' },
+  /** Those that were not told to end. $1 milliseconds. */
+  removeDeadNodes: {
+    name: 'remove-dead-nodes',
+    text: `DELETE FROM preface_parts
+      WHERE part LIKE 'node-%' AND held_until < now() - $1::float8 * INTERVAL '1 millisecond'`,
+  },
+  /** All slots, and all nodes. */
+  holders: {
+    name: 'holders',
+    text: `SELECT part, holder, held_until >= now() AS held FROM preface_parts
+      WHERE part LIKE 'records-%' OR part LIKE 'node-%'`,
   },
   /** From here on each slot has a holder of its own, and nobody can take the whole. $1 part, $2 fence, $3 format, $4 holder. */
   partRecords: {
@@ -159,6 +183,14 @@ export interface PartRow {
   readonly version: string;
   readonly fence: string;
   readonly holder: string;
+}
+
+/** Of a slot, or a node. */
+export interface HolderRow {
+  readonly part: string;
+  readonly holder: string;
+  /** Whether its lease lasts. */
+  readonly held: boolean;
 }
 
 export interface RecordRow {

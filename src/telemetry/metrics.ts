@@ -286,6 +286,15 @@ export class Metrics {
     );
   }
 
+  /** For a node beside others. */
+  watchShards(served: () => number): void {
+    this.#instruments.gauge(
+      'preface_shards_served',
+      'Shards of the users that this node serves.',
+      () => ({ '': served() }),
+    );
+  }
+
   #defineProcess(): void {
     this.#instruments.gauge(
       'preface_heap_used_bytes',

@@ -1,6 +1,7 @@
 /**
  * Three nodes with one PostgreSQL and one bucket, behind HAProxy in turn: any node takes any request. They are upgraded one after the
- * other, killed and stopped at random under load; what was acknowledged stays, and the service comes back by itself.
+ * other, killed and stopped at random under load; what was acknowledged stays, and the service comes back by itself. All of that with
+ * records that one node serves, and with records in shards, of which each node serves its share.
  *
  * `TEST_CHAOS_S` makes the last part longer (seconds) and holds it to five seconds without service: a machine of its own is
  * quick enough for that. One that runs other tests beside it only has to bring the service back.
@@ -27,6 +28,8 @@ const OUTAGE_MS_MAX = longS > 0 ? 5_000 : BACK_MS_MAX;
 const LOOK_MS_MAX = longS > 0 ? 500 : 10_000;
 const OWNERS = 6;
 const ACKNOWLEDGED_MIN = 6;
+const SHARDS = 8;
+const SHARED_MS_MAX = 60_000;
 
 t.setTimeout(600_000 + 2 * CHAOS_MS);
 
@@ -71,6 +74,13 @@ async function anyNode(t: Test, { url, nodes }: Cluster): Promise<void> {
     const unknown = await call(base, 'GET', '/v1/models', undefined, 'of nobody');
     t.equal(unknown.status, 401, `key at node ${at + 1}`);
   }
+  if ((await sharesOf(nodes)).every((share) => share === 0)) await oneServes(t, { url, nodes });
+  for (const path of ['/metrics', '/admin/v1/users', '/console']) {
+    t.equal((await fetch(url + path)).status, 404, `${path} is not forwarded by the balancer`);
+  }
+}
+
+async function oneServes(t: Test, { url, nodes }: Cluster): Promise<void> {
   for (const _ of nodes) {
     const headers = { authorization: `Bearer ${keys[0]}` };
     const socket = await new SocketClient(t, `${url}/v1/responses`, headers).opened();
@@ -80,9 +90,23 @@ async function anyNode(t: Test, { url, nodes }: Cluster): Promise<void> {
   }
   const serving = await Promise.all(nodes.map((node) => node.serves()));
   t.equal(serving.filter(Boolean).length, 1, 'one node serves');
-  for (const path of ['/metrics', '/admin/v1/users', '/console']) {
-    t.equal((await fetch(url + path)).status, 404, `${path} is not forwarded by the balancer`);
-  }
+}
+
+const sharesOf = (nodes: readonly ClusterNode[]) => Promise.all(nodes.map((node) => node.shards()));
+
+/** Waits until all nodes have shares that differ by one at most. */
+async function shared({ nodes }: Cluster): Promise<readonly number[]> {
+  let shares: readonly number[] = [];
+  await until(
+    async () => {
+      shares = await sharesOf(nodes);
+      const isWhole = shares.reduce((sum, share) => sum + share, 0) === SHARDS;
+      return isWhole && Math.max(...shares) - Math.min(...shares) <= 1;
+    },
+    SHARED_MS_MAX,
+    () => `${SHARDS} shards are shared alike: ${shares.join()}`,
+  );
+  return shares;
 }
 
 interface Load {
@@ -202,7 +226,10 @@ async function chaos(t: Test, cluster: Cluster, seed: number): Promise<void> {
 async function hurt({ nodes }: Cluster, random: (below: number) => number, done: string[]) {
   const serving = await Promise.all(nodes.map((node) => node.serves()));
   const isDrawn = done.length >= 2;
-  const at = isDrawn && random(3) === 0 ? random(nodes.length) : Math.max(0, serving.indexOf(true));
+  const at =
+    isDrawn && (random(3) === 0 || !serving.includes(false))
+      ? random(nodes.length)
+      : Math.max(0, serving.indexOf(true));
   const victim = nodes[at] as ClusterNode;
   const who = serving[at] ? 'the one that serves' : 'another one';
   if ((isDrawn ? random(2) : done.length) === 0) {
@@ -225,10 +252,18 @@ if (missing !== false) t.pass('skipped', { skip: missing });
 else {
   const seed = testSeed();
   t.comment(`TEST_SEED=${seed}`);
-  const cluster = await startCluster(t, keySetting);
-  await t.test('any node takes any request', (t) => anyNode(t, cluster));
-  await t.test('nodes are upgraded one after the other under load', (t) =>
-    upgraded(t, cluster, seed),
-  );
-  await t.test('nodes are killed and stopped under load', (t) => chaos(t, cluster, seed));
+  for (const shards of [1, SHARDS]) {
+    await t.test(`${shards === 1 ? 'one shard' : `${shards} shards`}`, async (t) => {
+      const cluster = await startCluster(t, keySetting, shards);
+      const isShared = shards > 1;
+      if (isShared) t.comment(`shares: ${await shared(cluster)}`);
+      await t.test('any node takes any request', (t) => anyNode(t, cluster));
+      await t.test('nodes are upgraded one after the other under load', (t) =>
+        upgraded(t, cluster, seed),
+      );
+      if (isShared) t.comment(`shares after the upgrade: ${await shared(cluster)}`);
+      await t.test('nodes are killed and stopped under load', (t) => chaos(t, cluster, seed));
+      if (isShared) t.comment(`shares at the end: ${await shared(cluster)}`);
+    });
+  }
 }

@@ -119,7 +119,8 @@ t.test('what runs is cut while new requests are taken, by the routes of now', as
   await until(() => begun.length === 1);
   let isCut = false;
   const cut = async () => {
-    await server.cut(new ApiError('unavailable', { error: 'elsewhere' }), 1_000);
+    const error = new ApiError('unavailable', { error: 'elsewhere' });
+    await server.cut({ ends: () => true, drainMs: 0, error });
     isCut = true;
   };
   const first = cut();
@@ -133,7 +134,7 @@ t.test('what runs is cut while new requests are taken, by the routes of now', as
   deaf.send('hold');
   await until(() => begun.length === 2);
   const second = cut();
-  await clock.advance(1_000);
+  await clock.advance(limits.drainStopMsMax);
   await second;
   server.serve([route('GET', '/name', (exchange) => exchange.reply(200, 'other routes'))]);
   const url = `http://127.0.0.1:${server.port}`;

@@ -3,16 +3,19 @@
  * worked on them.
  */
 import t, { type Test } from 'tap';
+import { ApiError } from '../../src/errors.js';
 import { route } from '../../src/http/router.js';
 import { startServer } from '../../src/http/server.js';
 import { limits } from '../../src/limits/index.js';
 import type { Context } from '../../src/main/context.js';
 import { Opened } from '../../src/main/opened.js';
 import { Turns } from '../../src/main/turns.js';
+import { onlySlot } from '../../src/rules/slots.js';
 import type { PostgresStore } from '../../src/store/postgres-store.js';
 import { SimulatedClock } from '../support/simulated-clock.js';
 import { until } from '../support/until.js';
 
+const gone = new ApiError('unavailable', { error: 'gone' });
 const named = (name: string) => [route('GET', '/name', (exchange) => exchange.reply(200, name))];
 
 async function openTurns(t: Test, endSlot: () => Promise<void>) {
@@ -26,9 +29,11 @@ async function openTurns(t: Test, endSlot: () => Promise<void>) {
   const config = { limits: { drainMs: 0 } };
   const turns = new Turns({
     context: { clock, config, opened: new Opened() } as unknown as Context,
-    listening,
-    standBy: named('stands by'),
+    port: listening.port,
+    serve: (routes) => void listening.serve(routes ?? named('stands by')),
+    end: (drainMs) => listening.cut({ ends: () => true, drainMs, error: gone }),
     standing: {
+      slot: onlySlot,
       async wait(_port, leaving) {
         leaving.throwIfAborted();
         const lost = new Promise<Error>((resolve) => lose.push(resolve));
@@ -58,6 +63,9 @@ t.test('records that are lost are closed before the next turn', async (t) => {
   await until(async () => (await name()) === 'turn 2');
   const end = ['slot closed', 'records closed'];
   t.same(told, ['serves', 'taken: this node does not serve any more', ...end, 'serves']);
+  await turns.give();
+  t.same(told.slice(5, 8), ['another node gets this share', ...end]);
+  await until(async () => (await name()) === 'turn 3', undefined, 'it takes a turn again');
   await turns.close();
   t.same(told.slice(-2), end);
 });

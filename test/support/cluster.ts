@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import type { Test } from 'tap';
 import { freePort } from '../../bench/support/free-port.js';
 import { startClusterBalancer } from './balancers.js';
-import { TestPostgres } from './postgres.js';
+import { intoSlots, TestPostgres } from './postgres.js';
 import { S3Server } from './s3-server.js';
 import { serviceEnv, temporaryFolder } from './service.js';
 import { until } from './until.js';
@@ -80,6 +80,14 @@ export class ClusterNode {
     return text.includes('engines') && text.includes('"ok"');
   }
 
+  /** How many shards of the users it serves; 0 for one that does not answer. */
+  async shards(): Promise<number> {
+    const signal = AbortSignal.timeout(LOOK_MS_MAX);
+    const asked = fetch(`http://127.0.0.1:${this.port}/metrics`, { signal });
+    const text = await asked.then((response) => response.text()).catch(() => '');
+    return Number(/^preface_shards_served (\d+)$/m.exec(text)?.[1] ?? 0);
+  }
+
   async end(): Promise<void> {
     this.#stays = false;
     const child = this.#child;
@@ -95,10 +103,11 @@ export interface Cluster {
   readonly nodes: readonly ClusterNode[];
 }
 
-/** @param keys as `PREFACE_API_KEYS` takes them. */
-export async function startCluster(t: Test, keys: string): Promise<Cluster> {
+/** @param keys as `PREFACE_API_KEYS` takes them. @param slots of the records, which the nodes share. */
+export async function startCluster(t: Test, keys: string, slots = 1): Promise<Cluster> {
   const database = await TestPostgres.start(t);
   const store = await database.database();
+  if (slots > 1) await intoSlots(store, temporaryFolder(t), slots);
   const bucket = await S3Server.start(t);
   const nodes = await Promise.all(
     [1, 2, 3].map(async () => {

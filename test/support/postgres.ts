@@ -19,6 +19,10 @@ import { basename, join } from 'node:path';
 import pg from 'pg';
 import type { Test } from 'tap';
 import { freePort } from '../../bench/support/free-port.js';
+import { systemClock } from '../../src/clock.js';
+import { PostgresConnection } from '../../src/store/postgres-connection.js';
+import { openPostgres } from '../../src/store/postgres-node.js';
+import { makeParts } from '../../src/store/postgres-part.js';
 import { until } from './until.js';
 
 const DEBIAN = '/usr/lib/postgresql';
@@ -153,5 +157,19 @@ export class TestPostgres {
   async #end(): Promise<void> {
     await this.stop();
     rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
+
+/** Of a database without records. */
+export async function intoSlots(url: string, folder: string, slots: number): Promise<void> {
+  const connection = new PostgresConnection(url);
+  const store = await openPostgres({ url, folder, clock: systemClock });
+  try {
+    await store.lead();
+    await makeParts(connection, { storeId: store.storeId, slots });
+    await store.part(slots);
+  } finally {
+    await store.close();
+    await connection.close();
   }
 }

@@ -1,0 +1,30 @@
+/**
+ * Owns the look at whose a request is, before it is let in: by that it is sent to the slot that answers it.
+ * It must never let a request in: the gate of the slot does.
+ */
+import { keyOwner } from '../store/keys.js';
+import { requestKey } from './auth.js';
+import type { Keys } from './gate.js';
+import { headerOf, type RequestHead } from './request.js';
+
+const USER = /^\/admin\/v1\/users\/([^/]+)\//;
+const OF_USER = /^\/admin\/v1\/users\/([^/]+)$/;
+
+/**
+ * The account of the key, or the user that an operator names in the path; null: nobody that is known. The name in a key that is
+ * not known serves too: it was made a moment ago, on the node that has its slot.
+ */
+export function ownerOfRequest(
+  keys: Pick<Keys, 'lookup'>,
+  { path, headers }: Pick<RequestHead, 'path' | 'headers'>,
+): string | null {
+  const [, user] = USER.exec(path) ?? OF_USER.exec(path) ?? [];
+  try {
+    if (user !== undefined) return decodeURIComponent(user);
+    const bearer = requestKey(headerOf(headers, 'authorization'), headerOf(headers, 'x-api-key'));
+    return keys.lookup(bearer)?.user ?? keyOwner(bearer);
+  } catch {
+    // A key or a name that cannot be read: any slot refuses it.
+    return null;
+  }
+}

@@ -1,0 +1,115 @@
+/**
+ * Owns the way of a request to the slot of its owner, on this node or on another one.
+ * It must never let two slots answer for one owner, nor this node for a slot that it does not hold.
+ */
+import type { Exchange } from '../http/exchange.js';
+import { unavailable } from '../http/forward.js';
+import type { RequestHead } from '../http/request.js';
+import { type Route, Router } from '../http/router.js';
+import type { Instead } from '../http/server.js';
+import { slotOf } from '../rules/slots.js';
+import type { Standing } from './records.js';
+
+/** Whose a request is; null: nobody that is known. */
+export type OwnerOf = (head: Pick<RequestHead, 'path' | 'headers'>) => string | null;
+
+/** What this node is open with: before it only tells of itself. */
+export interface OpenTable {
+  readonly ownerOf: OwnerOf;
+  /** What every node answers, whoever asks. */
+  readonly always: readonly Route[];
+}
+
+export class SlotTable {
+  readonly #standings: readonly Standing[];
+  readonly #meanwhile: readonly Route[];
+  #open: OpenTable | null = null;
+  #always = new Router([]);
+  /** Of each slot that is served here. They are the same rows in the same order. */
+  readonly #served: (readonly Route[] | null)[];
+  #isReady = false;
+  #tellReady: () => void = () => {};
+  /** Resolves when this node knows of every slot who serves it. From then on a request waits for one slot alone, if for any. */
+  readonly ready = new Promise<void>((resolve) => {
+    this.#tellReady = resolve;
+  });
+  /** Told what is answered here from then on. */
+  take: (routes: readonly Route[]) => void = () => {};
+
+  /** @param meanwhile what the node answers until it is open. */
+  constructor(standings: readonly Standing[], meanwhile: readonly Route[]) {
+    this.#standings = standings;
+    this.#meanwhile = meanwhile;
+    this.#served = standings.map(() => null);
+  }
+
+  get isOne(): boolean {
+    return this.#standings.length === 1;
+  }
+
+  open(open: OpenTable): void {
+    this.#open = open;
+    this.#always = new Router(this.isOne ? [] : open.always);
+    this.take(this.routes);
+    this.look();
+  }
+
+  /** @param routes null: the slot is not served here any more. */
+  serve(slot: number, routes: readonly Route[] | null): void {
+    this.#served[slot] = routes;
+    this.take(this.routes);
+  }
+
+  /** To be called when a slot has another place. */
+  look(): void {
+    if (this.#isReady || this.#open === null) return;
+    this.#isReady = this.#standings.every(({ isReady }) => isReady);
+    if (this.#isReady) this.#tellReady();
+  }
+
+  get routes(): readonly Route[] {
+    if (this.#open === null) return this.#meanwhile;
+    const { always } = this.#open;
+    const rows = this.#served.find((each) => each !== null) ?? null;
+    // One that stands by for all owners tells of itself: all else the node answers that serves.
+    if (this.isOne) return rows === null ? this.#meanwhile : [...always, ...rows];
+    return [...always, ...(rows ?? []).map((row, at) => this.#ofAll(row, at))];
+  }
+
+  /** What answers in place of the routes. */
+  readonly instead: Instead = (head) => {
+    const { path, query } = head;
+    const [only] = this.#standings;
+    if (this.isOne && only !== undefined) return only.instead(head);
+    if (path === '/metrics' || (path === '/health' && query === '')) return null;
+    if (path === '/health' || path === '/ready') return this.#isReady ? null : starts;
+    if (this.#open === null) return starts;
+    if (this.#always.allow(path) !== undefined) return null;
+    return this.#standings[this.#slotOf(head)]?.instead(head) ?? null;
+  };
+
+  /** A request of nobody is refused by any slot: by one of this node's, where it has one. */
+  #slotOf(head: Pick<RequestHead, 'path' | 'headers'>): number {
+    const owner = this.#open?.ownerOf(head) ?? null;
+    if (owner !== null) return slotOf(owner, this.#standings.length);
+    return Math.max(
+      0,
+      this.#served.findIndex((routes) => routes !== null),
+    );
+  }
+
+  #ofAll(row: Route, at: number): Route {
+    const { path, socket } = row;
+    const found = (headers: readonly string[], asked: string): Route => {
+      const own = this.#served[this.#slotOf({ path: asked, headers })]?.[at];
+      if (own === undefined) throw unavailable('this node does not serve the user any more');
+      return own;
+    };
+    const handler: Route['handler'] = (exchange: Exchange, params) =>
+      found(exchange.headers, exchange.path).handler(exchange, params);
+    if (socket === undefined) return { ...row, handler };
+    return { ...row, handler, socket: (asker) => found(asker.headers, path).socket?.(asker) };
+  }
+}
+
+const starts = () => Promise.reject(unavailable('this node starts'));
