@@ -66,6 +66,11 @@ export class Lease {
     return this.#fence !== null;
   }
 
+  /** Whether the database names this process as the holder. */
+  isOf(holder: string): boolean {
+    return holder.split(' ')[0] === this.#parts.holder;
+  }
+
   /** The version of the part's last change. */
   get version(): number {
     return this.#version;

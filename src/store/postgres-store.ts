@@ -146,12 +146,13 @@ export class PostgresStore implements Store {
     return null;
   }
 
-  async #otherHolder(): Promise<Holder> {
+  async #otherHolder(): Promise<Holder & { readonly isOwn: boolean }> {
     const row = await readPart(this.#connection, this.#part);
     const slots = slotsOf(row);
     if (slots > 1) throw new Error(`the records lie in ${slots} slots now: start again`);
     this.#seen = Number(row.version);
-    return holderOf(row);
+    const { words, origin } = holderOf(row);
+    return { words, origin, isOwn: this.#lease.isOf(row.holder) };
   }
 
   /**
@@ -163,7 +164,7 @@ export class PostgresStore implements Store {
     const { leaving = new AbortController().signal } = waits;
     while (this.#closing === null) {
       try {
-        const holder = mayTake() ? await this.lead(origin, taken) : await this.#otherHolder();
+        const holder = await this.#leadOrWait(origin, taken, mayTake);
         leaving.throwIfAborted();
         if (holder === null) return;
         held(holder);
@@ -175,6 +176,17 @@ export class PostgresStore implements Store {
       await pause(this.#clock, leasePollMs, leaving);
     }
     throw new Error('the store is closed');
+  }
+
+  /** What this process has begun to take it takes, whoever is to have what is free: the answer to that may have been lost. */
+  async #leadOrWait(
+    origin: string | undefined,
+    taken: () => void,
+    mayTake: () => boolean,
+  ): Promise<Holder | null> {
+    if (mayTake() || this.#lease.isTaken) return await this.lead(origin, taken);
+    const { words, origin: at, isOwn } = await this.#otherHolder();
+    return isOwn ? await this.lead(origin, taken) : { words, origin: at };
   }
 
   /** Who takes over without a copy reads all records then. */

@@ -42,6 +42,11 @@ export class SlotKeeper {
     this.#parts = parts;
   }
 
+  /** See `PostgresNode.name`. */
+  get node(): string {
+    return this.#parts.node;
+  }
+
   /** From now on others give slots to this node. Resolves when it has seen all. */
   async start(): Promise<void> {
     await this.#parts.connection

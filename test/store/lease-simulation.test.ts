@@ -22,7 +22,7 @@ const RUNS = Number(process.env.TEST_RUNS ?? 40);
 const ADDITIONS_MAX = 52;
 const STEPS = 120;
 const RECORDS = ['a', 'b', 'c', 'd'];
-const SLOTS_MAX = 3;
+const SLOTS_MAX = 4;
 const CLIENT = 'client';
 const HURT_MS_MAX = 3 * limits.leaseMs;
 /** After the last fault: a lease ends, a node starts, another one takes over. */
@@ -50,6 +50,7 @@ class Simulation implements World {
   /** Several nodes held slots at once. */
   isShared = false;
   takeOvers = 0;
+  gifts = 0;
   losses = 0;
   readCount = 0;
   #databaseJumpedMs = 0;
@@ -62,12 +63,11 @@ class Simulation implements World {
   readonly #jumps: boolean;
   #additions = 0;
 
-  constructor(
-    seed: number,
-    nodeCount: number,
-    readonly slotCount: number,
-    checksFence: boolean,
-  ) {
+  readonly slotCount: number;
+
+  constructor(seed: number, checksFence: boolean) {
+    const nodeCount = 2 + (seed % 2);
+    this.slotCount = 1 + (seed % SLOTS_MAX);
     this.random = seededRandom(seed);
     this.#suspends = this.random(2) === 0;
     this.#jumps = this.random(4) === 0;
@@ -114,6 +114,10 @@ class Simulation implements World {
 
   tookOver(): void {
     this.takeOvers += 1;
+  }
+
+  gave(): void {
+    this.gifts += 1;
   }
 
   lost(): void {
@@ -218,7 +222,18 @@ class Simulation implements World {
       const pending = this.#saved(name)?.pending ?? [];
       if (pending.length > 0) this.broken.push(`${name} still waits for ${pending.join()}`);
     }
+    this.#checkShares();
     for (const node of this.nodes.values()) node.kill();
+  }
+
+  /** Each slot has a node, and all nodes have as many as the others, or one more. */
+  #checkShares(): void {
+    const shares = [...this.nodes.values()].map(
+      (node) => allSlots(this.slotCount).filter(({ index }) => node.holds(index)).length,
+    );
+    const sum = shares.reduce((all, each) => all + each, 0);
+    if (sum !== this.slotCount || Math.max(...shares) - Math.min(...shares) > 1)
+      this.broken.push(`shares of ${shares.join()} at the end`);
   }
 
   #saved(name: string): CounterSaved | null {
@@ -243,13 +258,22 @@ t.setTimeout(600_000);
 t.test('no order of faults loses a write, or lets two nodes write a record', async (t) => {
   const seed = testSeed();
   t.comment(`TEST_SEED=${seed}`);
-  const sums = { takeOvers: 0, losses: 0, shared: 0, reads: 0, fenced: 0, acknowledged: 0 };
+  const sums = {
+    takeOvers: 0,
+    gifts: 0,
+    losses: 0,
+    shared: 0,
+    reads: 0,
+    fenced: 0,
+    acknowledged: 0,
+  };
   for (let run = 0; run < RUNS; run++) {
-    const simulation = new Simulation(seed + run, 2 + (run % 2), 1 + (run % SLOTS_MAX), true);
+    const simulation = new Simulation(seed + run, true);
     await simulation.run();
     const { broken, takeOvers, readCount, database, ledgers } = simulation;
     if (broken.length > 0) t.fail(`TEST_SEED=${seed + run}: ${broken.slice(0, 3).join('; ')}`);
     sums.takeOvers += takeOvers;
+    sums.gifts += simulation.gifts;
     sums.losses += simulation.losses;
     sums.shared += Number(simulation.isShared);
     sums.reads += readCount;
@@ -259,6 +283,7 @@ t.test('no order of faults loses a write, or lets two nodes write a record', asy
   t.comment(JSON.stringify(sums));
   t.ok(sums.takeOvers > 2 * RUNS, 'nodes took over from each other');
   t.ok(sums.losses > RUNS / 4, 'nodes lost the records, and went on without them');
+  t.ok(sums.gifts > RUNS / 4, 'nodes gave slots to others that had too few');
   t.ok(sums.shared > RUNS / 8, 'nodes served at once, each its slots');
   t.ok(sums.reads > RUNS, 'reads were answered');
   t.ok(sums.acknowledged > RUNS, 'writes were acknowledged');
@@ -268,7 +293,7 @@ t.test('a database that does not check the fence is found out', async (t) => {
   const seed = testSeed();
   t.comment(`TEST_SEED=${seed}`);
   for (let run = 0; run < 20 * RUNS; run++) {
-    const simulation = new Simulation(seed + run, 3, 1 + (run % SLOTS_MAX), false);
+    const simulation = new Simulation(seed + run, false);
     await simulation.run();
     const [first] = simulation.broken;
     if (first === undefined) continue;

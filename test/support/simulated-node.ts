@@ -5,10 +5,12 @@
 import { Registry } from '../../src/actors/registry.js';
 import type { Clock } from '../../src/clock.js';
 import { ApiError } from '../../src/errors.js';
+import { limits } from '../../src/limits/index.js';
 import type { Random } from '../../src/plugin/test/random-text.js';
 import { allSlots, nameOf, type Slot, slotOf } from '../../src/rules/slots.js';
 import { makeParts, openRecords } from '../../src/store/postgres-part.js';
 import { PostgresStore } from '../../src/store/postgres-store.js';
+import { SlotKeeper } from '../../src/store/slot-keeper.js';
 import {
   type Counter,
   type CounterMessage,
@@ -38,6 +40,8 @@ export interface World {
   /** Before an effect of this addition. */
   echoes(name: string, addition: number): void;
   tookOver(node: SimulatedNode): void;
+  /** A node gives up a slot. */
+  gave(): void;
   /** It goes on without the records, and may take over again. */
   lost(node: SimulatedNode): void;
 }
@@ -51,6 +55,8 @@ interface Turn {
   counters: Counters | null;
   /** Of the one that serves. */
   origin: string | null;
+  /** Ends it for another node. */
+  give: (() => void) | null;
 }
 
 /** One process. */
@@ -58,6 +64,8 @@ interface Life {
   readonly leaving: AbortController;
   /** By the index of the slot. */
   readonly turns: readonly Turn[];
+  /** Where there are several. */
+  keeper: SlotKeeper | null;
 }
 
 const WAY_MS_MAX = 20;
@@ -90,9 +98,9 @@ export class SimulatedNode {
 
   start(): void {
     if (this.#life !== null) return;
-    const empty = { store: null, counters: null, origin: null };
+    const empty = { store: null, counters: null, origin: null, give: null };
     const turns = allSlots(this.world.slotCount).map((slot): Turn => ({ slot, ...empty }));
-    const life = { leaving: new AbortController(), turns };
+    const life: Life = { leaving: new AbortController(), turns, keeper: null };
     this.#life = life;
     this.#live(life).catch(() => this.#end(life));
   }
@@ -110,7 +118,8 @@ export class SimulatedNode {
       await counters?.close();
       await store?.close();
     };
-    Promise.all(life.turns.map(closed)).finally(() => this.#end(life));
+    const left = life.keeper?.leave() ?? Promise.resolve();
+    left.then(() => Promise.all(life.turns.map(closed))).finally(() => this.#end(life));
   }
 
   pause(ms: number, isSuspended: boolean): void {
@@ -171,11 +180,29 @@ export class SimulatedNode {
     if (slots > 1) await makeParts(connection, { storeId, slots });
     await connection.close();
     const clock = this.#clockOf(life);
+    if (slots > 1) {
+      const node = `${this.name}:${this.world.random(1_000)}:${this.world.random(2 ** 30)}`;
+      const gives = () => this.#give(life);
+      const link = this.#link(life);
+      life.keeper = new SlotKeeper({ connection: link, node, storeId, slots, clock, gives });
+      await life.keeper.start();
+    }
     const serve = async (turn: Turn) => {
       // It ends when another node has taken the records. It fails when the node leaves.
       while (!life.leaving.signal.aborted) await this.#turn(life, turn, clock, storeId);
     };
     await Promise.all(life.turns.map(serve));
+  }
+
+  /** A turn for a node that has too few. */
+  async #give(life: Life): Promise<void> {
+    const turn = life.turns.find(({ counters, give }) => counters !== null && give !== null);
+    if (turn === undefined) return;
+    const { store } = turn;
+    this.world.gave();
+    turn.give?.();
+    while (turn.store === store && this.#life === life && !life.leaving.signal.aborted)
+      await new Promise<void>((resolve) => this.#clockOf(life).after(limits.leasePollMs, resolve));
   }
 
   #link(life: Life): SimulatedLink {
@@ -193,12 +220,15 @@ export class SimulatedNode {
     const connection = this.#link(life);
     const mirror = new MemoryCopy();
     const part = nameOf('records', turn.slot);
-    const parts = { part, connection, clock, mirror, release: async () => {} };
-    const store = new PostgresStore(parts, storeId);
+    const { keeper } = life;
+    const release = async () => {};
+    const node = keeper === null ? {} : { node: keeper.node };
+    const store = new PostgresStore({ part, connection, clock, mirror, release, ...node }, storeId);
     turn.store = store;
     await store.leadWhenFree({
       origin: name,
       leaving: life.leaving.signal,
+      mayTake: () => keeper === null || keeper.mayTake(turn.slot.index),
       taken() {
         turn.origin = null;
       },
@@ -213,9 +243,12 @@ export class SimulatedNode {
     // What was not done when the last holder went is taken up.
     for (const each of world.names)
       if (slotOf(each, world.slotCount) === turn.slot.index) counters.ask(each, { type: 'read' });
-    await store.lost;
-    world.lost(this);
-    turn.counters = null;
+    const given = new Promise<'given'>((resolve) => {
+      turn.give = () => resolve('given');
+    });
+    const end = await Promise.race([store.lost, given]);
+    if (end !== 'given') world.lost(this);
+    [turn.counters, turn.give] = [null, null];
     await counters.close();
     await store.close();
   }

@@ -47,6 +47,10 @@ export class SimulatedPostgres {
       [statements.retakeLease, (values) => this.#retake(values)],
       [statements.renewLease, (values) => this.#renew(values)],
       [statements.releaseLease, (values) => this.#release(values)],
+      [statements.announceNode, (values) => this.#announce(values)],
+      [statements.removeNode, ([row]) => Number(this.#parts.delete(String(row)))],
+      [statements.removeDeadNodes, ([ms]) => this.#removeDead(Number(ms))],
+      [statements.holders, () => this.#holders()],
       [statements.write, (values) => this.#write(values)],
       [statements.forget, (values) => this.#forget(values)],
       [statements.prune, (values) => this.#prune(values)],
@@ -119,6 +123,33 @@ export class SimulatedPostgres {
     held.holder = '';
     held.heldUntilMs = 0;
     return 1;
+  }
+
+  #announce([row, storeId, format, node, ms]: Values): number {
+    this.#addPart([row, storeId, format]);
+    const made = this.#parts.get(String(row));
+    if (made !== undefined) {
+      made.holder = String(node);
+      made.heldUntilMs = this.nowMs() + Number(ms);
+    }
+    return 1;
+  }
+
+  #removeDead(ms: number): number {
+    const dead = [...this.#parts].filter(
+      ([row, { heldUntilMs }]) => row.startsWith('node-') && heldUntilMs < this.nowMs() - ms,
+    );
+    return dead.filter(([row]) => this.#parts.delete(row)).length;
+  }
+
+  #holders(): Rows {
+    return [...this.#parts]
+      .filter(([part]) => /^(?:records|node)-/.test(part))
+      .map(([part, { holder, heldUntilMs }]) => ({
+        part,
+        holder,
+        held: heldUntilMs >= this.nowMs(),
+      }));
   }
 
   #heldBy(part: unknown, fence: unknown): Part | null {
