@@ -11,6 +11,7 @@ import { ownerOfRequest } from './http/request-owner.js';
 import type { Route } from './http/router.js';
 import { type Instead, type PreparedServer, prepareServer, type Server } from './http/server.js';
 import { limits } from './limits/index.js';
+import { allRoutes } from './main/all-routes.js';
 import { type Context, openContext } from './main/context.js';
 import { processRoutes } from './main/process-routes.js';
 import { openRecords, type Standing, standingOf } from './main/records.js';
@@ -88,7 +89,8 @@ async function openShares(
   const listening = await listenEarly(context, server, table.routes);
   table.take = (routes) => void listening.serve(routes);
   const shared = await openShared(context, server);
-  const always = processRoutes(context, shared);
+  const ofAll = keeper === null ? [] : allRoutes(context, shared, standings);
+  const always = [...processRoutes(context, shared), ...ofAll];
   table.open({ always, ownerOf: (head) => ownerOfRequest(shared.file.keys, head) });
   const turns = standings.map((standing) =>
     turnsOf({ context, shared, standing, table, listening }),

@@ -31,8 +31,9 @@ import {
 import { pageRange } from '../rules/paging.js';
 import { type Blobs, DamagedBlob, isMissing, type KnownBlob } from '../store/blobs.js';
 import { Damage } from '../store/damage.js';
-import { firstOfAll, type ScanRange, scan, scanWithPauses } from '../store/scan.js';
+import { type ScanRange, scan, scanWithPauses } from '../store/scan.js';
 import type { Store, StoreKey } from '../store/store.js';
+import { type FilePage, listAllFiles } from './all-files.js';
 import { Extractions } from './extractions.js';
 import {
   damagedNotes,
@@ -61,11 +62,6 @@ export interface FilesParts {
   readonly max: (owner: string) => Held;
   /** Uploads that run, of all slots of the process; its own if absent. */
   readonly uploads?: OwnerLoad;
-}
-
-export interface FilePage {
-  readonly files: readonly FileRecord[];
-  readonly hasMore: boolean;
 }
 
 type FileLogic = Logic<FileState, FileRecord, FileMessage, FileState, FileEffect>;
@@ -179,20 +175,8 @@ export class Files {
 
   /** Of all owners, for the operator. @throws ApiError for a `before` or `after` that names no file. */
   async listOfAll(query: PageQuery): Promise<FilePage> {
-    const range = pageRange(query, (id) => {
-      const record = this.#read(id);
-      return record && listPlace(record);
-    });
-    const limit = query.limit + 1;
-    const entries = await firstOfAll(this.#parts.store, {
-      root: fileKeys.byOwner,
-      ...range,
-      limit,
-    });
-    const files = entries
-      .slice(0, query.limit)
-      .flatMap((entry) => this.#readWhole(fileIdOf(entry)) ?? []);
-    return { files, hasMore: entries.length > query.limit };
+    const { store } = this.#parts;
+    return await listAllFiles(query, store, (id) => this.#readWhole(id));
   }
 
   /** The newest with that name and purpose; null for none. */

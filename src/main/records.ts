@@ -34,6 +34,8 @@ export interface Standing {
   standsBy(why: string): void;
   /** What answers in place of the routes. */
   readonly instead: Instead;
+  /** To read from: those that are served, or a copy that is a moment old; null while there is none. */
+  readonly copy: Store | null;
 }
 
 /** In the data folder, or where several nodes reach them. */
@@ -86,6 +88,7 @@ export function standingOf(
   const forwarder = opened.add(new Forwarder({ clock, log }), (part) => part.close());
   let why = 'it starts';
   let serving: PostgresStore | null = null;
+  let store: PostgresStore | null = null;
   let takesOver = false;
   const stands = (told: string) => {
     if (told !== why) log(`${name}: ${told}`);
@@ -99,6 +102,9 @@ export function standingOf(
     get isReady() {
       return takesOver || forwarder.origin !== null;
     },
+    get copy() {
+      return store?.isCopied === true ? store : null;
+    },
     serves(records) {
       serving = records;
     },
@@ -108,7 +114,8 @@ export function standingOf(
     },
     async wait(port, leaving) {
       const own = config.address ?? originOf(config.host, port, node.localAddress);
-      return await leading(node.store(slot), {
+      store = node.store(slot);
+      return await leading(store, {
         leaving,
         mayTake,
         origin: own,

@@ -34,6 +34,11 @@ export class Follower {
     this.#parts = parts;
   }
 
+  /** Whether the copy has all records, as they were at the last step. */
+  get isWhole(): boolean {
+    return this.#version !== null;
+  }
+
   /** A step, which takes about as long as the pause between two attempts to take the lease. @param version of the part now. */
   async follow(version: number): Promise<void> {
     if (this.#version === null) {

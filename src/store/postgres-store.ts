@@ -103,6 +103,8 @@ export class PostgresStore implements Store {
   /** Of the part, when another process held it. */
   #seen = 0;
   #followsNot = false;
+  /** All records, when this process took them over. */
+  #isRead = false;
   /** Versions before this one are not in the log. */
   #prunedTo = 0;
   #closing: Promise<void> | null = null;
@@ -133,6 +135,11 @@ export class PostgresStore implements Store {
     return this.#lease.held && this.#doubt === null;
   }
 
+  /** Whether reads see all records, as they are or were a moment ago. */
+  get isCopied(): boolean {
+    return this.#closing === null && (this.#isRead || this.#follower.isWhole);
+  }
+
   /**
    * Takes the lease and reads the records, when no other process holds it.
    * @param origin where others reach this process. @param taken is told before the records are read.
@@ -143,6 +150,7 @@ export class PostgresStore implements Store {
     taken();
     this.#beatLater();
     this.#removed = await this.#follower.finish(this.#lease.version);
+    this.#isRead = true;
     return null;
   }
 

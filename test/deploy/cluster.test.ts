@@ -11,7 +11,7 @@ import t, { type Test } from 'tap';
 import { seededRandom, testSeed } from '../../src/plugin/test/random-text.js';
 import { balancers } from '../support/balancers.js';
 import { said } from '../support/chat-client.js';
-import { type Cluster, type ClusterNode, startCluster } from '../support/cluster.js';
+import { type Cluster, type ClusterNode, operatorKey, startCluster } from '../support/cluster.js';
 import { ClusterClient } from '../support/cluster-client.js';
 import { skipPostgres } from '../support/postgres.js';
 import { s3Missing } from '../support/s3-server.js';
@@ -75,6 +75,7 @@ async function anyNode(t: Test, { url, nodes }: Cluster): Promise<void> {
     t.equal(unknown.status, 401, `key at node ${at + 1}`);
   }
   if ((await sharesOf(nodes)).every((share) => share === 0)) await oneServes(t, { url, nodes });
+  else await allServe(t, nodes);
   for (const path of ['/metrics', '/admin/v1/users', '/console']) {
     t.equal((await fetch(url + path)).status, 404, `${path} is not forwarded by the balancer`);
   }
@@ -90,6 +91,61 @@ async function oneServes(t: Test, { url, nodes }: Cluster): Promise<void> {
   }
   const serving = await Promise.all(nodes.map((node) => node.serves()));
   t.equal(serving.filter(Boolean).length, 1, 'one node serves');
+}
+
+/** An operator sees all users at any node, and reaches each of them. */
+async function allServe(t: Test, nodes: readonly ClusterNode[]): Promise<void> {
+  const [first] = nodes.map(baseOf);
+  const messages = [{ role: 'system', content: 'of one owner' }];
+  const made = await Promise.all(
+    keys.map(async (key) => {
+      const response = await call(
+        first ?? '',
+        'POST',
+        '/v1/caching',
+        { model: 'svc-v1', messages },
+        key,
+      );
+      return ((await response.json()) as { id: string }).id;
+    }),
+  );
+  for (const [at, node] of nodes.entries()) {
+    const asked = async (path: string) => {
+      const response = await call(baseOf(node), 'GET', path, undefined, operatorKey);
+      return ((await response.json()) as { data: { id: string; keys: number }[] }).data;
+    };
+    const known = async () => {
+      const ids = new Set((await asked('/admin/v1/caches?limit=100')).map(({ id }) => id));
+      return made.every((id) => ids.has(id));
+    };
+    await until(known, undefined, `node ${at + 1} lists the caches of all`);
+    const users = await asked('/admin/v1/users?limit=100');
+    const names = users.map(({ id }) => id);
+    t.same(
+      names,
+      keys.map((_, owner) => `owner-${owner}`),
+      `users at node ${at + 1}`,
+    );
+    const [file] = await asked('/admin/v1/files');
+    t.ok(file?.id, `a file at node ${at + 1}`);
+    for (const name of names) {
+      const shown = await call(
+        baseOf(node),
+        'GET',
+        `/admin/v1/users/${name}`,
+        undefined,
+        operatorKey,
+      );
+      t.match(await shown.json(), { id: name, kept: { tags: 0 } }, `${name} at node ${at + 1}`);
+    }
+  }
+  const other = await call(first ?? '', 'GET', '/admin/v1/users/nobody', undefined, operatorKey);
+  t.equal(other.status, 404);
+  t.equal(
+    (await call(first ?? '', 'GET', '/admin/v1/users')).status,
+    401,
+    'with an operator’s key alone',
+  );
 }
 
 const sharesOf = (nodes: readonly ClusterNode[]) => Promise.all(nodes.map((node) => node.shards()));
@@ -252,7 +308,7 @@ if (missing !== false) t.pass('skipped', { skip: missing });
 else {
   const seed = testSeed();
   t.comment(`TEST_SEED=${seed}`);
-  for (const shards of [1, SHARDS]) {
+  for (const shards of process.env.TEST_SHARDS ? [Number(process.env.TEST_SHARDS)] : [1, SHARDS]) {
     await t.test(`${shards === 1 ? 'one shard' : `${shards} shards`}`, async (t) => {
       const cluster = await startCluster(t, keySetting, shards);
       const isShared = shards > 1;

@@ -41,6 +41,7 @@ async function openTurns(t: Test, endSlot: () => Promise<void>) {
         return { lost, close } as unknown as PostgresStore;
       },
       isReady: true,
+      copy: null,
       serves: () => void told.push('serves'),
       standsBy: (why) => void told.push(why),
       instead: () => null,

@@ -19,6 +19,8 @@ const START_MS_MAX = 120_000;
 const LOOK_MS_MAX = 10_000;
 const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
 
+export const operatorKey = 'key-of-the-operator-of-the-cluster';
+
 export class ClusterNode {
   #child: ChildProcess | null = null;
   #stays = true;
@@ -117,6 +119,7 @@ export async function startCluster(t: Test, keys: string, slots = 1): Promise<Cl
         PREFACE_PORT: String(port),
         PREFACE_STORE: store,
         PREFACE_API_KEYS: keys,
+        PREFACE_ADMIN_KEY: operatorKey,
         PREFACE_TOKENIZE_THREADS: '1',
         PREFACE_LOG_LEVEL: 'warn',
       });

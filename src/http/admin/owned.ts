@@ -29,7 +29,7 @@ const CACHE = '/admin/v1/users/:user/caches/:id';
 export function adminOwnedRoutes(gate: AdminGate, parts: AdminOwnedParts): Route[] {
   const { users, caches } = parts;
   return [
-    ...listsOfAll(gate, parts),
+    ...adminListsOfAll(gate, parts),
     ...listsOfOne(gate, parts),
     route(
       'POST',
@@ -64,7 +64,17 @@ export function adminOwnedRoutes(gate: AdminGate, parts: AdminOwnedParts): Route
   ];
 }
 
-function listsOfAll(gate: AdminGate, { caches, files, doctor }: AdminOwnedParts): Route[] {
+export interface AdminAllParts {
+  readonly caches: {
+    readonly tags: Pick<Caches['tags'], 'list'>;
+    recordsOfAll(query: PageQuery): Promise<CacheRecord[]>;
+  };
+  readonly files: Pick<Files, 'listOfAll'>;
+  readonly doctor: PrefixDoctor;
+}
+
+export function adminListsOfAll(gate: AdminGate, parts: AdminAllParts): Route[] {
+  const { caches, files, doctor } = parts;
   const pageOf = (query: string) => parsePageQuery(query, { metadata: false });
   return [
     route(
@@ -123,7 +133,7 @@ function listsOfOne(gate: AdminGate, parts: AdminOwnedParts): Route[] {
 }
 
 async function cachePage(
-  caches: AdminOwnedParts['caches'],
+  caches: Pick<AdminAllParts['caches'], 'tags'>,
   query: PageQuery,
   list: (query: PageQuery) => Promise<CacheRecord[]>,
 ) {
@@ -152,7 +162,10 @@ async function expired(
 }
 
 /** Tags know their cache, and not the other way round. */
-function tagsByCache(caches: AdminOwnedParts['caches'], user: string): Map<string, string[]> {
+function tagsByCache(
+  { tags }: Pick<AdminAllParts['caches'], 'tags'>,
+  user: string,
+): Map<string, string[]> {
   const byCache = new Map<string, string[]>();
   const query = {
     limit: limits.adminTagsMax,
@@ -161,7 +174,7 @@ function tagsByCache(caches: AdminOwnedParts['caches'], user: string): Map<strin
     before: null,
     metadata: [],
   } as const;
-  for (const { tag, cacheId } of caches.tags.list(user, query)) {
+  for (const { tag, cacheId } of tags.list(user, query)) {
     byCache.set(cacheId, [...(byCache.get(cacheId) ?? []), tag]);
   }
   return byCache;

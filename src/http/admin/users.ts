@@ -58,11 +58,7 @@ export function adminUserRoutes(gate: AdminGate, parts: AdminUserParts): Route[]
       changed(user, { fields: { state: name }, balance: null }),
     );
   return [
-    route(
-      'GET',
-      '/admin/v1/users',
-      gate.guard(({ query }) => list(parts, query)),
-    ),
+    adminUserList(gate, ({ query }) => listUsers(parts, query)),
     route(
       'GET',
       USER,
@@ -92,7 +88,21 @@ export function adminUserRoutes(gate: AdminGate, parts: AdminUserParts): Route[]
   ];
 }
 
-async function list(parts: AdminUserParts, query: string): Promise<object> {
+export function adminUserList(
+  gate: AdminGate,
+  list: (exchange: { readonly query: string }) => Promise<object>,
+): Route {
+  return route('GET', '/admin/v1/users', gate.guard(list));
+}
+
+/** What a list shows of each. */
+export interface ListedUserParts {
+  readonly users: Pick<Users, 'list' | 'policyOf' | 'isGrantDamaged'>;
+  readonly accounts: Pick<Accounts, 'lookWhole' | 'rates'>;
+  readonly clock: Clock;
+}
+
+export async function listUsers(parts: ListedUserParts, query: string): Promise<object> {
   const all = [...(await parts.users.list())];
   const { items, hasMore } = sliceOf(all, query, ([user]) => user);
   const page = items.map(([user, keys]) => userJson(parts, user, keys));
@@ -112,7 +122,7 @@ async function usage({ users, accounts, clock }: AdminUserParts, user: string, q
 }
 
 async function userJson(
-  { users, accounts, clock }: AdminUserParts,
+  { users, accounts, clock }: ListedUserParts,
   user: string,
   keys: number,
 ): Promise<WireUser> {
