@@ -8,8 +8,9 @@ import { standByRoutes } from './http/health.js';
 import { metricsRoutes } from './http/metrics.js';
 import { OperatorKey } from './http/operator-key.js';
 import { ownerOfRequest } from './http/request-owner.js';
+import { RESPONSES } from './http/responses.js';
 import type { Route } from './http/router.js';
-import { type Instead, type PreparedServer, prepareServer, type Server } from './http/server.js';
+import { type PreparedServer, prepareServer, type Server } from './http/server.js';
 import { limits } from './limits/index.js';
 import { allRoutes } from './main/all-routes.js';
 import { type Context, openContext } from './main/context.js';
@@ -58,7 +59,7 @@ async function open(context: Context, standsBy: StandsBy): Promise<Omit<Service,
   const { config, opened } = context;
   const { records, node } = await openRecords(context);
   if (node !== null) return await openShares(context, node, standsBy);
-  const server = serverOf(context);
+  const server = serverOf(context, null);
   const shared = await openShared(context, server);
   const own = await openSlot(context, shared, { slot: onlySlot, records, storeId: null });
   const routes = [...processRoutes(context, shared), ...own];
@@ -67,9 +68,18 @@ async function open(context: Context, standsBy: StandsBy): Promise<Omit<Service,
   return { url: urlOf(config.host, listening.port), lost: NEVER };
 }
 
-function serverOf({ config, clock, report }: Context, instead?: Instead): PreparedServer {
-  const { corsOrigins } = config;
-  return prepareServer({ clock, corsOrigins, report, instead, traced: config.traces !== null });
+/** @param table null: this process serves all. */
+function serverOf({ config, clock, report }: Context, table: SlotTable | null): PreparedServer {
+  const { corsOrigins, traces } = config;
+  const [instead, originOf] = [table?.instead, table?.originOf];
+  return prepareServer({
+    clock,
+    corsOrigins,
+    report,
+    instead,
+    originOf,
+    traced: traces !== null,
+  });
 }
 
 /** A node beside others has all that needs no records, before it stands by or serves. */
@@ -85,7 +95,7 @@ async function openShares(
     return standingOf(context, { node, slot, mayTake, moved: () => table.look() });
   });
   const table: SlotTable = new SlotTable(standings, routesMeanwhile(context, standings));
-  const server = serverOf(context, table.instead);
+  const server = serverOf(context, table);
   const listening = await listenEarly(context, server, table.routes);
   table.take = (routes) => void listening.serve(routes);
   const shared = await openShared(context, server);
@@ -146,7 +156,8 @@ async function listenEarly(
   server: PreparedServer,
   routes: readonly Route[],
 ): Promise<Server> {
-  const listening = await server.listen({ ...addressOf(config), routes });
+  const socketPaths = [RESPONSES];
+  const listening = await server.listen({ ...addressOf(config), routes, socketPaths });
   log(`stand-by: listening on ${urlOf(config.host, listening.port)} until the records are here`);
   // Drained before all other parts are closed: the next node serves while requests are still refused here.
   return opened.add(listening, (part) => part.close(config.limits.drainMs, limits.drainSeenMs));

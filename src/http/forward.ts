@@ -45,7 +45,7 @@ const NOT_RETURNED = new Set([
   'x-request-id',
 ]);
 const WITHOUT_BODY = new Set([204, 304]);
-const NO_SOCKET = 'a WebSocket is opened at the node that serves: try again';
+const NO_SOCKET = 'there is no WebSocket';
 /** Node refuses to send it. */
 const UNSENDABLE = new Set(['ERR_INVALID_CHAR', 'ERR_UNESCAPED_CHARACTERS']);
 
@@ -134,7 +134,7 @@ function begun(exchange: Exchange, { origin, agent, signal }: Way): ClientReques
   const host = hostname.replace(/^\[|\]$/g, '');
   const options: RequestOptions = { host, port, method, path: target, agent, signal };
   try {
-    return requestOf(Object.assign(options, { headers: headersOf(exchange) }));
+    return requestOf(Object.assign(options, { headers: forwardedHeaders(exchange) }));
   } catch (cause) {
     if (!UNSENDABLE.has((cause as NodeJS.ErrnoException).code ?? '')) throw cause;
     throw invalid('the path or a header holds a character that is not allowed there');
@@ -142,7 +142,7 @@ function begun(exchange: Exchange, { origin, agent, signal }: Way): ClientReques
 }
 
 /** Name and value alternate. */
-function headersOf(exchange: Exchange): string[] {
+export function forwardedHeaders(exchange: Exchange): string[] {
   const { headers, declaredBytes, requestId } = exchange;
   const kept: string[] = [];
   for (let i = 0; i < headers.length; i += 2) {
@@ -158,7 +158,7 @@ function headersOf(exchange: Exchange): string[] {
   return kept;
 }
 
-function isForwarded(exchange: Exchange): boolean {
+export function isForwarded(exchange: Exchange): boolean {
   const via = exchange.header('via') ?? '';
   return via.split(',').some((each) => each.trim().split(' ')[1] === NAME);
 }
@@ -223,7 +223,7 @@ async function stream(
   sink.end();
 }
 
-function returnedHeaders({ headers }: IncomingMessage): Record<string, string> {
+export function returnedHeaders({ headers }: IncomingMessage): Record<string, string> {
   const kept: Record<string, string> = {};
   for (const [name, value] of Object.entries(headers)) {
     if (value === undefined || NOT_RETURNED.has(name)) continue;

@@ -32,6 +32,9 @@ export interface ResponseParts {
   readonly pace: StreamPace;
 }
 
+/** It has a WebSocket, too. */
+export const RESPONSES = '/v1/responses';
+
 export function responseRoutes(parts: ResponseParts): Route[] {
   const { gate, responses, parser } = parts;
   const routes = new ResponseHandlers(parts);
@@ -40,7 +43,7 @@ export function responseRoutes(parts: ResponseParts): Route[] {
     {
       ...route(
         'POST',
-        '/v1/responses',
+        RESPONSES,
         gate.guard(
           { ...entrance, bodyBytesMax: () => parts.service.bodyBytesMax('responses') },
           (exchange, caller) => routes.create(exchange, caller),

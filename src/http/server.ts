@@ -17,7 +17,7 @@ import { errorReply, headText } from './head.js';
 import { copyRequest, type RequestHead } from './request.js';
 import { type Asker, type Route, Router, type SocketCheck } from './router.js';
 import { utf8 } from './sink.js';
-import { type SocketEdge, Sockets } from './sockets.js';
+import { type OpensSocket, type SocketEdge, Sockets } from './sockets.js';
 
 // The library reads its bound on headers once, when its addon is loaded: so it is set first, and loaded here.
 process.env.UWS_HTTP_MAX_HEADERS_SIZE = String(limits.headerBytesMax);
@@ -41,6 +41,8 @@ export interface ServerOptions {
   readonly report: TakeReport;
   /** Asked before a request is routed: what answers it in place of the route; null lets it pass. */
   readonly instead?: Instead | undefined;
+  /** Where the node listens that serves a WebSocket; null: this one does. */
+  readonly originOf?: ((head: RequestHead) => string | null) | undefined;
   /** Whether reports name traces; absent: they do not. */
   readonly traced?: boolean;
 }
@@ -50,6 +52,8 @@ export interface ListenOptions {
   /** 0: any free port. */
   readonly port: number;
   readonly routes: readonly Route[];
+  /** Paths at which routes of now or later have a WebSocket. */
+  readonly socketPaths?: readonly string[];
 }
 
 /** A server that does not listen yet: some routes tell what it does, so it is there before them. */
@@ -107,21 +111,24 @@ export function prepareServer(options: ServerOptions): PreparedServer {
   };
 }
 
-async function listenWith(front: Front, { host, port, routes }: ListenOptions): Promise<Server> {
+async function listenWith(front: Front, options: ListenOptions): Promise<Server> {
+  const { host, port, routes, socketPaths = [] } = options;
   const app = uws.App();
   const bound = new Set<string>();
+  // The library has one way for each path, which stays while the routes change.
+  const bind = (path: string) => {
+    if (bound.has(path)) return;
+    bound.add(path);
+    app.ws(
+      path,
+      front.sockets.behavior((asker) => front.letIn(path, asker)),
+    );
+  };
   const serve = (served: readonly Route[]) => {
     front.serve(served);
-    for (const { path, socket } of served) {
-      // The library has one way for each path, which stays while the routes change.
-      if (socket === undefined || bound.has(path)) continue;
-      bound.add(path);
-      app.ws(
-        path,
-        front.sockets.behavior((asker) => front.letIn(path, asker)),
-      );
-    }
+    for (const { path, socket } of served) if (socket !== undefined) bind(path);
   };
+  socketPaths.forEach(bind);
   serve(routes);
   app.any('/*', (res, req) => front.take(res, req));
   const socket = await listen(app, host, port);
@@ -165,6 +172,7 @@ class Front implements Edge, SocketEdge {
   readonly #cors: Cors;
   readonly #report: TakeReport;
   readonly #instead: Instead;
+  readonly #originOf: (head: RequestHead) => string | null;
   readonly traced: boolean;
   readonly newRequestId: () => string;
   readonly #active = new Set<Exchange>();
@@ -178,6 +186,7 @@ class Front implements Edge, SocketEdge {
     this.#cors = new Cors(options.corsOrigins ?? []);
     this.#report = options.report;
     this.#instead = options.instead ?? (() => null);
+    this.#originOf = options.originOf ?? (() => null);
     this.traced = options.traced ?? false;
     this.newRequestId = requestIds(options.newBytes ?? systemRandom);
   }
@@ -208,12 +217,18 @@ class Front implements Edge, SocketEdge {
     this.#admit(res, req, (exchange, head) => this.#run(exchange, head));
   }
 
-  answer(res: Uws.HttpResponse, req: Uws.HttpRequest, open: (exchange: Exchange) => void): void {
-    this.#admit(res, req, (exchange, head) => {
+  answer(res: Uws.HttpResponse, req: Uws.HttpRequest, opens: OpensSocket): void {
+    const run = (exchange: Exchange, head: RequestHead) => {
       exchange.routed(head);
-      open(exchange);
+      opens.here(exchange);
       this.#check(exchange);
-    });
+    };
+    const pass = (head: RequestHead) => {
+      const origin = this.#originOf(head);
+      if (origin === null) return null;
+      return (exchange: Exchange) => opens.elsewhere(exchange, origin);
+    };
+    this.#admit(res, req, run, pass);
   }
 
   begin(wire: Wire, head: RequestHead, prepare: (exchange: Exchange) => void): void {
@@ -224,6 +239,7 @@ class Front implements Edge, SocketEdge {
     res: Uws.HttpResponse,
     req: Uws.HttpRequest,
     run: (exchange: Exchange, head: RequestHead) => void,
+    pass: Instead = () => null,
   ): void {
     const head = copyRequest(req, this.newRequestId);
     if (head.refusal) {
@@ -231,7 +247,8 @@ class Front implements Edge, SocketEdge {
       this.#told(refusedReport(head, head.refusal));
       return;
     }
-    this.#begin(res, head, (exchange) => run(exchange, head));
+    const instead = () => pass(head) ?? this.#instead(head);
+    this.#begin(res, head, (exchange) => run(exchange, head), undefined, instead);
   }
 
   /** @param prepare comes before any refusal. */
@@ -240,12 +257,13 @@ class Front implements Edge, SocketEdge {
     head: RequestHead,
     run: (exchange: Exchange) => void,
     prepare?: (exchange: Exchange) => void,
+    insteadOf = () => this.#instead(head),
   ): void {
     const exchange = new Exchange(wire, head, this, this.#cors.headers(head.origin));
     prepare?.(exchange);
     this.#active.add(exchange);
     try {
-      const instead = this.closing ? isStopping : this.#instead(head);
+      const instead = this.closing ? isStopping : insteadOf();
       if (instead === null) run(exchange);
       else this.#await(refusedWhenSent(instead(exchange), exchange), exchange);
     } catch (error) {

@@ -9,6 +9,7 @@ import { limits } from '../limits/index.js';
 import { webSocketError } from '../protocol/responses-events.js';
 import { type BodyBudget, overloaded } from './body.js';
 import type { Exchange, Wire } from './exchange.js';
+import { FarRefusal, type FarSocket, openFarSocket } from './far-socket.js';
 import { headerOf, type RequestHead } from './request.js';
 import type { SocketCheck } from './router.js';
 import { utf8 } from './sink.js';
@@ -23,8 +24,15 @@ export interface SocketEdge {
   newRequestId(): string;
   /** Takes a message to the handler of its route, as if it were a request of its own. */
   begin(wire: Wire, head: RequestHead, prepare: (exchange: Exchange) => void): void;
-  /** Answers the request that asks for a socket, unless `open` has. */
-  answer(res: Uws.HttpResponse, req: Uws.HttpRequest, open: (exchange: Exchange) => void): void;
+  /** Answers the request that asks for a socket, unless who opens it has. */
+  answer(res: Uws.HttpResponse, req: Uws.HttpRequest, opens: OpensSocket): void;
+}
+
+export interface OpensSocket {
+  /** Throws for a client that may not have one. */
+  here(exchange: Exchange): void;
+  /** @param origin of the node that serves the user. */
+  elsewhere(exchange: Exchange, origin: string): Promise<void>;
 }
 
 type Socket = Uws.WebSocket<Opening>;
@@ -34,9 +42,18 @@ interface Opening {
   readonly account: string;
   readonly head: Pick<RequestHead, 'path' | 'query' | 'headers'>;
   readonly check: SocketCheck;
-  turns: SocketTurns | null;
+  /** The half of another node, which serves the user. */
+  readonly far: FarSocket | null;
+  turns: Turns | null;
 }
 
+/** What becomes of the messages of a connection. */
+type Turns = Pick<SocketTurns, 'take' | 'writable' | 'lose'> & {
+  leave(code: number, reason: string): void;
+};
+
+/** The account of a connection that another node serves. No user has this name. */
+const FAR = '';
 const NORMAL_END = 1000;
 const GOING_AWAY = 1001;
 const REFUSED = 1008;
@@ -46,7 +63,7 @@ const NOT_LET_IN: ReadonlySet<number> = new Set([401, 403]);
 export class Sockets {
   /** Those that are open, by account. */
   readonly #open = new Map<string, number>();
-  readonly #all = new Set<SocketTurns>();
+  readonly #all = new Map<Turns, string>();
   #count = 0;
 
   constructor(readonly edge: SocketEdge) {}
@@ -69,7 +86,7 @@ export class Sockets {
 
   /** Each of these accounts ends when its turn is over. */
   drain(reason: string, ends: (account: string) => boolean = () => true): void {
-    for (const turns of this.#all) if (ends(turns.opening.account)) turns.leave(GOING_AWAY, reason);
+    for (const [turns, account] of this.#all) if (ends(account)) turns.leave(GOING_AWAY, reason);
   }
 
   #upgrade(
@@ -81,30 +98,48 @@ export class Sockets {
     const key = req.getHeader('sec-websocket-key');
     const protocol = req.getHeader('sec-websocket-protocol');
     const extensions = req.getHeader('sec-websocket-extensions');
-    this.edge.answer(res, req, (exchange) => {
-      check(exchange);
-      const account = exchange.note.account ?? '';
-      this.#assertRoom(account);
-      const { path, query } = exchange;
-      const head = { path, query, headers: exchange.headers };
-      const opening = { account, head, check, turns: null };
+    const upgrade = (exchange: Exchange, account: string, far: FarSocket | null) => {
+      const { path, query, headers } = exchange;
+      const opening = { account, head: { path, query, headers }, check, far, turns: null };
       this.#count += 1;
       this.#open.set(account, (this.#open.get(account) ?? 0) + 1);
       exchange.upgraded();
       res.upgrade<Opening>(opening, key, protocol, extensions, context);
+    };
+    this.edge.answer(res, req, {
+      here: (exchange) => {
+        check(exchange);
+        const account = exchange.note.account ?? '';
+        this.#assertRoom(account);
+        upgrade(exchange, account, null);
+      },
+      elsewhere: async (exchange, origin) => {
+        this.#assertRoom(null);
+        try {
+          const far = await openFarSocket(exchange, origin);
+          if (exchange.gone) far.lose();
+          else res.cork(() => upgrade(exchange, FAR, far));
+        } catch (cause) {
+          if (!(cause instanceof FarRefusal)) throw cause;
+          if (!exchange.gone) exchange.reply(cause.status, cause.body, cause.headers);
+        }
+      },
     });
   }
 
   /** @throws ApiError `overloaded`. */
-  #assertRoom(account: string): void {
-    const own = this.#open.get(account) ?? 0;
+  #assertRoom(account: string | null): void {
+    // The other node counts those of the account.
+    const own = account === null ? 0 : (this.#open.get(account) ?? 0);
     if (this.#count >= limits.socketsMax || own >= limits.socketsPerAccountMax) throw overloaded();
   }
 
   #opened(socket: Socket): void {
     const opening = socket.getUserData();
-    opening.turns = new SocketTurns(socket, opening, this.edge);
-    this.#all.add(opening.turns);
+    const { far, account } = opening;
+    opening.turns = far ?? new SocketTurns(socket, opening, this.edge);
+    this.#all.set(opening.turns, account);
+    far?.open(socket);
     if (this.edge.closing) opening.turns.leave(GOING_AWAY, 'the service is stopping');
   }
 

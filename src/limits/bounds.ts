@@ -75,6 +75,8 @@ export const limits = {
   socketsPerAccountMax: 16,
   /** Of one message: more than the largest window holds as text. */
   socketMessageBytesMax: 2 * MIB,
+  /** Of one that another node sends, and of what waits to be sent there. */
+  farMessageBytesMax: 32 * MIB,
   /** Messages of one WebSocket that wait for the answer to the one before. */
   socketWaitingMax: 4,
   /** A WebSocket is closed at this age, and after this time without a message. */

@@ -34,6 +34,8 @@ export interface Standing {
   standsBy(why: string): void;
   /** What answers in place of the routes. */
   readonly instead: Instead;
+  /** Where the node listens that has the slot; null: this one has it, or none is known. */
+  readonly origin: string | null;
   /** To read from: those that are served, or a copy that is a moment old; null while there is none. */
   readonly copy: Store | null;
 }
@@ -101,6 +103,9 @@ export function standingOf(
     slot,
     get isReady() {
       return takesOver || forwarder.origin !== null;
+    },
+    get origin() {
+      return serving === null ? forwarder.origin : null;
     },
     get copy() {
       return store?.isCopied === true ? store : null;

@@ -73,7 +73,8 @@ export class SlotTable {
     const rows = this.#served.find((each) => each !== null) ?? null;
     // One that stands by for all owners tells of itself: all else the node answers that serves.
     if (this.isOne) return rows === null ? this.#meanwhile : [...always, ...rows];
-    return [...always, ...(rows ?? []).map((row, at) => this.#ofAll(row, at))];
+    // What every node answers stands last: it comes before the same row of one slot.
+    return [...(rows ?? []).map((row, at) => this.#ofAll(row, at)), ...always];
   }
 
   /** What answers in place of the routes. */
@@ -86,6 +87,12 @@ export class SlotTable {
     if (this.#open === null) return starts;
     if (this.#always.allow(path) !== undefined) return null;
     return this.#standings[this.#slotOf(head)]?.instead(head) ?? null;
+  };
+
+  /** Where the node listens that serves a WebSocket; null: this one does, or none is known. */
+  readonly originOf = (head: Pick<RequestHead, 'path' | 'headers'>): string | null => {
+    if (!this.isOne && this.#open === null) return null;
+    return this.#standings[this.isOne ? 0 : this.#slotOf(head)]?.origin ?? null;
   };
 
   /** A request of nobody is refused by any slot: by one of this node's, where it has one. */

@@ -46,7 +46,7 @@ function baseOf({ port }: ClusterNode): string {
   return `http://127.0.0.1:${port}`;
 }
 
-async function anyNode(t: Test, { url, nodes }: Cluster): Promise<void> {
+async function anyNode(t: Test, { url, nodes }: Cluster, shards: number): Promise<void> {
   const messages = [{ role: 'system', content: 'the same for all nodes' }];
   const made = await call(url, 'POST', '/v1/caching', { model: 'svc-v1', messages });
   const { id } = (await made.json()) as { id: string };
@@ -74,21 +74,34 @@ async function anyNode(t: Test, { url, nodes }: Cluster): Promise<void> {
     const unknown = await call(base, 'GET', '/v1/models', undefined, 'of nobody');
     t.equal(unknown.status, 401, `key at node ${at + 1}`);
   }
-  if ((await sharesOf(nodes)).every((share) => share === 0)) await oneServes(t, { url, nodes });
-  else await allServe(t, nodes);
+  await allServe(t, nodes);
+  if (shards === 1) await oneServes(t, nodes);
+  for (const [at, node] of nodes.entries()) await socketAt(t, baseOf(node), `node ${at + 1}`);
+  await socketAt(t, url, 'the balancer');
   for (const path of ['/metrics', '/admin/v1/users', '/console']) {
     t.equal((await fetch(url + path)).status, 404, `${path} is not forwarded by the balancer`);
   }
 }
 
-async function oneServes(t: Test, { url, nodes }: Cluster): Promise<void> {
-  for (const _ of nodes) {
-    const headers = { authorization: `Bearer ${keys[0]}` };
-    const socket = await new SocketClient(t, `${url}/v1/responses`, headers).opened();
-    socket.send({ type: 'response.create', model: 'svc-v1-8k', input: 'hello' });
-    t.equal((await socket.turn()).at(-1)?.type, 'response.completed', 'a WebSocket finds its node');
-    socket.close();
-  }
+/** Its turns go on from each other in the memory of the connection, wherever its user is served. */
+async function socketAt(t: Test, base: string, where: string): Promise<void> {
+  const headers = { authorization: `Bearer ${keys[0]}` };
+  const socket = await new SocketClient(t, `${base}/v1/responses`, headers).opened();
+  const create = { type: 'response.create', model: 'svc-v1-8k', store: false };
+  socket.send({ ...create, input: 'the first words' });
+  const first = (await socket.turn()).at(-1);
+  t.equal(first?.type, 'response.completed', `a turn at ${where}`);
+  const { id } = first?.response as { id: string };
+  socket.send({ ...create, input: 'and more', previous_response_id: id });
+  t.equal((await socket.turn()).at(-1)?.type, 'response.completed', `the next one at ${where}`);
+  socket.send('{');
+  t.equal((await socket.turn()).at(-1)?.type, 'error', `an error at ${where}`);
+  socket.close();
+  const refused = new SocketClient(t, `${base}/v1/responses`, { authorization: 'Bearer nobody' });
+  await t.rejects(refused.opened(), /was refused/, `a key at ${where}`);
+}
+
+async function oneServes(t: Test, nodes: readonly ClusterNode[]): Promise<void> {
   const serving = await Promise.all(nodes.map((node) => node.serves()));
   t.equal(serving.filter(Boolean).length, 1, 'one node serves');
 }
@@ -308,12 +321,12 @@ if (missing !== false) t.pass('skipped', { skip: missing });
 else {
   const seed = testSeed();
   t.comment(`TEST_SEED=${seed}`);
-  for (const shards of process.env.TEST_SHARDS ? [Number(process.env.TEST_SHARDS)] : [1, SHARDS]) {
+  for (const shards of [1, SHARDS]) {
     await t.test(`${shards === 1 ? 'one shard' : `${shards} shards`}`, async (t) => {
       const cluster = await startCluster(t, keySetting, shards);
       const isShared = shards > 1;
       if (isShared) t.comment(`shares: ${await shared(cluster)}`);
-      await t.test('any node takes any request', (t) => anyNode(t, cluster));
+      await t.test('any node takes any request', (t) => anyNode(t, cluster, shards));
       await t.test('nodes are upgraded one after the other under load', (t) =>
         upgraded(t, cluster, seed),
       );

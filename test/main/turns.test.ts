@@ -42,6 +42,7 @@ async function openTurns(t: Test, endSlot: () => Promise<void>) {
       },
       isReady: true,
       copy: null,
+      origin: null,
       serves: () => void told.push('serves'),
       standsBy: (why) => void told.push(why),
       instead: () => null,
