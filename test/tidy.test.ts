@@ -112,7 +112,12 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   // Large bodies: what a thread makes of them, and who asks it.
   'src/parsing': ['src/plugin/contract', 'src/pool', 'src/protocol', 'src/rules'],
   'src/pool': ['src/plugin', 'src/rules/prompt'],
-  'src/store': ['src/pool/memory', 'src/rules/account-policy', 'src/rules/slots'],
+  'src/store': [
+    'src/pool/memory',
+    'src/rules/account-policy',
+    'src/rules/slot-keeper',
+    'src/rules/slots',
+  ],
   'src/settings': ['src/rules/account-policy', 'src/rules/account-change'],
   'src/weights': ['src/plugin/part-names', 'src/store/durable'],
   'src/telemetry': [],

@@ -45,7 +45,6 @@ const NOT_RETURNED = new Set([
   'x-request-id',
 ]);
 const WITHOUT_BODY = new Set([204, 304]);
-const NO_SOCKET = 'there is no WebSocket';
 /** Node refuses to send it. */
 const UNSENDABLE = new Set(['ERR_INVALID_CHAR', 'ERR_UNESCAPED_CHARACTERS']);
 
@@ -79,8 +78,6 @@ export class Forwarder {
   /** @throws ApiError `unavailable` where the node gave no answer. */
   async forward(exchange: Exchange): Promise<void> {
     const origin = this.#origin;
-    // Others ask for HTTP/2 where it is to be had, and take what they get.
-    if (/websocket/i.test(exchange.header('upgrade') ?? '')) throw unavailable(NO_SOCKET);
     if (origin === null || isForwarded(exchange)) throw unavailable('this node does not serve');
     const { signal } = this.#end;
     const outgoing = begun(exchange, { origin, agent: this.#agent, signal });

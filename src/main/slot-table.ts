@@ -16,7 +16,7 @@ export type OwnerOf = (head: Pick<RequestHead, 'path' | 'headers'>) => string | 
 /** What this node is open with: before it only tells of itself. */
 export interface OpenTable {
   readonly ownerOf: OwnerOf;
-  /** What every node answers, whoever asks. */
+  /** What every node answers to any asker. */
   readonly always: readonly Route[];
 }
 

@@ -186,7 +186,7 @@ export class PostgresStore implements Store {
     throw new Error('the store is closed');
   }
 
-  /** What this process has begun to take it takes, whoever is to have what is free: the answer to that may have been lost. */
+  /** A taking whose answer was lost is ended, even where another process is to have what is free. */
   async #leadOrWait(
     origin: string | undefined,
     taken: () => void,

@@ -44,7 +44,7 @@ t.test('what a node that is gone still holds is nobody else’s', (t) => {
   t.end();
 });
 
-t.test('whoever comes and goes, each slot has a node and shares become alike', (t) => {
+t.test('nodes come and go: each slot has a node, and shares become alike', (t) => {
   const seed = testSeed();
   t.comment(`TEST_SEED=${seed}`);
   for (let run = 0; run < 300; run++) {

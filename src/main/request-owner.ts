@@ -2,10 +2,11 @@
  * Owns the look at whose a request is, before it is let in: by that it is sent to the slot that answers it.
  * It must never let a request in: the gate of the slot does.
  */
+
+import { requestKey } from '../http/auth.js';
+import type { Keys } from '../http/gate.js';
+import { headerOf, type RequestHead } from '../http/request.js';
 import { keyOwner } from '../store/keys.js';
-import { requestKey } from './auth.js';
-import type { Keys } from './gate.js';
-import { headerOf, type RequestHead } from './request.js';
 
 const USER = /^\/admin\/v1\/users\/([^/]+)\//;
 const OF_USER = /^\/admin\/v1\/users\/([^/]+)$/;

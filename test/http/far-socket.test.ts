@@ -1,0 +1,131 @@
+/**
+ * A WebSocket whose user another node serves: both halves open together and end together, and nothing is lost or held between them.
+ */
+import t, { type Test } from 'tap';
+import { systemClock } from '../../src/clock.js';
+import { ApiError } from '../../src/errors.js';
+import type { Exchange } from '../../src/http/exchange.js';
+import { type Asker, route } from '../../src/http/router.js';
+import { startServer } from '../../src/http/server.js';
+import { limits } from '../../src/limits/index.js';
+import { SocketClient } from '../support/socket-client.js';
+import { until } from '../support/until.js';
+
+const DONE = '{"type":"response.completed"}';
+/** More than a client's half may hold. */
+const LARGE_BYTES = 4 * limits.streamBacklogBytesMax;
+const LARGE = 12;
+
+/** The node that serves: `hold` waits, `large` is answered by many large events, all else at once with what was asked. */
+async function startFar(t: Test) {
+  const held: (() => void)[] = [];
+  const seen: string[][] = [];
+  const turns = route('POST', '/turns', async (exchange: Exchange) => {
+    const body = (await exchange.body()).toString();
+    if (body === 'hold') await new Promise<void>((resolve) => held.push(resolve));
+    const sink = exchange.openStream(200);
+    const event = async (data: string) => {
+      if (!sink.write(`event: e\ndata: ${data}\n\n`)) await sink.drained();
+    };
+    for (let at = 0; body === 'large' && at < LARGE; at += 1)
+      await event(JSON.stringify({ type: 'delta', at, text: 'l'.repeat(LARGE_BYTES) }));
+    if (body !== 'large') await event(JSON.stringify({ type: 'delta', body }));
+    await event(DONE);
+    sink.end();
+  });
+  const socket = (asker: Asker) => {
+    seen.push([...asker.headers]);
+    if (asker.header('authorization') !== 'Bearer alice') throw new ApiError('wrongKey');
+    asker.note.account = 'alice';
+  };
+  const routes = [{ ...turns, socket }];
+  const report = () => {};
+  const at = { host: '127.0.0.1', port: 0 };
+  const server = await startServer({ clock: systemClock, ...at, routes, report });
+  t.teardown(() => server.close(0));
+  return { server, held, seen };
+}
+
+async function startNear(t: Test, origin: () => string | null) {
+  const at = { host: '127.0.0.1', port: 0, routes: [], socketPaths: ['/turns'] };
+  const statuses: number[] = [];
+  const server = await startServer({
+    clock: systemClock,
+    ...at,
+    report: (told) => void (told.type === 'request' && statuses.push(told.status)),
+    originOf: origin,
+  });
+  t.teardown(() => server.close(0));
+  const open = (headers: Record<string, string> = { authorization: 'Bearer alice' }) =>
+    new SocketClient(t, `http://127.0.0.1:${server.port}/turns?a=b`, headers).opened();
+  return { server, open, statuses };
+}
+
+async function start(t: Test) {
+  const far = await startFar(t);
+  const near = await startNear(t, () => `http://127.0.0.1:${far.server.port}`);
+  return { far, near };
+}
+
+t.test('messages pass both ways, and the end of either half is that of the other', async (t) => {
+  const { far, near } = await start(t);
+  const client = await near.open();
+  client.send('one');
+  t.match(await client.turn(), [{ type: 'delta', body: 'one' }, { type: 'response.completed' }]);
+  client.send('two');
+  t.match(await client.turn(), [{ body: 'two' }, {}]);
+  const [headers = []] = far.seen;
+  t.equal(headers[headers.indexOf('via') + 1], '1.1 preface');
+  t.ok(headers.includes('x-request-id'));
+  client.close();
+  await until(() => far.server.activeCount === 0);
+  const other = await near.open();
+  await far.server.cut({
+    ends: () => true,
+    drainMs: 0,
+    error: new ApiError('unavailable', { error: 'moved' }),
+  });
+  t.match(await other.untilClosed(), { code: 1001, reason: 'the node does not serve any more' });
+});
+
+t.test('a refusal is that of the node that serves', async (t) => {
+  const { near } = await start(t);
+  await t.rejects(near.open({ authorization: 'Bearer eve' }), /was refused/);
+  t.same(near.statuses, [401], 'with its status');
+  await t.rejects(
+    near.open({ authorization: 'Bearer alice', via: '1.1 preface' }),
+    /was refused/,
+    'what was passed on once is not passed on again',
+  );
+});
+
+t.test('a node that cannot be reached costs a refusal', async (t) => {
+  const near = await startNear(t, () => 'http://127.0.0.1:1');
+  await t.rejects(near.open(), /was refused/);
+});
+
+t.test('a node that ends lets the turn end', async (t) => {
+  const { far, near } = await start(t);
+  const [idle, busy] = [await near.open(), await near.open()];
+  busy.send('hold');
+  await until(() => far.held.length === 1);
+  const drained = near.server.drain(10_000);
+  t.match(await idle.untilClosed(), { code: 1001 });
+  t.equal(busy.closed, null);
+  far.held[0]?.();
+  t.match(await busy.turn(), [{ body: 'hold' }, { type: 'response.completed' }]);
+  t.match(await busy.untilClosed(), { code: 1001, reason: 'the service is stopping' });
+  await drained;
+});
+
+t.test('many large messages arrive whole and in order', async (t) => {
+  const { near } = await start(t);
+  const client = await near.open();
+  client.send('large');
+  const events = await client.turn();
+  t.equal(events.length, LARGE + 1);
+  t.same(
+    events.slice(0, -1).map(({ at }) => at),
+    Array.from({ length: LARGE }, (_, at) => at),
+  );
+});
