@@ -580,6 +580,9 @@ export const limits = {
   postgresPageBytes: 4 * MIB,
   /** Versions of the records in PostgreSQL whose changed keys are known. A copy that is further behind is made anew. */
   changeLogLength: 8_192,
+  /** In which the records in PostgreSQL may lie, and the connections of a command that has all of them. */
+  slotsMax: 256,
+  slotDoorsMax: 8,
   /** Changed records that are read at a time: each may be some megabytes. */
   followedKeys: 32,
   /** Nesting of a value that is hashed or stored: that of a body, and the record around it. */

@@ -71,6 +71,11 @@ export class Lease {
     return holder.split(' ')[0] === this.#parts.holder;
   }
 
+  /** Its number; null where it is not held. */
+  get fence(): number | null {
+    return this.#fence;
+  }
+
   /** The version of the part's last change. */
   get version(): number {
     return this.#version;

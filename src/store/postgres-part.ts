@@ -73,6 +73,10 @@ export function slotsHolder(count: number): string {
   return `slots:${count}`;
 }
 
+export function slotsText(count: number): string {
+  return count === 1 ? 'one slot' : `${count} slots`;
+}
+
 /** Where there are several, they have a part each. */
 export async function makeParts(
   connection: DatabaseDoor,

@@ -17,7 +17,7 @@ import { Lease, LeaseLost } from './lease.js';
 import type { Release } from './lmdb-open.js';
 import type { MirrorRow, RecordCopy } from './mirror.js';
 import { ConnectionLost, type DatabaseDoor } from './postgres-connection.js';
-import { readPart, slotsOf } from './postgres-part.js';
+import { PARTED_FORMAT, readPart, slotsOf, slotsText } from './postgres-part.js';
 import { type PartName, statements } from './postgres-tables.js';
 import { type Step, stepsOf } from './steps.js';
 import type {
@@ -140,6 +140,11 @@ export class PostgresStore implements Store {
     return this.#closing === null && (this.#isRead || this.#follower.isWhole);
   }
 
+  /** The number of its lease, for who decides more in one transaction; null without it. */
+  get fence(): number | null {
+    return this.#lease.fence;
+  }
+
   /**
    * Takes the lease and reads the records, when no other process holds it.
    * @param origin where others reach this process. @param taken is told before the records are read.
@@ -156,8 +161,8 @@ export class PostgresStore implements Store {
 
   async #otherHolder(): Promise<Holder & { readonly isOwn: boolean }> {
     const row = await readPart(this.#connection, this.#part);
-    const slots = slotsOf(row);
-    if (slots > 1) throw new Error(`the records lie in ${slots} slots now: start again`);
+    if (Number(row.format) === PARTED_FORMAT)
+      throw new Error(`the records lie in ${slotsText(slotsOf(row))} now: start again`);
     this.#seen = Number(row.version);
     const { words, origin } = holderOf(row);
     return { words, origin, isOwn: this.#lease.isOf(row.holder) };

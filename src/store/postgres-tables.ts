@@ -152,6 +152,48 @@ export const statements = {
     text: `SELECT key, version, value FROM preface_records
       WHERE part = $1 AND version > $2 ORDER BY version`,
   },
+  /** Parts that the database has. */
+  allParts: { name: 'all-parts', text: 'SELECT part FROM preface_parts' },
+  /** To fill it before anybody serves it: what was sent before writes nothing any more. $1 part, $2 format of closed ones. */
+  claimPart: {
+    name: 'claim-part',
+    text: `UPDATE preface_parts SET fence = fence + 1, version = version + 1
+      WHERE part = $1 AND (held_until < now() OR format = $2) RETURNING fence`,
+  },
+  /** $1 part, $2 fence, $3 keys, $4 values. */
+  fillPart: {
+    name: 'fill-part',
+    text: `WITH held AS (
+        UPDATE preface_parts SET version = version WHERE part = $1 AND fence = $2 RETURNING part, version)
+      INSERT INTO preface_records (part, key, version, value)
+      SELECT held.part, each.key, held.version, each.value
+      FROM held CROSS JOIN unnest($3::bytea[], $4::bytea[]) AS each (key, value)
+      ON CONFLICT (part, key) DO UPDATE SET version = excluded.version, value = excluded.value`,
+  },
+  /** A piece at a time. $1 part, $2 fence, $3 the part or its log, $4 how many. */
+  clearPart: {
+    name: 'clear-part',
+    text: `WITH held AS (
+        UPDATE preface_parts SET version = version WHERE part = $1 AND fence = $2 RETURNING part)
+      DELETE FROM preface_records WHERE part = $3 AND EXISTS (SELECT 1 FROM held)
+        AND key = ANY(ARRAY(SELECT piece.key FROM preface_records AS piece WHERE piece.part = $3 LIMIT $4))`,
+  },
+  /** Whoever comes may take them. $1 parts, $2 their fences, $3 format. */
+  openParts: {
+    name: 'open-parts',
+    text: `UPDATE preface_parts SET format = $3, holder = '', fence = preface_parts.fence + 1,
+        held_until = TIMESTAMPTZ '1970-01-01 00:00:00+00'
+      FROM unnest($1::text[], $2::bigint[]) AS each (part, fence)
+      WHERE preface_parts.part = each.part AND preface_parts.fence = each.fence`,
+  },
+  /** Nobody takes them any more. $1 parts, $2 their fences, $3 format, $4 holder. */
+  closeParts: {
+    name: 'close-parts',
+    text: `UPDATE preface_parts SET format = $3, holder = $4, fence = preface_parts.fence + 1,
+        held_until = TIMESTAMPTZ '9999-01-01 00:00:00+00'
+      FROM unnest($1::text[], $2::bigint[]) AS each (part, fence)
+      WHERE preface_parts.part = each.part AND preface_parts.fence = each.fence`,
+  },
   begin: { name: 'begin', text: 'BEGIN' },
   commit: { name: 'commit', text: 'COMMIT' },
   rollback: { name: 'rollback', text: 'ROLLBACK' },
