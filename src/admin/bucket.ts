@@ -46,17 +46,18 @@ export async function markOf(records: Store): Promise<string | null> {
 }
 
 /**
- * @param storeId of the records. @param folder for copies.
+ * @param storeId of the records. @param folder for copies. @param slot whose records name the blobs.
  * @throws Error for the bucket of other records, and for records that have none.
  */
 export async function readBucket(
   config: Config,
   storeId: string | null,
   folder = '',
+  slot = onlySlot,
 ): Promise<S3Blobs> {
   if (storeId === null) throw new Error('these records have no files in a bucket');
   const s3 = bucketOf(config);
-  return await S3Blobs.reading({ s3, slot: onlySlot, folder, withRoom: anyRoom, storeId });
+  return await S3Blobs.reading({ s3, slot, folder, withRoom: anyRoom, storeId });
 }
 
 /** @param byChecksum false: it is enough that they are there. @throws ApiError where the store cannot be reached; as `readBucket`. */
@@ -88,13 +89,15 @@ function stateOf(isThere: boolean): BlobState {
   return isThere ? 'whole' : 'missing';
 }
 
+/** @param place of its slot. */
 export function bucketFault(
   { blobs: address }: Config,
   name: string,
   state: BlobState,
+  place = '',
 ): BlobFault | null {
-  const place = address === null ? 'the bucket' : s3Text(address);
-  return blobFault(name, `${name} in ${place}`, state);
+  const bucket = address === null ? 'the bucket' : s3Text(address);
+  return blobFault(name, `${place}${name} in ${bucket}`, state);
 }
 
 /** @param shown the name with its place. @returns null for a whole one. */

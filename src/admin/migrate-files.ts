@@ -5,7 +5,7 @@
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
-import { systemRandom, wakefulClock } from '../clock.js';
+import { systemRandom } from '../clock.js';
 import { decodeWhole } from '../codec.js';
 import { newMark, onDisk, storeIdOf } from '../files/blob-owner.js';
 import { blobsOfFile } from '../files/records.js';
@@ -20,8 +20,6 @@ import { DiskRoom } from '../store/disk-room.js';
 import { synced } from '../store/durable.js';
 import { LmdbStore } from '../store/lmdb-store.js';
 import { LocalBlobs } from '../store/local-blobs.js';
-import { openPostgres } from '../store/postgres-node.js';
-import type { PostgresStore } from '../store/postgres-store.js';
 import { Reserve } from '../store/reserve.js';
 import { S3Blobs } from '../store/s3-blobs.js';
 import { scan } from '../store/scan.js';
@@ -29,6 +27,7 @@ import type { Store } from '../store/store.js';
 import { bucketOf, markOf, readBucket } from './bucket.js';
 import { inParallel } from './in-parallel.js';
 import { withTemporaryFolder } from './open-accounts.js';
+import { assertOneSlot, withSlots } from './open-slots.js';
 
 export interface FilesNote {
   readonly copied: number;
@@ -107,8 +106,10 @@ async function withRecords<Result>(
   if (url === null) return await using(openFolder(dataDir), (records) => act(records, null));
   // All records come into it, and the system's own place may be small.
   return await withTemporaryFolder(async (own) => {
-    const store = await openDatabase(url, own);
-    return await using(store, (records) => act(records, store.storeId));
+    return await withSlots(url, own, async (led) => {
+      assertOneSlot(led);
+      return await act(led.records, led.storeId);
+    });
   }, dataDir);
 }
 
@@ -128,17 +129,6 @@ function openFolder(folder: string): LmdbStore {
   const bytes = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
   if (bytes === 0) throw new Error(`the data folder ${folder} has no records`);
   return LmdbStore.open({ folder });
-}
-
-async function openDatabase(url: string, folder: string): Promise<PostgresStore> {
-  const store = await openPostgres({ url, folder, clock: wakefulClock });
-  const holder = await store.lead().catch(async (cause: unknown) => {
-    await store.close();
-    throw cause;
-  });
-  if (holder === null) return store;
-  await store.close();
-  throw new Error(`${holder.words}: stop the services first`);
 }
 
 async function bringAll(records: Store, from: Blobs, to: Blobs): Promise<Omit<FilesNote, 'left'>> {

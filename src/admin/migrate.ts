@@ -6,16 +6,16 @@ import { createHash } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { systemClock, wakefulClock } from '../clock.js';
+import { systemClock } from '../clock.js';
 import type { Config } from '../settings/config.js';
 import { synced } from '../store/durable.js';
 import { LmdbStore } from '../store/lmdb-store.js';
-import { openPostgres } from '../store/postgres-node.js';
 import { PostgresShared } from '../store/postgres-shared.js';
 import { pages, scanWithPauses } from '../store/scan.js';
 import type { Store, StoreChange } from '../store/store.js';
 import { bindFolder } from '../store/store-folder.js';
 import { withTemporaryFolder } from './open-accounts.js';
+import { assertOneSlot, type LedSlots, leadSlots } from './open-slots.js';
 
 export interface MigrationNote {
   readonly records: number;
@@ -33,6 +33,7 @@ export async function migrateToPostgres(config: Config): Promise<MigrationNote> 
   const { dataDir: folder } = config;
   if (!hasRecords(folder)) throw new Error(`the data folder ${folder} has no records`);
   await withBoth(config, folder, async ({ own, far }) => {
+    assertOneSlot(far);
     await copy(own.records, far.records);
     await copy(own.keys, far.keys);
   });
@@ -50,6 +51,8 @@ export async function migrateToFolder(config: Config): Promise<MigrationNote> {
   if (hasRecords(folder)) throw new Error(`the data folder ${folder} has records already`);
   const part = join(folder, PART);
   await withBoth(config, part, async ({ own, far }) => {
+    // In the bucket they lie by slots, where a service with a data folder does not look.
+    if (far.records.page({ prefix: ['file'], limit: 1 }).length > 0) assertOneSlot(far);
     await copy(far.records, own.records);
     await copy(far.keys, own.keys);
   });
@@ -77,7 +80,7 @@ async function verified(config: Config, folder: string) {
 
 interface Both {
   readonly own: { readonly records: Store; readonly keys: Store };
-  readonly far: { readonly records: Store; readonly keys: Store; readonly storeId: string };
+  readonly far: Pick<LedSlots, 'records' | 'storeId' | 'slots'> & { readonly keys: Store };
 }
 
 async function withBoth<Result>(
@@ -88,21 +91,20 @@ async function withBoth<Result>(
   if (url === null) throw new Error('--store or PREFACE_STORE must name the database');
   // All records come into it, and the system's own place may be small.
   return await withTemporaryFolder(async (own) => {
-    const open: Store[] = [];
-    const add = <Kind extends Store>(store: Kind): Kind => {
+    const open: Pick<Store, 'close'>[] = [];
+    const add = <Kind extends Pick<Store, 'close'>>(store: Kind): Kind => {
       open.unshift(store);
       return store;
     };
     try {
       const records = add(LmdbStore.open({ folder, acceptLoss: true }));
       const keys = add(LmdbStore.open({ folder, name: 'keys', exclusive: false }));
-      const far = add(await openPostgres({ url, folder: own, clock: wakefulClock }));
-      const holder = await far.lead();
-      if (holder !== null) throw new Error(`${holder.words}: stop the services first`);
+      const far = add(await leadSlots(url, own));
       const shared = { url, folder: own, clock: systemClock, follows: false } as const;
       const farKeys = add(await PostgresShared.open({ ...shared, part: 'keys' }));
-      const { storeId } = far;
-      return await act({ own: { records, keys }, far: { records: far, keys: farKeys, storeId } });
+      const { storeId, slots } = far;
+      const found = { records: far.records, keys: farKeys, storeId, slots };
+      return await act({ own: { records, keys }, far: found });
     } finally {
       for (const store of open) await store.close();
     }

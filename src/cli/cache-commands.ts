@@ -14,10 +14,11 @@ import { limits } from '../limits/index.js';
 import { decodeBody } from '../parsing/stored-body.js';
 import { isCacheId } from '../protocol/cache-id.js';
 import { age, type CacheRecord } from '../rules/cache-state.js';
+import { type Slot, slotOf } from '../rules/slots.js';
 import type { Config } from '../settings/config.js';
 import { DataFolderInUseError } from '../store/lmdb-open.js';
 import { LmdbStore } from '../store/lmdb-store.js';
-import { openPostgres } from '../store/postgres-node.js';
+import { PostgresNode } from '../store/postgres-node.js';
 import { scan } from '../store/scan.js';
 import type { Store } from '../store/store.js';
 import { sizeText } from '../weights/progress.js';
@@ -74,11 +75,21 @@ export async function removeCache(
 async function removeHere(config: Config, id: string, options: RemoveOptions): Promise<boolean> {
   const { store: url } = config;
   if (url === null) return await removeFrom(claimed(config), config, id, options);
+  const slot = await slotOfCache(config, id, options);
   return await withTemporaryFolder(async (folder) => {
-    const store = await openPostgres({ url, folder, clock: wakefulClock });
+    const node = await PostgresNode.open({ url, folder, clock: wakefulClock });
+    const store = node.store(slot, node.close);
     const isFree = (await store.lead()) === null;
     if (!isFree) await store.close();
     return await removeFrom(isFree ? store : null, config, id, options);
+  });
+}
+
+/** That of its owner. */
+async function slotOfCache(config: Config, id: string, { nowMs }: RemoveOptions): Promise<Slot> {
+  return await withOfflineRecords(config, (store, count) => {
+    const { owner } = findCache(store, id, nowMs, config.limits.cacheKeepMs);
+    return { index: slotOf(owner, count), count };
   });
 }
 

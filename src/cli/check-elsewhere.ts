@@ -9,6 +9,7 @@ import { decodeWhole } from '../codec.js';
 import { blobsOfFile, namesBlob } from '../files/records.js';
 import { limits } from '../limits/index.js';
 import type { FileRecord } from '../rules/file-state.js';
+import { nameOf, onlySlot, placeOf, slotOf } from '../rules/slots.js';
 import type { Config } from '../settings/config.js';
 import { reading, UnreadableBlob, unreadableText } from '../store/blob-copy.js';
 import type { BlobState } from '../store/blobs.js';
@@ -27,13 +28,16 @@ import { withOfflineRecords } from './offline-records.js';
 
 /** After a failure nothing more is asked: each blob would wait for all attempts. */
 export function bucketChecker(config: Config): CheckBlob {
-  let bucket: Promise<S3Blobs> | null = null;
+  const buckets = new Map<string, Promise<S3Blobs>>();
   let failure: Damage | null = null;
-  return async ({ name, ...known }, storeId) => {
+  return async ({ name, ...known }, storeId, slot = onlySlot) => {
     if (failure !== null) return failure;
+    const place = placeOf(slot);
     try {
-      bucket ??= readBucket(config, storeId);
-      const fault = bucketFault(config, name, await (await bucket).state(name, known));
+      const bucket = buckets.get(place) ?? readBucket(config, storeId, '', slot);
+      buckets.set(place, bucket);
+      const state = await (await bucket).state(name, known);
+      const fault = bucketFault(config, name, state, place);
       return damageOf('object', fault);
     } catch (cause) {
       const what = `not all blobs in the bucket were read: ${(cause as Error).message}`;
@@ -51,18 +55,21 @@ export async function checkPostgres(
   const check = checkBlob ?? diskChecker(config);
   const damaged: Damage[] = [];
   let count = 0;
-  await withOfflineRecords(config, async (records) => {
+  await withOfflineRecords(config, async (records, slots) => {
     const storeId = await markOf(records);
     await inParallel(entriesOf(records), limits.blobsMovedAtOnce, async ({ key, record }) => {
       count += 1;
       const value = decodeWhole<unknown>(record.value);
       const name = JSON.stringify(key).slice(0, KEY_LENGTH_MAX);
       if (value === null) damaged.push({ kind: 'record', what: `the record ${name} is damaged` });
-      else if (key[0] === 'file')
-        for (const blob of blobsOfFile(value as FileRecord)) {
-          const fault = await check(blob, storeId);
+      else if (key[0] === 'file') {
+        const file = value as FileRecord;
+        const slot = { index: slotOf(file.owner, slots), count: slots };
+        for (const blob of blobsOfFile(file)) {
+          const fault = await check(blob, storeId, slot);
           if (fault !== null) damaged.push(fault);
         }
+      }
     });
   });
   return { damaged: eachOnce(damaged), records: count };
@@ -76,17 +83,18 @@ function* entriesOf(records: Store): Generator<StoreEntry> {
 }
 
 function diskChecker({ dataDir }: Config): CheckBlob {
-  const here = LocalBlobs.reading(join(dataDir, 'files'));
-  return async ({ name, ...known }) => {
+  return async ({ name, ...known }, _storeId, slot = onlySlot) => {
+    const folder = nameOf('files', slot);
+    const here = LocalBlobs.reading(join(dataDir, folder));
     let state: BlobState;
     try {
       state = await reading(() => here.state(name, known));
     } catch (cause) {
       if (cause instanceof UnreadableBlob)
-        return { kind: 'blob', what: `the blob ${unreadableText(`files/${name}`, cause)}` };
+        return { kind: 'blob', what: `the blob ${unreadableText(`${folder}/${name}`, cause)}` };
       throw cause;
     }
-    return damageOf('blob', blobFault(name, `files/${name}`, state));
+    return damageOf('blob', blobFault(name, `${folder}/${name}`, state));
   };
 }
 

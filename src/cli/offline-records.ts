@@ -5,41 +5,49 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { withTemporaryFolder } from '../admin/open-accounts.js';
+import { partingOf } from '../admin/open-slots.js';
 import { systemClock } from '../clock.js';
+import { allSlots, nameOf } from '../rules/slots.js';
 import type { Config } from '../settings/config.js';
 import { assertNoLoss } from '../store/data-loss.js';
 import { LmdbStore } from '../store/lmdb-store.js';
 import { PostgresShared } from '../store/postgres-shared.js';
 import type { Store } from '../store/store.js';
+import { UnionStore } from '../store/union-store.js';
+
+/** @param slots in how many the records lie. */
+type Act<Result> = (store: Store, slots: number) => Promise<Result> | Result;
 
 /** A data folder that no service has used yet has no records. @throws Error if its records are lost. */
 export async function withOfflineRecords<Result>(
   { dataDir: folder, store: url }: Config,
-  act: (store: Store) => Promise<Result> | Result,
+  act: Act<Result>,
 ): Promise<Result> {
   if (url !== null) return await withPostgres(url, act);
   assertNoLoss(folder, 'records.mdb');
   const bytes = statSync(join(folder, 'records.mdb'), { throwIfNoEntry: false })?.size ?? 0;
-  if (bytes === 0) return await act(NOTHING);
+  if (bytes === 0) return await act(NOTHING, 1);
   const store = LmdbStore.openReadOnly(folder);
   try {
-    return await act(store);
+    return await act(store, 1);
   } finally {
     await store.close();
   }
 }
 
-async function withPostgres<Result>(
-  url: string,
-  act: (store: Store) => Promise<Result> | Result,
-): Promise<Result> {
+async function withPostgres<Result>(url: string, act: Act<Result>): Promise<Result> {
   return await withTemporaryFolder(async (folder) => {
     const alone = { clock: systemClock, follows: false, readOnly: true } as const;
-    const store = await PostgresShared.open({ url, part: 'records', folder, ...alone });
+    const { slots } = await partingOf(url);
+    const stores: Store[] = [];
     try {
-      return await act(store);
+      for (const slot of allSlots(slots)) {
+        const part = nameOf('records', slot);
+        stores.push(await PostgresShared.open({ url, part, folder, ...alone }));
+      }
+      return await act(new UnionStore(stores), slots);
     } finally {
-      await store.close();
+      for (const store of stores) await store.close();
     }
   });
 }

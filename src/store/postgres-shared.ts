@@ -107,12 +107,14 @@ export class PostgresShared implements Store {
   }
 
   async #load(): Promise<void> {
-    const { part, follows } = this.#options;
+    const { part, follows, readOnly } = this.#options;
     // Before the pages: what is written while they are read comes again with the first refresh.
     this.#version = Number((await readPart(this.#connection, part)).version);
     for await (const rows of allRows(this.#connection, part)) await this.#mirror.apply(rows);
     await this.#refresh();
     if (follows) this.#pollLater();
+    // Nothing is asked of the database any more: of many parts, each would keep a connection.
+    else if (readOnly === true) await this.#connection.close();
   }
 
   #pollLater(): void {

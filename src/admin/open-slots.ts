@@ -1,0 +1,117 @@
+/**
+ * Owns the records in PostgreSQL for an operator's command that has all of them, in however many slots they lie.
+ * It must never take one slot while a service has another.
+ */
+import { wakefulClock } from '../clock.js';
+import { limits } from '../limits/index.js';
+import { allSlots, nameOf, type Slot } from '../rules/slots.js';
+import { Mirror } from '../store/mirror.js';
+import {
+  type Answer,
+  type DatabaseDoor,
+  PostgresConnection,
+  type Query,
+  type Statement,
+} from '../store/postgres-connection.js';
+import { openRecords, type Parting } from '../store/postgres-part.js';
+import { PostgresStore } from '../store/postgres-store.js';
+import type { Store } from '../store/store.js';
+import { UnionStore } from '../store/union-store.js';
+
+export interface LedSlots {
+  readonly storeId: string;
+  readonly slots: readonly Slot[];
+  /** Of each slot, led. */
+  readonly stores: readonly PostgresStore[];
+  /** Of all slots; of several, to be read only. */
+  readonly records: Store;
+  close(): Promise<void>;
+}
+
+export async function partingOf(url: string): Promise<Parting> {
+  const connection = new PostgresConnection(url);
+  try {
+    return await openRecords(connection);
+  } finally {
+    await connection.close();
+  }
+}
+
+/** For what works on records in one slot alone. @throws Error that says what to do first. */
+export function assertOneSlot({ slots }: { readonly slots: readonly Slot[] }): void {
+  if (slots.length === 1) return;
+  throw new Error(
+    `the records lie in ${slots.length} slots: with all services stopped, \`preface migrate slots 1\` puts them together first`,
+  );
+}
+
+/** @param folder of this process alone, for copies. @throws Error that names who has a slot; then none stays taken. */
+export async function leadSlots(url: string, folder: string): Promise<LedSlots> {
+  const { storeId, slots: count } = await partingOf(url);
+  const slots = allSlots(count);
+  const doors = slots.slice(0, limits.slotDoorsMax).map(() => new PostgresConnection(url));
+  const stores = slots.map((slot) => {
+    const door = doors[slot.index % doors.length] as PostgresConnection;
+    const mirror = new Mirror(folder, nameOf('mirror', slot));
+    const parts = { connection: new SharedDoor(door), mirror, clock: wakefulClock };
+    const release = async () => {};
+    return new PostgresStore({ ...parts, part: nameOf('records', slot), release }, storeId);
+  });
+  const close = async () => {
+    for (const store of stores) await store.close();
+    for (const door of doors) await door.close();
+  };
+  try {
+    for (const store of stores) {
+      const holder = await store.lead();
+      if (holder !== null) throw new Error(`${holder.words}: stop the services first`);
+    }
+    // From here on nobody else can change it.
+    const { slots: now } = await partingOf(url);
+    if (now !== count)
+      throw new Error('the slots of the records changed meanwhile: run this again');
+  } catch (cause) {
+    await close();
+    throw cause;
+  }
+  const [only] = stores;
+  const records = stores.length === 1 && only !== undefined ? only : new UnionStore(stores);
+  return { storeId, slots, stores, records, close };
+}
+
+/** @param act has all records to itself. @param folder as `leadSlots`. */
+export async function withSlots<Result>(
+  url: string,
+  folder: string,
+  act: (led: LedSlots) => Promise<Result>,
+): Promise<Result> {
+  const led = await leadSlots(url, folder);
+  try {
+    return await act(led);
+  } finally {
+    await led.close();
+  }
+}
+
+/** A connection of several stores: each slot with its own would be too many for a database. */
+class SharedDoor implements DatabaseDoor {
+  constructor(private readonly door: PostgresConnection) {}
+
+  get database(): string {
+    return this.door.database;
+  }
+
+  get localAddress(): string | null {
+    return this.door.localAddress;
+  }
+
+  run<Result>(act: (query: Query) => Promise<Result>): Promise<Result> {
+    return this.door.run(act);
+  }
+
+  query<Row>(statement: Statement, values?: readonly unknown[]): Promise<Answer<Row>> {
+    return this.door.query(statement, values);
+  }
+
+  async close(): Promise<void> {}
+}
