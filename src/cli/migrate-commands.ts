@@ -1,28 +1,54 @@
 /**
- * Owns the commands that move what a service keeps: records between data folder and PostgreSQL, files between data folder and bucket.
+ * Owns the commands that move what a service keeps: records between data folder and PostgreSQL or into slots, files between data
+ * folder and bucket.
  * It must load what opens the stores only when it runs: `--help` works on any machine.
  */
 import type { Command } from 'commander';
-import type { FilesNote } from '../admin/migrate-files.js';
+import { limits } from '../limits/index.js';
 import type { Config } from '../settings/config.js';
 import { sizeText } from '../weights/progress.js';
 import { note, print } from './print.js';
-import { command, configOf, type Flags } from './settings.js';
+import { command, configOf, type Flags, UsageError } from './settings.js';
 
-const places = ['postgres', 'folder', 'bucket', 'disk'] as const;
+const places = ['postgres', 'folder', 'slots', 'bucket', 'disk'] as const;
+type Place = (typeof places)[number];
 
 export function addMigrate(root: Command): void {
   const text =
-    'copy records and keys between data folder and PostgreSQL (postgres, folder), or files between data folder and bucket (bucket, disk), with all services stopped';
+    'copy records and keys between data folder and PostgreSQL (postgres, folder), files between data folder and bucket (bucket, disk), or part the records in PostgreSQL into so many slots, each of which one node serves (slots), with all services stopped';
   const migration = command(root, 'migrate', text, ['dataDir', 'store', 'blobs']);
   const to = migration.createArgument('<to>', 'where they are from then on');
-  migration.addArgument(to.choices(places)).action(migrate);
+  migration
+    .addArgument(to.choices(places))
+    .argument('[count]', `of slots: 1 to ${limits.slotsMax}`)
+    .action(migrate);
 }
 
-async function migrate(to: (typeof places)[number], flags: Flags): Promise<void> {
+async function migrate(to: Place, count: string | undefined, flags: Flags): Promise<void> {
   const config = configOf(flags);
+  if (to === 'slots') return await migrateRecordsToSlots(slotCount(count), config);
+  if (count !== undefined) throw new UsageError(`migrate ${to} takes no count`);
   if (to === 'bucket' || to === 'disk') await migrateFiles(to, config);
   else await migrateRecords(to, config);
+}
+
+function slotCount(text = ''): number {
+  const count = /^\d{1,9}$/.test(text) ? Number(text) : 0;
+  if (count >= 1 && count <= limits.slotsMax) return count;
+  throw new UsageError(
+    `migrate slots: got ${JSON.stringify(text)}, allowed: how many, 1 to ${limits.slotsMax}`,
+  );
+}
+
+async function migrateRecordsToSlots(count: number, config: Config): Promise<void> {
+  const { migrateSlots } = await import('../admin/migrate-slots.js');
+  const { before, moves } = await migrateSlots(config, count);
+  for (const { slots, records, objects, faults } of moves) {
+    for (const fault of shown(faults)) note(fault);
+    const copied = `copied and compared: ${records} records`;
+    print(`${copied}; copied in the bucket: ${objects} objects; slots: ${slots}`);
+  }
+  if (moves.length === 0) print(`the records lie in so many slots already: ${before}`);
 }
 
 async function migrateRecords(to: 'postgres' | 'folder', config: Config): Promise<void> {
@@ -35,7 +61,7 @@ async function migrateRecords(to: 'postgres' | 'folder', config: Config): Promis
 async function migrateFiles(to: 'bucket' | 'disk', config: Config): Promise<void> {
   const { migrateToBucket, migrateToDisk } = await import('../admin/migrate-files.js');
   const done = await (to === 'bucket' ? migrateToBucket : migrateToDisk)(config);
-  for (const fault of shown(done)) note(fault);
+  for (const fault of shown(done.faults)) note(fault);
   const { copied, present, bytes, faults, left } = done;
   print(
     `copied and compared: ${copied} blobs, ${sizeText(bytes)}; there before, and whole: ${present}`,
@@ -49,7 +75,7 @@ async function migrateFiles(to: 'bucket' | 'disk', config: Config): Promise<void
 /** Lines that a person still reads. */
 const SHOWN_MAX = 100;
 
-function shown({ faults }: FilesNote): readonly string[] {
+function shown(faults: readonly string[]): readonly string[] {
   const rest = faults.length - SHOWN_MAX;
   return rest <= 0 ? faults : [...faults.slice(0, SHOWN_MAX), `and ${rest} more`];
 }

@@ -223,6 +223,11 @@ export class S3Blobs implements Blobs {
   }
 }
 
+/** Of which records a bucket holds the files; null for one that holds none. */
+export async function ownerOfBucket(s3: S3): Promise<string | null> {
+  return await s3.text(OWNER);
+}
+
 /** Repeats what a connection broke that was lost on the way. */
 async function again<Result>(act: () => Promise<Result>): Promise<Result> {
   for (let attempt = 1; ; attempt += 1) {

@@ -13,14 +13,20 @@ interface Kept {
   readonly bytes: number;
 }
 
-const FOLDER = 'snapshots/';
+/** What their names begin with, in the place of a slot. */
+export const SNAPSHOTS = 'snapshots/';
 const NAME = /^snapshots\/([a-z0-9]{1,64})\.[a-z0-9]{1,64}$/;
 
 /** The name of the prefix holds its owner; the fingerprint keeps those apart that other machines made. */
 export function objectOf({ name, fingerprint }: { name: string; fingerprint: string }): string {
-  const object = `${FOLDER}${name}.${fingerprint}`;
+  const object = `${SNAPSHOTS}${name}.${fingerprint}`;
   if (NAME.test(object)) return object;
   throw new Error(`a snapshot cannot be called ${JSON.stringify(object)}`);
+}
+
+/** The name of the prefix that an object is of; null for another object. */
+export function snapshotOf(object: string): string | null {
+  return NAME.exec(object)?.[1] ?? null;
 }
 
 export interface SnapshotObjectsParts {
@@ -123,18 +129,18 @@ export class SnapshotObjects {
   async sweep(): Promise<void> {
     const { s3, ownerOf } = this.parts;
     const found: ListedObject[] = [];
-    for await (const object of s3.list(FOLDER)) found.push(object);
+    for await (const object of s3.list(SNAPSHOTS)) found.push(object);
     const names = new Set(found.map(({ name }) => name));
     for (const object of [...this.#kept.keys()])
       if (!names.has(object) && !this.#sending.has(object)) this.#drop(object);
     for (const { name: object, bytes } of found.sort((a, b) => a.writtenMs - b.writtenMs)) {
-      const [, name = ''] = NAME.exec(object) ?? [];
+      const name = snapshotOf(object) ?? '';
       const owner = ownerOf(name);
       if (owner === null) await this.remove(object);
       else if (!this.has(object, bytes)) this.add(object, name, owner, bytes);
     }
     for (const { name, id } of await s3.openParts())
-      if (name.startsWith(FOLDER) && !this.#sending.has(name)) await s3.abortParts(name, id);
+      if (name.startsWith(SNAPSHOTS) && !this.#sending.has(name)) await s3.abortParts(name, id);
     await this.makeRoom('', 0);
   }
 }

@@ -1,0 +1,194 @@
+/**
+ * Owns the move of records in PostgreSQL into another number of slots, with the bytes of their files, while no service has them.
+ * It must never switch before all copies were read again and compared, nor remove a record before the switch.
+ *
+ * A run that ended before the switch left copies that nobody reads, one that ended after it left originals: the next run removes both.
+ */
+
+import { onDisk } from '../files/blob-owner.js';
+import { limits } from '../limits/index.js';
+import { allSlots, nameOf } from '../rules/slots.js';
+import type { Config } from '../settings/config.js';
+import { keyBytes } from '../store/key-order.js';
+import { joinParts, openParts, PartWriter } from '../store/part-writer.js';
+import { PostgresConnection } from '../store/postgres-connection.js';
+import { makeParts } from '../store/postgres-part.js';
+import { type PartName, statements } from '../store/postgres-tables.js';
+import type { S3 } from '../store/s3.js';
+import { ownerOfBucket } from '../store/s3-blobs.js';
+import { scanWithPauses } from '../store/scan.js';
+import type { Store } from '../store/store.js';
+import { bucketOf, markOf } from './bucket.js';
+import { withTemporaryFolder } from './open-accounts.js';
+import { type LedSlots, withSlots } from './open-slots.js';
+import { copyObjects, removeObjectsElsewhere } from './slot-objects.js';
+import { SlotPlaces } from './slot-places.js';
+
+export interface SlotsNote {
+  /** In how many slots the records were. */
+  readonly before: number;
+  /** Of each move: from several to others the records are put together first. */
+  readonly moves: readonly SlotsMove[];
+}
+
+export interface SlotsMove {
+  readonly slots: number;
+  readonly records: number;
+  /** In the bucket. */
+  readonly objects: number;
+  /** One line each: what was wrong before. */
+  readonly faults: readonly string[];
+}
+
+/** Records of a page: values may be large. */
+const PAGE_LENGTH = 64;
+const SLOT_PART = /^records-\d+$/;
+
+/** @param count of slots from then on. */
+export async function migrateSlots(config: Config, count: number): Promise<SlotsNote> {
+  const { store: url, dataDir } = config;
+  if (url === null) throw new Error('--store or PREFACE_STORE must name the database');
+  if (count > 1 && config.blobs === null) throw new Error(NO_BUCKET);
+  const moves: SlotsMove[] = [];
+  let before = 0;
+  for (;;) {
+    // All records come into it, and the system's own place may be small.
+    const move = await withTemporaryFolder(async (folder) => {
+      return await withSlots(url, folder, async (led) => {
+        if (moves.length === 0) before = led.slots.length;
+        return await moveOnce(config, url, led, count);
+      });
+    }, dataDir);
+    if (move !== null) moves.push(move);
+    if (move === null || move.slots === count) return { before, moves };
+  }
+}
+
+const NO_BUCKET =
+  'where the records lie in several slots, the nodes share the bytes of files in a bucket: --blobs or PREFACE_BLOBS must name it';
+
+/** @returns null where nothing is to be moved. */
+async function moveOnce(
+  config: Config,
+  url: string,
+  led: LedSlots,
+  count: number,
+): Promise<SlotsMove | null> {
+  const now = led.slots.length;
+  const next = now === 1 ? count : 1;
+  const connection = new PostgresConnection(url);
+  try {
+    const s3 = await bucketFor(config, led.records);
+    await removeRest(connection, s3, now);
+    if (now === count) return null;
+    const places = new SlotPlaces(led.records, next);
+    const writers = await targets(connection, led, next);
+    const records = await fill(led.records, places, writers);
+    for (const writer of writers) await writer.compare();
+    const { copied: objects, faults } =
+      s3 === null ? NO_OBJECTS : await copyObjects(s3, led.records, places, [now, next]);
+    await switchTo(connection, led, writers);
+    await removeRest(connection, s3, next);
+    const lost = places.unowned === 0 ? [] : [unowned(places.unowned)];
+    return { slots: next, records, objects, faults: [...faults, ...lost] };
+  } finally {
+    await connection.close();
+  }
+}
+
+const NO_OBJECTS = { copied: 0, faults: [] } as const;
+
+function unowned(count: number): string {
+  return `${count} records lie in the first slot, since nothing tells whose they are`;
+}
+
+/** @returns null for records that have no files in one. @throws Error where the bytes of files would stay behind. */
+async function bucketFor(config: Config, records: Store): Promise<S3 | null> {
+  const mark = await markOf(records);
+  const isInBucket = mark !== null && !onDisk.is(records);
+  const hasFiles = records.page({ prefix: ['file'], limit: 1 }).length > 0;
+  if (!isInBucket && hasFiles && config.blobs !== null) throw new Error(ON_DISK);
+  if (!isInBucket) return null;
+  const s3 = bucketOf(config);
+  if ((await ownerOfBucket(s3)) === mark) return s3;
+  throw new Error(
+    'the bucket and prefix of PREFACE_BLOBS hold no files of these records: set those that the services use',
+  );
+}
+
+const ON_DISK =
+  'the bytes of files are on the disk of a node, where the others cannot read them: `preface migrate bucket` brings them into the bucket first';
+
+/** Rows and objects of no slot that the records lie in. */
+async function removeRest(
+  connection: PostgresConnection,
+  s3: S3 | null,
+  slots: number,
+): Promise<void> {
+  const current = new Set<string>(allSlots(slots).map((slot) => nameOf('records', slot)));
+  const { rows } = await connection.query<{ readonly part: PartName }>(statements.allParts);
+  for (const { part } of rows) {
+    const isOfRecords = part === 'records' || SLOT_PART.test(part);
+    if (!isOfRecords || current.has(part)) continue;
+    await (await PartWriter.claim(connection, part)).clear();
+  }
+  if (s3 !== null) await removeObjectsElsewhere(s3, slots);
+}
+
+async function targets(
+  connection: PostgresConnection,
+  { storeId }: LedSlots,
+  next: number,
+): Promise<PartWriter[]> {
+  if (next > 1) await makeParts(connection, { storeId, slots: next });
+  const writers: PartWriter[] = [];
+  for (const slot of allSlots(next)) {
+    const writer = await PartWriter.claim(connection, nameOf('records', slot));
+    await writer.clear();
+    writers.push(writer);
+  }
+  return writers;
+}
+
+/** @returns how many records were copied. Those that each slot has count once. */
+async function fill(
+  records: Store,
+  places: SlotPlaces,
+  writers: readonly PartWriter[],
+): Promise<number> {
+  let [count, waiting, bytes] = [0, 0, 0];
+  const flush = async () => {
+    for (const writer of writers) await writer.flush();
+    [waiting, bytes] = [0, 0];
+  };
+  const range = { prefix: [], pageLength: PAGE_LENGTH };
+  for await (const { key, record } of scanWithPauses(records, range)) {
+    const to = places.of(key, record.value);
+    for (const index of to) writers[index]?.add(keyBytes(key), record.value);
+    count += Math.min(1, to.length);
+    waiting += to.length;
+    bytes += to.length * record.value.length;
+    if (bytes > limits.postgresGroupBytes || waiting >= limits.postgresPageMax) await flush();
+  }
+  await flush();
+  return count;
+}
+
+async function switchTo(
+  connection: PostgresConnection,
+  { stores }: LedSlots,
+  writers: readonly PartWriter[],
+): Promise<void> {
+  const [whole, ...others] = stores;
+  if (whole !== undefined && others.length === 0) {
+    await openParts(connection, writers);
+    return await whole.part(writers.length);
+  }
+  const [joined] = writers;
+  if (joined === undefined) throw new Error('there is no part to put the records into');
+  const slots = stores.map(({ fence }, index) => ({
+    part: nameOf('records', { index, count: stores.length }),
+    fence: fence ?? -1,
+  }));
+  await joinParts(connection, slots, joined);
+}
