@@ -5,14 +5,17 @@
  * A run that ended before the switch left copies that nobody reads, one that ended after it left originals: the next run removes both.
  */
 
+import { wakefulClock } from '../clock.js';
 import { onDisk } from '../files/blob-owner.js';
 import { limits } from '../limits/index.js';
 import { allSlots, nameOf } from '../rules/slots.js';
 import type { Config } from '../settings/config.js';
 import { keyBytes } from '../store/key-order.js';
+import { Mirror } from '../store/mirror.js';
 import { joinParts, openParts, PartWriter } from '../store/part-writer.js';
 import { PostgresConnection } from '../store/postgres-connection.js';
-import { makeParts } from '../store/postgres-part.js';
+import { makeParts, openPart, openRecords } from '../store/postgres-part.js';
+import { PostgresStore } from '../store/postgres-store.js';
 import { type PartName, statements } from '../store/postgres-tables.js';
 import type { S3 } from '../store/s3.js';
 import { ownerOfBucket } from '../store/s3-blobs.js';
@@ -49,16 +52,64 @@ export async function migrateSlots(config: Config, count: number): Promise<Slots
   const { store: url, dataDir } = config;
   if (url === null) throw new Error('--store or PREFACE_STORE must name the database');
   if (count > 1 && config.blobs === null) throw new Error(NO_BUCKET);
+  // All records come into it, and the system's own place may be small.
+  return await withTemporaryFolder(async (folder) => {
+    return await alone(url, folder, (run) => migrateAll({ ...run, config, url }, count));
+  }, dataDir);
+}
+
+/** What a run works with. */
+interface Run {
+  readonly config: Config;
+  readonly url: string;
+  readonly folder: string;
+  /** @throws Error once another run may have begun. */
+  readonly check: () => void;
+}
+
+/**
+ * Of all runs one, also while it removes what was copied: services may start then, and another run would copy into what this
+ * one removes.
+ */
+async function alone<Result>(
+  url: string,
+  folder: string,
+  act: (run: Pick<Run, 'folder' | 'check'>) => Promise<Result>,
+): Promise<Result> {
+  const connection = new PostgresConnection(url);
+  const mirror = new Mirror(folder, 'migration');
+  const parts = { part: 'migration', connection, mirror, clock: wakefulClock } as const;
+  const release = async () => {};
+  let lease: PostgresStore | null = null;
+  try {
+    const { storeId } = await openRecords(connection);
+    await openPart(connection, 'migration', storeId);
+    const own = new PostgresStore({ ...parts, release }, storeId);
+    lease = own;
+    if ((await own.lead()) !== null) throw new Error(ANOTHER);
+    const check = () => {
+      if (!own.held) throw new Error(ANOTHER);
+    };
+    return await act({ folder, check });
+  } finally {
+    await (lease ?? connection).close();
+    await mirror.close();
+  }
+}
+
+const ANOTHER =
+  'another run of this command is under way, or ended just now without a word: try again in some seconds';
+
+async function migrateAll(run: Run, count: number): Promise<SlotsNote> {
   const moves: SlotsMove[] = [];
   let before = 0;
   for (;;) {
-    // All records come into it, and the system's own place may be small.
     const move = await withTemporaryFolder(async (folder) => {
-      return await withSlots(url, folder, async (led) => {
+      return await withSlots(run.url, folder, async (led) => {
         if (moves.length === 0) before = led.slots.length;
-        return await moveOnce(config, url, led, count);
+        return await moveOnce(run, led, count);
       });
-    }, dataDir);
+    }, run.folder);
     if (move !== null) moves.push(move);
     if (move === null || move.slots === count) return { before, moves };
   }
@@ -68,18 +119,13 @@ const NO_BUCKET =
   'where the records lie in several slots, the nodes share the bytes of files in a bucket: --blobs or PREFACE_BLOBS must name it';
 
 /** @returns null where nothing is to be moved. */
-async function moveOnce(
-  config: Config,
-  url: string,
-  led: LedSlots,
-  count: number,
-): Promise<SlotsMove | null> {
+async function moveOnce(run: Run, led: LedSlots, count: number): Promise<SlotsMove | null> {
   const now = led.slots.length;
   const next = now === 1 ? count : 1;
-  const connection = new PostgresConnection(url);
+  const connection = new PostgresConnection(run.url);
   try {
-    const s3 = await bucketFor(config, led.records);
-    await removeRest(connection, s3, now);
+    const s3 = await bucketFor(run.config, led.records);
+    await removeRest(run, connection, s3, now);
     if (now === count) return null;
     const places = new SlotPlaces(led.records, next);
     const writers = await targets(connection, led, next);
@@ -87,8 +133,9 @@ async function moveOnce(
     for (const writer of writers) await writer.compare();
     const { copied: objects, faults } =
       s3 === null ? NO_OBJECTS : await copyObjects(s3, led.records, places, [now, next]);
+    run.check();
     await switchTo(connection, led, writers);
-    await removeRest(connection, s3, next);
+    await removeRest(run, connection, s3, next);
     const lost = places.unowned === 0 ? [] : [unowned(places.unowned)];
     return { slots: next, records, objects, faults: [...faults, ...lost] };
   } finally {
@@ -121,6 +168,7 @@ const ON_DISK =
 
 /** Rows and objects of no slot that the records lie in. */
 async function removeRest(
+  { check }: Run,
   connection: PostgresConnection,
   s3: S3 | null,
   slots: number,
@@ -132,7 +180,7 @@ async function removeRest(
     if (!isOfRecords || current.has(part)) continue;
     await (await PartWriter.claim(connection, part)).clear();
   }
-  if (s3 !== null) await removeObjectsElsewhere(s3, slots);
+  if (s3 !== null) await removeObjectsElsewhere(s3, slots, check);
 }
 
 async function targets(

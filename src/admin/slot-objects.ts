@@ -101,13 +101,19 @@ function slotAt(owner: string, count: number): Slot {
 
 const PLACED = /^(?:slot-(\d+)\/)?(.*)$/;
 
-/** Removes what an earlier parting left: all that lies in no place of so many slots. */
-export async function removeObjectsElsewhere(s3: S3, slots: number): Promise<void> {
+/** Removes what an earlier parting left: all that lies in no place of so many slots. @param check throws where that may not go on. */
+export async function removeObjectsElsewhere(
+  s3: S3,
+  slots: number,
+  check: () => void,
+): Promise<void> {
   const current = new Set(allSlots(slots).map(placeOf));
   await inParallel(s3.names(), limits.blobsMovedAtOnce, async (name) => {
     const [, index, object = ''] = PLACED.exec(name) ?? [];
     const isOwn = isBlob(object) || snapshotOf(object) !== null;
     const place = index === undefined ? '' : `slot-${index}/`;
-    if (isOwn && !current.has(place)) await s3.remove(name);
+    if (!isOwn || current.has(place)) return;
+    check();
+    await s3.remove(name);
   });
 }

@@ -9,8 +9,8 @@
 import type { MirrorRow } from './mirror.js';
 import type { Statement } from './postgres-connection.js';
 
-/** Where several nodes serve, each slot has a part of its own. */
-export type PartName = 'records' | `records-${number}` | 'keys';
+/** Where several nodes serve, each slot has a part of its own. `migration` has a lease alone: one at a time moves slots. */
+export type PartName = 'records' | `records-${number}` | 'keys' | 'migration';
 
 /** Under which a node says that it lives: a row of parts without records. */
 export type NodeRow = `node-${string}`;
@@ -178,7 +178,7 @@ export const statements = {
       DELETE FROM preface_records WHERE part = $3 AND EXISTS (SELECT 1 FROM held)
         AND key = ANY(ARRAY(SELECT piece.key FROM preface_records AS piece WHERE piece.part = $3 LIMIT $4))`,
   },
-  /** Whoever comes may take them. $1 parts, $2 their fences, $3 format. */
+  /** They may be taken from here on. $1 parts, $2 their fences, $3 format. */
   openParts: {
     name: 'open-parts',
     text: `UPDATE preface_parts SET format = $3, holder = '', fence = preface_parts.fence + 1,

@@ -317,11 +317,12 @@ async function empty(t: Test, server: TestPostgres): Promise<void> {
   const bucket = await S3Server.start(t);
   const store = await server.database();
   const env = envOf(temporaryFolder(t), store, bucket.env());
-  t.match(await preface(env, 'migrate', 'slots', '256'), { code: 0, out: /: 0 records/ });
-  const query = 'SELECT part, format, holder FROM preface_parts ORDER BY part';
+  t.match(await preface(env, 'migrate', 'slots', '128'), { code: 0, out: /: 0 records/ });
+  const query =
+    "SELECT part, format, holder FROM preface_parts WHERE part LIKE 'records%' ORDER BY part";
   const parts = await server.ask<{ part: string; format: string; holder: string }>(query, store);
-  t.equal(parts.length, 257);
-  t.match(parts[0], { part: 'records', format: '3', holder: 'slots:256' });
+  t.equal(parts.length, 129);
+  t.match(parts[0], { part: 'records', format: '3', holder: 'slots:128' });
   t.match(await preface(env, 'caches', 'list'), { code: 0 }, 'a reader of all of them');
   t.match(await preface(env, 'migrate', 'slots', '2'), { code: 0, out: /slots: 1\n.*slots: 2/ });
   const [whole, ...slots] = await server.ask<{ format: string; holder: string }>(query, store);
@@ -431,7 +432,7 @@ async function killed(t: Test, server: TestPostgres): Promise<void> {
     let said = { code: 1, out: '' };
     const tried = async () => {
       said = await preface(env, 'migrate', 'slots', count);
-      return !said.out.includes('stop the services first');
+      return !/stop the services first|ended just now/.test(said.out);
     };
     await until(tried, READY_MS_MAX, 'the lease of the killed run ends');
     return said;
