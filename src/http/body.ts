@@ -73,6 +73,8 @@ export class Body {
   #bytesMax = Number.POSITIVE_INFINITY;
   #complete: boolean;
   #paused = false;
+  /** It is looked behind this packet whether to pause. */
+  #pausing = false;
   #discarding = false;
   /** Its one reader takes it piece by piece: only what is held counts, not what has come. */
   #streaming = false;
@@ -167,10 +169,24 @@ export class Body {
     }
     if (chunk.byteLength > 0) this.#hold(chunk);
     if (this.#streaming) this.#hand();
-    if (this.#reader || this.#complete || this.#heldBytes < limits.bodyAheadBytesMax) return;
+    if (this.#pausing || !this.#isAhead) return;
+    // The packet is read to its end whatever is said here. A whole body must not be paused: nobody would hear its client
+    // leave, and once it goes on, the library waits for more of it and cuts the connection in the midst of the request.
+    this.#pausing = true;
+    setImmediate(this.#pause);
+  }
+
+  /** More has come than anybody asked for. What was dropped or taken holds nothing. */
+  get #isAhead(): boolean {
+    return !this.#reader && !this.#complete && this.#heldBytes >= limits.bodyAheadBytesMax;
+  }
+
+  readonly #pause = (): void => {
+    this.#pausing = false;
+    if (!this.#isAhead) return;
     this.#paused = true;
     this.flow.pause();
-  }
+  };
 
   /** To the reader of pieces, if it waits for one. */
   #hand(): void {

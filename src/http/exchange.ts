@@ -10,7 +10,7 @@ import { freeBytes } from '../pool/memory.js';
 import type { ErrorForm } from '../protocol/wire-form.js';
 import type { RequestNote, RequestReport, RouteName } from '../telemetry/report.js';
 import { Body, type BodyBudget, ClientGoneError, overloaded } from './body.js';
-import { errorReply, type Headers, headText } from './head.js';
+import { errorReply, type Headers, headText, restLine } from './head.js';
 import { headerOf, type RequestHead } from './request.js';
 import { type ByteSink, ResponseSink, type StreamWire, utf8 } from './sink.js';
 import type { TurnMemory } from './turn-memory.js';
@@ -289,7 +289,7 @@ export class Exchange {
     if (unread > 0) this.#body?.discard();
     if (body.length > limits.replyWholeBytesMax && this.method !== 'HEAD') {
       // The library would write it behind the pieces. Who reads it opens another connection.
-      const whole = this.#closes ? `${head}\r\nconnection: close` : head;
+      const whole = this.#closes ? `${head}\r\nconnection: close` : head + this.#rest;
       this.#endInPieces(whole, typeof body === 'string' ? Buffer.from(body) : body);
     } else this.#end(head, status === 204 ? null : body);
   }
@@ -314,7 +314,7 @@ export class Exchange {
     if (!this.#gone) this.#status = status;
     if (!this.#gone) this.#body?.discard();
     if (this.method === 'HEAD' && !this.#gone) this.#end(head, null);
-    this.#sink = new ResponseSink(this.#res, head, this.#live(), {
+    this.#sink = new ResponseSink(this.#res, head + this.#rest, this.#live(), {
       finish: () => this.#finish(),
       cut: () => this.destroy(),
     });
@@ -354,10 +354,16 @@ export class Exchange {
     return this.#edge.closing || this.#head.bodyBytes === null;
   }
 
+  /** Of a connection that goes on: it is the client who should close it when it has rested. */
+  get #rest(): string {
+    return this.#closes || this.#res.isWhole ? '' : restLine;
+  }
+
   /** `null`: an answer that has no body and no length. */
-  #end(head: string, body: string | Uint8Array | null): void {
+  #end(start: string, body: string | Uint8Array | null): void {
     const res = this.#res;
     const closes = this.#closes;
+    const head = start + this.#rest;
     this.#finish();
     this.#cork(() => {
       if (body !== null && this.method !== 'HEAD') {

@@ -4,6 +4,7 @@
  */
 import { STATUS_CODES } from 'node:http';
 import type { ApiError } from '../errors.js';
+import { limits } from '../limits/index.js';
 import type { ErrorForm } from '../protocol/wire-form.js';
 import { wireForms } from '../protocol/wire-forms.js';
 import { rateHeaders } from './rate-headers.js';
@@ -15,6 +16,12 @@ const HEADER_NAME = /^[a-z0-9-]+$/i;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what must not pass
 const HEADER_TRAP = /[\x00-\x08\x0a-\x1f\x7f]|[^\x00-\xff]/;
 const REQUEST_ID = /^[\x21-\x7e]{1,128}$/;
+
+/**
+ * A request that is sent while the library closes a connection that has rested is lost, and only its client knows
+ * whether it may send it again. So clients that read this, as Node's, undici and those of Java do, close first.
+ */
+export const restLine = `\r\nkeep-alive: timeout=${limits.connectionRestS}`;
 
 /**
  * Everything between `HTTP/1.1 ` and the headers that the library adds. One string, because each header handed

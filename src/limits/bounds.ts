@@ -62,6 +62,8 @@ export const limits = {
   bodyDiscardBytesMax: MIB,
   /** How long a refused request may go on sending its body, so that its client reads the answer. */
   lingerMsMax: 5_000,
+  /** How long clients are told that a connection may rest. The library closes it after 8 to 12 s, and tells nobody. */
+  connectionRestS: 5,
   /** How long a closing server waits for running requests. */
   drainMsMax: 10_000,
   /** How long the handlers of stopped requests may take to record usage. */
