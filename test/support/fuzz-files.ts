@@ -5,10 +5,12 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { limits } from '../../src/limits/index.js';
 import { mutation } from '../../src/plugin/test/damage.js';
 import { type Random, seededRandom, testSeed } from '../../src/plugin/test/random-text.js';
 import { CrashService } from './crash-service.js';
 import { form, purpose } from './file-client.js';
+import { restedFetch } from './rested-fetch.js';
 import { aliceKey, bobKey } from './service.js';
 import { TimedChats } from './timed-chats.js';
 
@@ -30,6 +32,8 @@ export interface FuzzResult {
   readonly quietP99Ms: number;
   readonly busyP99Ms: number;
   readonly others: number;
+  /** Connections that had rested, and were closed when the next request was sent: each was sent again. */
+  readonly lost: number;
 }
 
 export interface GoodDocument {
@@ -42,6 +46,8 @@ const headers = { authorization: `Bearer ${aliceKey}` };
 /** Documents of one round; each round is followed by as many other requests without documents. */
 const ROUND = 25;
 const ANSWER_MS_MAX = 10 * 60_000;
+/** Less than a service keeps a resting connection: one that is lost earlier is a fault. */
+const RESTED_MS_MIN = limits.connectionRestS * 1_000;
 /** The most that documents may slow other requests. */
 const OTHERS_P99_RATIO_MAX = 2;
 
@@ -60,6 +66,11 @@ export async function fuzzFiles(options: FuzzOptions): Promise<FuzzResult> {
   const outcomes: Outcome[] = [];
   const quiet: number[] = [];
   const busy: number[] = [];
+  let lost = 0;
+  const ask = askerOf((restedMs, cause) => {
+    lost += 1;
+    log(`${cause.message} on a connection that had rested ${Math.round(restedMs)} ms: asked again`);
+  });
   const others = new TimedChats({ url, key: bobKey });
   try {
     await others.count(ROUND);
@@ -67,7 +78,7 @@ export async function fuzzFiles(options: FuzzOptions): Promise<FuzzResult> {
       const count = Math.min(ROUND, mutations - from);
       const documents = Array.from({ length: count }, (_, at) => damaged(good, random, from + at));
       const reading = inLanes(documents, lanes, async (document) => {
-        outcomes.push(await outcomeOf(url, document, seed));
+        outcomes.push(await outcomeOf(url, ask, document, seed));
       });
       const [beside] = await Promise.all([others.during(reading), reading]);
       busy.push(...beside);
@@ -83,6 +94,7 @@ export async function fuzzFiles(options: FuzzOptions): Promise<FuzzResult> {
     quietP99Ms: p99(quiet),
     busyP99Ms: p99(busy),
     others: quiet.length + busy.length,
+    lost,
   };
 }
 
@@ -100,6 +112,7 @@ type Outcome = string | null;
 
 async function outcomeOf(
   url: string,
+  answer: Asker,
   { name, at, bytes }: Damaged,
   seed: number,
 ): Promise<Outcome> {
@@ -122,10 +135,20 @@ async function outcomeOf(
   throw fail(`${content.status} ${status} ${content.text.slice(0, 200)}`);
 }
 
-async function answer(address: string, method: string, body?: FormData) {
-  const signal = AbortSignal.timeout(ANSWER_MS_MAX);
-  const response = await fetch(address, { method, headers, signal, ...(body && { body }) });
-  return { status: response.status, text: await response.text() };
+type Asker = (
+  address: string,
+  method: string,
+  body?: FormData,
+) => Promise<{ status: number; text: string }>;
+
+function askerOf(lost: (restedMs: number, cause: Error) => void): Asker {
+  const patience = { restedMsMin: RESTED_MS_MIN, lost };
+  return async (address, method, body) => {
+    const signal = AbortSignal.timeout(ANSWER_MS_MAX);
+    const init = { method, headers, signal, ...(body && { body }) };
+    const response = await restedFetch(address, init, patience);
+    return { status: response.status, text: await response.text() };
+  };
 }
 
 async function inLanes<Item>(
