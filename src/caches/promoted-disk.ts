@@ -5,7 +5,7 @@
 import type { Clock } from '../clock.js';
 import { limits } from '../limits/index.js';
 import type { CacheRecord } from '../rules/cache-state.js';
-import { leastWorthFirst } from '../rules/promotion.js';
+import { givingWay } from '../rules/promotion.js';
 
 /** Those of one slot. */
 export interface PromotedSet {
@@ -32,7 +32,7 @@ export class PromotedDisk {
     this.#sets.delete(set);
   }
 
-  /** Removes the least worth ones until the others fit, one walk after the other. */
+  /** Removes those that give way until the others fit, one walk after the other. */
   fit(): Promise<void> {
     const fitted = this.#work.then(() => this.#fit());
     this.#work = fitted.catch(() => {});
@@ -45,15 +45,10 @@ export class PromotedDisk {
       const records = await this.#unlessClosed(set, () => set.all());
       for (const record of records ?? []) sets.set(record, set);
     }
-    const all = leastWorthFirst([...sets.keys()], this.clock.nowMs());
-    let bytes = all.reduce((sum, { snapshot }) => sum + (snapshot?.bytes ?? 0), 0);
-    let count = all.length;
-    for (const record of all) {
-      if (bytes <= this.bytesMax && count <= limits.promotedMax) return;
+    const room = { bytes: this.bytesMax, count: limits.promotedMax };
+    for (const record of givingWay([...sets.keys()], room, this.clock.nowMs())) {
       const set = sets.get(record);
       if (set !== undefined) await this.#unlessClosed(set, () => set.remove(record));
-      bytes -= record.snapshot?.bytes ?? 0;
-      count -= 1;
     }
   }
 

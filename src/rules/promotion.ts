@@ -33,7 +33,53 @@ export function leastWorthFirst<Record extends Weighed>(
     .map(({ record }) => record);
 }
 
-/** Of those of the owner with the most, when all together are too many. */
+interface Held {
+  bytes: number;
+  count: number;
+}
+
+type Owned = Weighed & Pick<CacheRecord, 'owner'>;
+
+/**
+ * Those that go until the others fit: the least worth ones of owners who have more than their share of the room, which
+ * is the same for all who have any. Whoever has no more than that loses nothing, whatever others bring.
+ */
+export function givingWay<Record extends Owned>(
+  records: readonly Record[],
+  room: Readonly<Held>,
+  nowMs: number,
+): Record[] {
+  const left = new Set(leastWorthFirst(records, nowMs));
+  const all: Held = { bytes: 0, count: 0 };
+  const owners = new Map<string, Held>();
+  for (const record of left) {
+    const own = owners.get(record.owner) ?? { bytes: 0, count: 0 };
+    owners.set(record.owner, own);
+    for (const held of [all, own]) count(held, record, 1);
+  }
+  const isOver = (held: Held | undefined, sharers: number) =>
+    held !== undefined && (held.bytes * sharers > room.bytes || held.count * sharers > room.count);
+  const gone: Record[] = [];
+  while (isOver(all, 1)) {
+    for (const record of left) {
+      const own = owners.get(record.owner);
+      if (own === undefined || !isOver(own, owners.size)) continue;
+      left.delete(record);
+      gone.push(record);
+      for (const held of [all, own]) count(held, record, -1);
+      if (own.count === 0) owners.delete(record.owner);
+      break;
+    }
+  }
+  return gone;
+}
+
+function count(held: Held, { snapshot }: Weighed, by: 1 | -1): void {
+  held.bytes += by * (snapshot?.bytes ?? 0);
+  held.count += by;
+}
+
+/** Of the owners with the most, and of what each of them has, when all together are too many. */
 const FORGOTTEN_SHARE = 0.1;
 
 interface Seen {
@@ -48,6 +94,7 @@ interface Seen {
 export class SeenPrefixes {
   /** By owner; what came last is last. */
   readonly #owners = new Map<string, Map<PrefixHash, Seen>>();
+  readonly #sizes = new OwnersBySize();
   #size = 0;
 
   /**
@@ -58,31 +105,64 @@ export class SeenPrefixes {
     let longest = 0;
     const own = this.#owners.get(owner) ?? new Map<PrefixHash, Seen>();
     if (chain.length > 1) this.#owners.set(owner, own);
-    this.#size -= own.size;
+    const before = own.size;
     // Link 0 holds no message.
     for (let at = 1; at < chain.length; at++) {
       const hash = chain[at] as PrefixHash;
       const next = chain[at + 1] ?? null;
       if (again(own, hash, next, nowMs)) longest = at;
     }
-    this.#size += own.size;
-    while (this.#size > limits.promoteSeenMax) this.#forgetOldest();
+    this.#resized(owner, before, own.size);
+    while (this.#size > limits.promoteSeenMax) {
+      for (const each of this.#sizes.most(FORGOTTEN_SHARE)) this.#forgetOldest(each);
+    }
     return longest;
   }
 
   /** Many at once: the way to the first entry of a map leads over all that were deleted before it. */
-  #forgetOldest(): void {
-    let most: readonly [string, Map<PrefixHash, Seen>] = ['', new Map()];
-    for (const each of this.#owners) if (each[1].size > most[1].size) most = each;
-    const [owner, seen] = most;
-    let left = Math.ceil(seen.size * FORGOTTEN_SHARE);
-    this.#size -= left;
+  #forgetOldest(owner: string): void {
+    const seen = this.#owners.get(owner) ?? new Map<PrefixHash, Seen>();
+    const before = seen.size;
+    const left = before - Math.ceil(before * FORGOTTEN_SHARE);
     for (const hash of seen.keys()) {
-      if (left === 0) return;
+      if (seen.size === left) break;
       seen.delete(hash);
-      left -= 1;
     }
-    this.#owners.delete(owner);
+    if (left === 0) this.#owners.delete(owner);
+    this.#resized(owner, before, left);
+  }
+
+  #resized(owner: string, before: number, after: number): void {
+    this.#size += after - before;
+    this.#sizes.move(owner, before, after);
+  }
+}
+
+/** Finds the owners with the most without a look at the others. Who has nothing is not there. */
+class OwnersBySize {
+  readonly #owners = new Map<number, Set<string>>();
+  #most = 0;
+
+  move(owner: string, before: number, after: number): void {
+    if (before === after) return;
+    const from = this.#owners.get(before);
+    from?.delete(owner);
+    if (from?.size === 0) this.#owners.delete(before);
+    const to = this.#owners.get(after) ?? new Set();
+    if (after > 0) this.#owners.set(after, to.add(owner));
+    this.#most = Math.max(this.#most, after);
+    while (this.#most > 0 && !this.#owners.has(this.#most)) this.#most -= 1;
+  }
+
+  /** That share of those with the most, at least one; who has that many for the longest time comes first. */
+  most(share: number): string[] {
+    const owners = this.#owners.get(this.#most) ?? new Set();
+    const many: string[] = [];
+    for (const owner of owners) {
+      many.push(owner);
+      if (many.length >= owners.size * share) break;
+    }
+    return many;
   }
 }
 

@@ -88,6 +88,18 @@ t.test('the caches of all slots have one budget', async (t) => {
   t.ok((await bytesOf(other, 'bob')) > 0, 'and loses nothing');
 });
 
+t.test('one who brings many pushes out nobody else’s', async (t) => {
+  const world = new CacheWorld(1_000_000, undefined, 350);
+  await promote(world, 'bob', 'his');
+  for (const content of ['one', 'two', 'six', 'ten']) {
+    await world.clock.advance(10_000);
+    await promote(world, 'alice', content);
+  }
+  await world.caches.promoted.fit();
+  t.same(await contentsOf(world, 'bob'), ['his']);
+  t.ok((await contentsOf(world, 'alice')).length < 4);
+});
+
 t.test('with a budget of nothing there are none', async (t) => {
   const world = new CacheWorld();
   t.equal(world.caches.promoted.isOn, false);

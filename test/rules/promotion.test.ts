@@ -4,7 +4,7 @@
 import t from 'tap';
 import { limits } from '../../src/limits/index.js';
 import type { PrefixHash } from '../../src/rules/prefix.js';
-import { leastWorthFirst, SeenPrefixes, savedMs } from '../../src/rules/promotion.js';
+import { givingWay, leastWorthFirst, SeenPrefixes, savedMs } from '../../src/rules/promotion.js';
 
 const chain = (text: string) => ['root', ...text].map((_, at) => text.slice(0, at) as PrefixHash);
 
@@ -66,6 +66,22 @@ t.test('a full memory costs a long conversation no more than an empty one', asyn
   t.ok(again < 10 * empty, `${again} ms beside ${empty} ms`);
 });
 
+t.test('a full memory of many owners costs new ones next to nothing', async (t) => {
+  const newOnes = limits.promoteSeenMax / 5;
+  // Of the processor, whoever else wants it.
+  const tookMs = (seen: SeenPrefixes, name: string, owners: number) => {
+    const before = process.cpuUsage();
+    for (let at = 0; at < owners; at++) seen.note(`${name} ${at}`, chain('a'), 0);
+    return process.cpuUsage(before).user / 1_000;
+  };
+  const full = new SeenPrefixes();
+  tookMs(full, 'earlier', limits.promoteSeenMax);
+  const empty = tookMs(new SeenPrefixes(), 'new', newOnes);
+  const again = tookMs(full, 'new', newOnes);
+  // A walk over all owners for each of them: ten thousand times as long.
+  t.ok(again < 100 * empty, `${again} ms beside ${empty} ms`);
+});
+
 t.test('a long prefix pays, one that loads as slowly as it evaluates does not', async (t) => {
   t.equal(savedMs(1_000, 2, 0), 2_000);
   t.ok(savedMs(1_000, 2, 45_000) > 1_900);
@@ -89,4 +105,28 @@ t.test('the least worth goes first', async (t) => {
   ];
   const order = leastWorthFirst(records, 10 * day).map((record) => records.indexOf(record));
   t.strictSame(order, [1, 2, 3, 0]);
+});
+
+t.test('an owner with many pushes out nothing of one with few', async (t) => {
+  const one = (owner: string, hits: number, bytes = 10) => ({
+    owner,
+    tokens: 1_000,
+    hits,
+    expirySetMs: 0,
+    snapshot: { bytes, evaluatedTokens: 0 },
+  });
+  const many = Array.from({ length: 9 }, (_, at) => one('alice', 100 + at));
+  const few = [one('bob', 0), one('bob', 1), one('carol', 0)];
+  const room = (bytes: number, count: number) => ({ bytes, count });
+  const gone = (bytes: number, count: number) =>
+    givingWay([...many, ...few], room(bytes, count), 0);
+  t.strictSame(gone(120, 12), [], 'all fit');
+  t.strictSame(gone(120, 9), many.slice(0, 3), 'the least worth ones of who has the most');
+  t.strictSame(gone(90, 12), many.slice(0, 3), 'by their bytes as well');
+  const left = (rest: readonly object[]) =>
+    [...many, ...few].filter((each) => !rest.includes(each));
+  t.strictSame(left(gone(120, 3)), [many[8], few[1], few[2]], 'one each');
+  t.equal(gone(0, 0).length, 12);
+  const large = [one('alice', 0, 70), one('bob', 1, 20), one('bob', 0, 20)];
+  t.strictSame(givingWay(large, room(100, 9), 0), large.slice(0, 1), 'one that is large alone');
 });
