@@ -2,9 +2,13 @@
  * Owns the one door to PostgreSQL: a connection that is made when a statement needs it, and made again after it was lost.
  * It must never show a password, nor take a statement whose answer was lost for one that failed.
  */
+import { createRequire } from 'node:module';
 import { Socket } from 'node:net';
-import pg from 'pg';
+import type pg from 'pg';
 import { limits } from '../limits/index.js';
+
+/** Loaded where it is needed: a service whose records lie in its folder starts without it. */
+const library = () => createRequire(import.meta.url)('pg') as typeof pg;
 
 /** The connection is gone. What a statement did that was `sent` is not known. */
 export class ConnectionLost extends Error {
@@ -140,7 +144,7 @@ export class PostgresConnection implements DatabaseDoor {
   async #connect(): Promise<Open> {
     const socket = new Socket();
     this.#socket = socket;
-    const client = new pg.Client({
+    const client = new (library().Client)({
       connectionString: this.#url,
       application_name: 'preface',
       connectionTimeoutMillis: limits.postgresConnectMs,
@@ -161,19 +165,23 @@ export class PostgresConnection implements DatabaseDoor {
   }
 }
 
+function isOfServer(cause: unknown): cause is pg.DatabaseError {
+  return cause instanceof library().DatabaseError;
+}
+
 /** An error of the server that says that nothing was done. */
 function isRefusal(cause: unknown): boolean {
-  return cause instanceof pg.DatabaseError && !UNKNOWN.test(cause.code ?? '08');
+  return isOfServer(cause) && !UNKNOWN.test(cause.code ?? '08');
 }
 
 /** Two transactions met, and this one has to be run again. */
 export function isConflict(cause: unknown): boolean {
-  return cause instanceof pg.DatabaseError && ['40001', '40P01'].includes(cause.code ?? '');
+  return isOfServer(cause) && ['40001', '40P01'].includes(cause.code ?? '');
 }
 
 /** Two processes made the same table at the same moment. */
 export function isMadeTwice(cause: unknown): boolean {
-  return cause instanceof pg.DatabaseError && ['23505', '42P07'].includes(cause.code ?? '');
+  return isOfServer(cause) && ['23505', '42P07'].includes(cause.code ?? '');
 }
 
 function databaseOf(url: string): string {

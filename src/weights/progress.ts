@@ -2,9 +2,14 @@
  * Owns the display of a long download or reading: a bar on a terminal, plain lines elsewhere.
  * It must never write to standard output, which belongs to the results.
  */
-import bars, { type Options, type Params } from 'cli-progress';
+import { createRequire } from 'node:module';
+import type bars from 'cli-progress';
+import type { Options, Params } from 'cli-progress';
 import type { Clock } from '../clock.js';
 import { limits } from '../limits/index.js';
+
+/** Loaded for the first bar: most commands show none. */
+const library = () => createRequire(import.meta.url)('cli-progress') as typeof bars;
 
 export interface Meter {
   at(doneBytes: number): void;
@@ -74,7 +79,7 @@ export class Rate {
 
 function barMeter(stream: NodeJS.WriteStream, rate: Rate, label: string): Meter {
   const format = `${label} [{bar}] {percentage}% {text}`;
-  const bar = new bars.SingleBar({ ...BAR, format, stream });
+  const bar = new (library().SingleBar)({ ...BAR, format, stream });
   bar.start(rate.total ?? 0, rate.done, { text: rate.text() });
   return {
     at(doneBytes) {
@@ -108,10 +113,10 @@ function pageBar(stream: NodeJS.WriteStream, label: string): PageMeter {
   let known: number | null = null;
   const format = (options: Options, { progress, value }: Params) => {
     if (known === null) return `${label} ${value === 0 ? 'opening' : `page ${value}`}`;
-    const bar = bars.Format.BarFormat(progress, options);
+    const bar = library().Format.BarFormat(progress, options);
     return `${label} [${bar}] page ${value} of ${known}`;
   };
-  const bar = new bars.SingleBar({ ...BAR, format, stream });
+  const bar = new (library().SingleBar)({ ...BAR, format, stream });
   bar.start(1, 0);
   return {
     at(page, pages) {
