@@ -11,7 +11,7 @@ import { Files } from '../files/files.js';
 import type { Gate } from '../http/gate.js';
 import { limits } from '../limits/index.js';
 import { ExtractionPool } from '../pool/extraction.js';
-import { findWalls, wallsText } from '../pool/walls.js';
+import { findWalls, type Walls, wallsText } from '../pool/walls.js';
 import type { TakeRoom } from '../room.js';
 import { nameOf } from '../rules/slots.js';
 import { s3Text } from '../settings/s3-address.js';
@@ -23,13 +23,17 @@ import { type BlobsHeld, S3Blobs } from '../store/s3-blobs.js';
 import { type Context, faultLog } from './context.js';
 import type { SlotRecords } from './records.js';
 
-/** Says in the log what the system holds readers back with. */
-export async function openExtraction(context: Context): Promise<ExtractionPool> {
-  const { config, clock, log, report, opened } = context;
-  const { extractors, ocrLanguages: languages, ocrPictures: pictures, dataDir } = config;
-  const { extractProcesses: processes } = config;
+/** Processes of their own are started for it, so that it can run beside other parts that open. */
+export function tryWalls({ config: { extractors, dataDir } }: Context): Promise<Walls> {
   const memoryBytesMax = limits.extractionMemoryBytesMax;
-  const walls = await findWalls({ modules: extractors, hidden: [dataDir], memoryBytesMax });
+  return findWalls({ modules: extractors, hidden: [dataDir], memoryBytesMax });
+}
+
+/** Says in the log what the system holds readers back with. */
+export function openExtraction(context: Context, walls: Walls): ExtractionPool {
+  const { config, clock, log, report, opened } = context;
+  const { extractors, ocrLanguages: languages, ocrPictures: pictures } = config;
+  const { extractProcesses: processes } = config;
   log(wallsText(walls));
   // One core is left to chats, unless documents that take long would keep all others waiting for it.
   const quickMax = Math.max(1, Math.min(processes, availableParallelism() - 1));

@@ -36,7 +36,7 @@ import {
   openParser,
   openPrompts,
 } from './engines.js';
-import { openExtraction } from './files.js';
+import { openExtraction, tryWalls } from './files.js';
 import { openReview } from './open-review.js';
 import { openSnapshotTiers } from './snapshots.js';
 import { packageVersion } from './version.js';
@@ -86,9 +86,13 @@ export async function openShared(context: Context, server: PreparedServer): Prom
   const counter = openCounter(context);
   const prompts = openPrompts(context, counter);
   const parser = openParser(context);
-  const catalog = await openCatalog(context, engines, prompts);
+  // While the threads begin: both take a few hundred milliseconds.
+  const [catalog, walls] = await Promise.all([
+    openCatalog(context, engines, prompts),
+    tryWalls(context),
+  ]);
   const review = await openReview(context);
-  const extraction = await openExtraction(context);
+  const extraction = openExtraction(context, walls);
   const parts = { file, tiers, engines, prompts, parser, catalog, review, extraction };
   return {
     ...parts,
