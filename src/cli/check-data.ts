@@ -92,7 +92,7 @@ export function eachOnce(damaged: readonly Damage[]): Damage[] {
   return [...new Map(damaged.map((each) => [each.what, each])).values()];
 }
 
-const CHILD = fileURLToPath(new URL('./check-data-child.js', import.meta.url));
+const CHILD = fileURLToPath(new URL('../cli/check-data-child.js', import.meta.url));
 
 async function run(
   step: CheckStep,

@@ -27,7 +27,7 @@ export interface ConvertTask {
   readonly choice: string | null;
 }
 
-const CHILD = fileURLToPath(new URL('./convert-child.js', import.meta.url));
+const CHILD = fileURLToPath(new URL('../cli/convert-child.js', import.meta.url));
 
 /** Waits for small files. Large ones are converted beside the service, and serve from the next start on. */
 export async function convertForThisMachine(config: Config, progress: Progress): Promise<void> {

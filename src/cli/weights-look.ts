@@ -30,7 +30,7 @@ export interface WeightsLook {
   readonly refusal: string | null;
 }
 
-const CHILD = fileURLToPath(new URL('./weights-look-child.js', import.meta.url));
+const CHILD = fileURLToPath(new URL('../cli/weights-look-child.js', import.meta.url));
 
 export async function lookAtWeights(
   path: string,

@@ -31,7 +31,7 @@ export class EngineProcess implements EngineRunner {
   /** @throws Error where there are no file descriptors or no memory for one. */
   constructor({ line, env, clock, lookMs, silentMax, log, onEnd }: EngineProcessOptions) {
     const child = startChild({
-      entry: new URL('./host-child.js', import.meta.url),
+      entry: new URL('../pool/host-child.js', import.meta.url),
       start: line,
       input: 'start',
       beats: true,

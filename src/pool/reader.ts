@@ -211,13 +211,13 @@ const NONSENSE = 'the reader spoke nonsense';
 
 function start({ start, walls }: ReaderOptions, onEnd: (how: string) => void): ChildProcess {
   return startChild({
-    entry: new URL('./reader-child.js', import.meta.url),
+    entry: new URL('../pool/reader-child.js', import.meta.url),
     start,
     input: 'bytes',
     flags: [
       `--max-old-space-size=${Math.ceil(start.memoryBytesMax / MIB)}`,
       // Every thread inherits it, which `--import` does not promise: it is CommonJS for this.
-      `--require=${fileURLToPath(new URL('./reader-guard.cjs', import.meta.url))}`,
+      `--require=${fileURLToPath(new URL('../pool/reader-guard.cjs', import.meta.url))}`,
     ],
     command: walls.command,
     // Nothing of the server's: no keys, no settings, no folder that a relative path could mean.

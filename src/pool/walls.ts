@@ -304,7 +304,7 @@ function libraries(): readonly string[] {
 
 // -------------------------------------------------------------------- the trial
 
-const GUARD = fileURLToPath(new URL('./reader-guard.cjs', import.meta.url));
+const GUARD = fileURLToPath(new URL('../pool/reader-guard.cjs', import.meta.url));
 
 /** @returns whether the reader's own program runs so: with its libraries, its package and all walls of the plan. */
 async function stands(plan: Plan): Promise<boolean> {

@@ -22,6 +22,8 @@ import type { GpuKind } from './weights/gpu-library.js';
 const FIRST_USER = 'default';
 
 async function run(argv: readonly string[]): Promise<void> {
+  // What runs is one bundle: its maps lead a stack back to these files. Without a stack to show, nobody needs to read them.
+  if (process.env.PREFACE_DEBUG) process.setSourceMapsEnabled(true);
   letReadersLeave();
   try {
     await program().parseAsync(argv);
