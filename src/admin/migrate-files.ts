@@ -26,8 +26,8 @@ import { scan } from '../store/scan.js';
 import type { Store } from '../store/store.js';
 import { bucketOf, markOf, readBucket } from './bucket.js';
 import { inParallel } from './in-parallel.js';
-import { withTemporaryFolder } from './open-accounts.js';
 import { assertOneSlot, withSlots } from './open-slots.js';
+import { withTemporaryFolder } from './temporary-folder.js';
 
 export interface FilesNote {
   readonly copied: number;
@@ -57,11 +57,11 @@ export async function migrateToBucket(config: Config): Promise<FilesNote> {
     // Until a service uses the bucket, or all is there.
     if (isFirst) await onDisk.set(records, true);
     if (storeId === null) throw new Error('the records could not be marked as those of the bucket');
-    const note = await withTemporaryFolder(async (own) => {
+    const note = await withTemporaryFolder(config.dataDir, async (own) => {
       const parts = { s3, slot: onlySlot, folder: own, withRoom: anyRoom, storeId };
       const to = await S3Blobs.open(parts);
       return await bringAll(records, LocalBlobs.reading(folder), to);
-    }, config.dataDir);
+    });
     if (note.faults.length > 0) return { ...note, left: null };
     // Before the folder goes: a start without the bucket says where the files are, also after a crash between the two.
     await onDisk.set(records, false);
@@ -105,12 +105,12 @@ async function withRecords<Result>(
 ): Promise<Result> {
   if (url === null) return await using(openFolder(dataDir), (records) => act(records, null));
   // All records come into it, and the system's own place may be small.
-  return await withTemporaryFolder(async (own) => {
+  return await withTemporaryFolder(dataDir, async (own) => {
     return await withSlots(url, own, async (led) => {
       assertOneSlot(led);
       return await act(led.records, led.storeId);
     });
-  }, dataDir);
+  });
 }
 
 async function using<Result>(

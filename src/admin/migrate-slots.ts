@@ -22,10 +22,10 @@ import { ownerOfBucket } from '../store/s3-blobs.js';
 import { scanWithPauses } from '../store/scan.js';
 import type { Store } from '../store/store.js';
 import { bucketOf, markOf } from './bucket.js';
-import { withTemporaryFolder } from './open-accounts.js';
 import { type LedSlots, withSlots } from './open-slots.js';
 import { copyObjects, removeObjectsElsewhere } from './slot-objects.js';
 import { SlotPlaces } from './slot-places.js';
+import { withTemporaryFolder } from './temporary-folder.js';
 
 export interface SlotsNote {
   /** In how many slots the records were. */
@@ -53,9 +53,9 @@ export async function migrateSlots(config: Config, count: number): Promise<Slots
   if (url === null) throw new Error('--store or PREFACE_STORE must name the database');
   if (count > 1 && config.blobs === null) throw new Error(NO_BUCKET);
   // All records come into it, and the system's own place may be small.
-  return await withTemporaryFolder(async (folder) => {
+  return await withTemporaryFolder(dataDir, async (folder) => {
     return await alone(url, folder, (run) => migrateAll({ ...run, config, url }, count));
-  }, dataDir);
+  });
 }
 
 /** What a run works with. */
@@ -104,12 +104,12 @@ async function migrateAll(run: Run, count: number): Promise<SlotsNote> {
   const moves: SlotsMove[] = [];
   let before = 0;
   for (;;) {
-    const move = await withTemporaryFolder(async (folder) => {
+    const move = await withTemporaryFolder(run.folder, async (folder) => {
       return await withSlots(run.url, folder, async (led) => {
         if (moves.length === 0) before = led.slots.length;
         return await moveOnce(run, led, count);
       });
-    }, run.folder);
+    });
     if (move !== null) moves.push(move);
     if (move === null || move.slots === count) return { before, moves };
   }

@@ -14,8 +14,8 @@ import { PostgresShared } from '../store/postgres-shared.js';
 import { pages, scanWithPauses } from '../store/scan.js';
 import type { Store, StoreChange } from '../store/store.js';
 import { bindFolder } from '../store/store-folder.js';
-import { withTemporaryFolder } from './open-accounts.js';
 import { assertOneSlot, type LedSlots, leadSlots } from './open-slots.js';
+import { withTemporaryFolder } from './temporary-folder.js';
 
 export interface MigrationNote {
   readonly records: number;
@@ -90,7 +90,7 @@ async function withBoth<Result>(
 ): Promise<Result> {
   if (url === null) throw new Error('--store or PREFACE_STORE must name the database');
   // All records come into it, and the system's own place may be small.
-  return await withTemporaryFolder(async (own) => {
+  return await withTemporaryFolder(dataDir, async (own) => {
     const open: Pick<Store, 'close'>[] = [];
     const add = <Kind extends Pick<Store, 'close'>>(store: Kind): Kind => {
       open.unshift(store);
@@ -108,7 +108,7 @@ async function withBoth<Result>(
     } finally {
       for (const store of open) await store.close();
     }
-  }, dataDir);
+  });
 }
 
 /** What is there already is not written again. */

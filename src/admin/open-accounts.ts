@@ -2,9 +2,7 @@
  * Owns the opening of what the command line and every server share: keys and grants.
  * It must never open the records, which only one process may have.
  */
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { systemClock, systemRandom } from '../clock.js';
 import type { Config } from '../settings/config.js';
 import { AccountGrants } from '../store/account-grants.js';
@@ -14,6 +12,7 @@ import { isFull, LmdbStore } from '../store/lmdb-store.js';
 import { PostgresShared } from '../store/postgres-shared.js';
 import { Reserve } from '../store/reserve.js';
 import type { Store } from '../store/store.js';
+import { removeLeftFolders, withTemporaryFolder } from './temporary-folder.js';
 
 export interface SharedFile {
   readonly keys: ApiKeys;
@@ -25,6 +24,7 @@ export interface SharedFile {
 /** For a service. */
 export async function openSharedFile(config: Config): Promise<SharedFile> {
   const { dataDir: folder, store: url } = config;
+  await removeLeftFolders(folder);
   const store = url === null ? openKeys(folder) : await openShared(url, folder, true);
   return sharedFile(config, store);
 }
@@ -68,7 +68,7 @@ export async function withSharedFile<Result>(
   const { store: url, dataDir } = config;
   if (url === null)
     return await withStore(openKeys(dataDir), (store) => act(sharedFile(config, store)));
-  return await withTemporaryFolder(async (folder) =>
+  return await withTemporaryFolder(tmpdir(), async (folder) =>
     withStore(await openShared(url, folder, false), (store) => act(sharedFile(config, store))),
   );
 }
@@ -81,19 +81,5 @@ async function withStore<Result>(
     return await act(store);
   } finally {
     await store.close();
-  }
-}
-
-/** Of this process alone: that of the node may be in use. @param parent on the disk that has the room. */
-export async function withTemporaryFolder<Result>(
-  act: (folder: string) => Promise<Result>,
-  parent = tmpdir(),
-): Promise<Result> {
-  await mkdir(parent, { recursive: true, mode: 0o700 });
-  const folder = await mkdtemp(join(parent, 'preface-'));
-  try {
-    return await act(folder);
-  } finally {
-    await rm(folder, { recursive: true, force: true });
   }
 }

@@ -6,7 +6,7 @@
  * all users and how often they were hit, which no API key shows. A removal goes through the running service, with an
  * API key of the owner. Without a service, the command claims the file as a service does, so that none starts meanwhile.
  */
-import { withTemporaryFolder } from '../admin/open-accounts.js';
+import { withTemporaryFolder } from '../admin/temporary-folder.js';
 import { cacheKeys, indexChanges } from '../caches/records.js';
 import { wakefulClock } from '../clock.js';
 import { decodeRecord } from '../codec.js';
@@ -76,7 +76,7 @@ async function removeHere(config: Config, id: string, options: RemoveOptions): P
   const { store: url } = config;
   if (url === null) return await removeFrom(claimed(config), config, id, options);
   const slot = await slotOfCache(config, id, options);
-  return await withTemporaryFolder(async (folder) => {
+  return await withTemporaryFolder(config.dataDir, async (folder) => {
     const node = await PostgresNode.open({ url, folder, clock: wakefulClock });
     const store = node.store(slot, node.close);
     const isFree = (await store.lead()) === null;

@@ -4,8 +4,8 @@
  */
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
-import { withTemporaryFolder } from '../admin/open-accounts.js';
 import { partingOf } from '../admin/open-slots.js';
+import { withTemporaryFolder } from '../admin/temporary-folder.js';
 import { systemClock } from '../clock.js';
 import { allSlots, nameOf } from '../rules/slots.js';
 import type { Config } from '../settings/config.js';
@@ -23,7 +23,7 @@ export async function withOfflineRecords<Result>(
   { dataDir: folder, store: url }: Config,
   act: Act<Result>,
 ): Promise<Result> {
-  if (url !== null) return await withPostgres(url, act);
+  if (url !== null) return await withPostgres(url, folder, act);
   assertNoLoss(folder, 'records.mdb');
   const bytes = statSync(join(folder, 'records.mdb'), { throwIfNoEntry: false })?.size ?? 0;
   if (bytes === 0) return await act(NOTHING, 1);
@@ -35,8 +35,13 @@ export async function withOfflineRecords<Result>(
   }
 }
 
-async function withPostgres<Result>(url: string, act: Act<Result>): Promise<Result> {
-  return await withTemporaryFolder(async (folder) => {
+/** All records come into the folder, and the system's own place may be small. */
+async function withPostgres<Result>(
+  url: string,
+  dataDir: string,
+  act: Act<Result>,
+): Promise<Result> {
+  return await withTemporaryFolder(dataDir, async (folder) => {
     const alone = { clock: systemClock, follows: false, readOnly: true } as const;
     const { slots } = await partingOf(url);
     const stores: Store[] = [];

@@ -567,6 +567,8 @@ export const limits = {
   forwardConnectMs: 2_000,
   /** Between two looks for what other processes wrote: keys and grants. */
   sharedPollMs: 250,
+  /** A command's folder beside the records, of another machine: older, it was left by a process that was killed. */
+  temporaryFolderMsMax: 24 * 3_600_000,
   postgresConnectMs: 2_000,
   /** A database that takes longer for one statement counts as gone. */
   postgresAnswerMs: 10_000,

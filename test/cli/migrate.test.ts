@@ -2,14 +2,18 @@
  * Owns the proof that records and keys come whole from a data folder into PostgreSQL and back, also after an interruption.
  * It must never run two services on one copy.
  */
-import { execFile } from 'node:child_process';
-import { existsSync, readdirSync } from 'node:fs';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, readdirSync, utimesSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { skipPostgres, TestPostgres } from '../support/postgres.js';
 import { openService, serviceEnv, temporaryFolder } from '../support/service.js';
+import { until } from '../support/until.js';
 
 t.setTimeout(300_000);
 
@@ -34,6 +38,8 @@ async function there(t: Test, dataDir: string, env: Readonly<Record<string, stri
   await service.close();
 }
 
+const rests = (of: string) => readdirSync(of).filter((name) => name.startsWith('preface-'));
+
 async function thereAndBack(t: Test, server: TestPostgres): Promise<void> {
   const store = await server.database();
   const folder = temporaryFolder(t);
@@ -52,7 +58,6 @@ async function thereAndBack(t: Test, server: TestPostgres): Promise<void> {
   await rejectsOthers(t, server, folder);
   t.match(await preface(folder, store, 'migrate', 'postgres'), /^copied and compared: \d+ records/);
   t.notOk(existsSync(join(folder, 'records.mdb')));
-  const rests = (of: string) => readdirSync(of).filter((name) => name.startsWith('preface-'));
   t.same(rests(folder), []);
   t.match(await preface(folder, store, 'migrate', 'postgres'), /has no records/);
   await there(t, folder, { PREFACE_STORE: store }, id);
@@ -77,8 +82,58 @@ async function rejectsOthers(t: Test, server: TestPostgres, folder: string): Pro
   t.ok(existsSync(join(folder, 'records.mdb')));
 }
 
+/** Killed while it waits for a database that says nothing. */
+async function kill(t: Test, folder: string): Promise<void> {
+  const silent = createServer();
+  silent.listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  t.teardown(() => silent.close());
+  const { port } = silent.address() as AddressInfo;
+  const env = Object.assign(serviceEnv(folder), {
+    PATH: process.env.PATH,
+    PREFACE_STORE: `postgres://nobody@127.0.0.1:${port}/none`,
+  });
+  const child = spawn(process.execPath, [cli, 'migrate', 'postgres'], { env, stdio: 'ignore' });
+  const ended = once(child, 'close');
+  await until(() => rests(folder).length > 0);
+  child.kill('SIGKILL');
+  await ended;
+}
+
+t.test('the folder of a killed command goes at the next start, no other goes', async (t) => {
+  const folder = temporaryFolder(t);
+  await (await openService(t, { PREFACE_DATA_DIR: folder })).close();
+  await kill(t, folder);
+  t.equal(rests(folder).length, 1, 'nobody could remove it');
+  const made = (host: string) => {
+    const name = `preface-${host}-${process.pid}-Abc123`;
+    mkdirSync(join(folder, name));
+    return name;
+  };
+  const stay = [made(hostname()), made('another-machine')].sort();
+  const dayAgo = new Date(Date.now() - 25 * 3_600_000);
+  utimesSync(join(folder, made('gone-machine')), dayAgo, dayAgo);
+  await (await openService(t, { PREFACE_DATA_DIR: folder })).close();
+  t.same(rests(folder).sort(), stay);
+});
+
+/** And before it comes to the database, whose records it copies into the data folder. */
+async function nextCommand(t: Test, server: TestPostgres): Promise<void> {
+  const folder = temporaryFolder(t);
+  const store = await server.database();
+  await (await openService(t, { PREFACE_DATA_DIR: folder, PREFACE_STORE: store })).close();
+  mkdirSync(join(folder, 'keep'));
+  await (await openService(t, { PREFACE_DATA_DIR: join(folder, 'keep') })).close();
+  await kill(t, join(folder, 'keep'));
+  t.match(await preface(join(folder, 'keep'), store, 'caches', 'list', '--json'), /^\[\]$/);
+  t.same(rests(join(folder, 'keep')), []);
+}
+
 if (skipPostgres !== false) t.pass('skipped', { skip: skipPostgres });
 else {
   const server = await TestPostgres.start(t);
   await t.test('there and back', (t) => thereAndBack(t, server));
+  await t.test('a command removes what a killed one left, and works beside the records', (t) =>
+    nextCommand(t, server),
+  );
 }
