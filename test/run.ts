@@ -39,7 +39,12 @@ const LONGEST = [
 const PLAIN = new URL('./support/plain-promises.js', import.meta.url).href;
 const root = fileURLToPath(new URL('..', import.meta.url));
 
+/** The longest files, of which the end of the run reminds. */
+const SHOWN = 10;
+
 interface Outcome {
+  name: string;
+  seconds: number;
   passed: number;
   readonly skipped: string[];
   readonly failures: string[];
@@ -58,6 +63,7 @@ async function main(wanted: readonly string[]): Promise<void> {
   for (const { skipped } of results)
     for (const reason of skipped) console.log(`skipped: ${reason}`);
   for (const result of results) showFailures(result);
+  showLongest(results);
   const passed = results.reduce((sum, result) => sum + result.passed, 0);
   const failed = results.reduce((sum, { failures }) => sum + failures.length, 0);
   console.log(`${passed} passed, ${failed} failed`);
@@ -86,6 +92,17 @@ async function runScript(path: string, ...args: readonly string[]): Promise<void
   });
   await once(child, 'close');
 }
+
+/** Where a run could become shorter. Beside each other, files take longer than alone. */
+function showLongest(results: readonly Outcome[]): void {
+  const longest = results.toSorted((a, b) => b.seconds - a.seconds).slice(0, SHOWN);
+  console.log('longest:');
+  for (const { seconds, name } of longest) console.log(`${inSeconds(seconds)}  ${name}`);
+  const sum = results.reduce((all, { seconds }) => all + seconds, 0);
+  console.log(`${inSeconds(sum)}  ${results.length} files`);
+}
+
+const inSeconds = (seconds: number) => `${seconds.toFixed(1).padStart(8)} s`;
 
 function showFailures({ failures, stderr }: Outcome): void {
   for (const failure of failures) console.log(failure);
@@ -130,9 +147,11 @@ async function runFile(file: string): Promise<Outcome> {
   outcome.stderr = Buffer.concat(errors).toString();
   outcome.failures.push(...lostTests(outcome.stderr));
   if (outcome.failures.length === 0) outcome.failures.push(...exitFailure(child));
-  const seconds = ((performance.now() - startMs) / 1000).toFixed(1);
+  outcome.name = name;
+  outcome.seconds = (performance.now() - startMs) / 1000;
   const verdict = outcome.failures.length === 0 ? 'ok    ' : 'FAILED';
-  console.log(`${verdict} ${seconds.padStart(6)} s ${String(outcome.passed).padStart(6)}  ${name}`);
+  const passed = String(outcome.passed).padStart(6);
+  console.log(`${verdict}${inSeconds(outcome.seconds)} ${passed}  ${name}`);
   // At once, and in short: who watches need not wait for the end, and a log that is cut tells the reason all the same.
   for (const failure of outcome.failures) console.log(`  ${failure.slice(0, 600)}`);
   return { ...outcome, failures: outcome.failures.map((failure) => `${name}: ${failure}`) };
@@ -140,7 +159,14 @@ async function runFile(file: string): Promise<Outcome> {
 
 async function readTap(output: NodeJS.ReadableStream): Promise<Outcome> {
   const parser = new Parser();
-  const outcome: Outcome = { passed: 0, skipped: [], failures: [], stderr: '' };
+  const outcome: Outcome = {
+    name: '',
+    seconds: 0,
+    passed: 0,
+    skipped: [],
+    failures: [],
+    stderr: '',
+  };
   // The root tells of assertions at any depth, and not of a subtest's line that only repeats them.
   parser.on('pass', () => {
     outcome.passed += 1;
