@@ -178,7 +178,17 @@ function commandsOf(text: string): { readonly words: string[]; readonly flags: s
   });
 }
 
-async function helpOf(words: readonly string[]): Promise<string> {
+const helps = new Map<string, Promise<string>>();
+
+/** Each is asked for once: many commands begin alike. */
+function helpOf(words: readonly string[]): Promise<string> {
+  const key = words.join(' ');
+  const help = helps.get(key) ?? shownHelp(words);
+  helps.set(key, help);
+  return help;
+}
+
+async function shownHelp(words: readonly string[]): Promise<string> {
   const cli = fileURLToPath(new URL('../src/cli.js', import.meta.url));
   const child = spawn(process.execPath, [cli, ...words, '--help'], { stdio: 'pipe' });
   let text = '';

@@ -36,6 +36,7 @@ function preface(env: Record<string, string>, ...words: string[]): Promise<strin
 }
 
 t.test('the bytes of files in a bucket', { skip: s3Missing }, async (t) => {
+  const postgres = skipPostgres ? null : await TestPostgres.start(t);
   t.test('uploads, texts, equal bytes, deletes and a restart on an empty disk', async (t) => {
     const server = await S3Server.start(t);
     const first = await openService(t, server.env());
@@ -220,7 +221,7 @@ t.test('the bytes of files in a bucket', { skip: s3Missing }, async (t) => {
 
   t.test('what is deleted while it is looked for is not called missing', async (t) => {
     const server = await S3Server.start(t);
-    const url = skipPostgres ? null : await (await TestPostgres.start(t)).database();
+    const url = postgres === null ? null : await postgres.database();
     const stores = url === null ? [{}] : [{}, { PREFACE_STORE: url }];
     for (const store of stores) {
       const env = Object.assign({}, server.env(), store);
@@ -260,7 +261,7 @@ t.test('the bytes of files in a bucket', { skip: s3Missing }, async (t) => {
     'doctor reads records in PostgreSQL and blobs in a bucket',
     { skip: skipPostgres },
     async (t) => {
-      const postgres = await TestPostgres.start(t);
+      if (postgres === null) throw new Error(`${skipPostgres}`);
       const server = await S3Server.start(t);
       const url = await postgres.database();
       const env = Object.assign(server.env(), { PREFACE_STORE: url });
