@@ -20,20 +20,25 @@ const WINDOW = 8_192;
 const SLOTS = 4;
 /** Work of all servers within so many milliseconds that counts as none. */
 const REST_MS = 200;
+/** A tiny run judges no figure: it only shows that the servers are looked at. */
+const TINY_REST_MS = 20;
 const REST_CPU_S = 0.03;
 const REST_TRIES = 100;
 
 export const CONTENDERS_NOTE = `All have the same weights, ${SLOTS} slots of ${WINDOW} tokens and all cores; llama-server has ${availableParallelism()} threads and its prompt cache on. Nothing is pinned.`;
 
 export class Contenders {
-  private constructor(readonly all: readonly Contender[]) {}
+  private constructor(
+    readonly all: readonly Contender[],
+    private readonly restMs: number,
+  ) {}
 
   static async open(weights: string, scale: Scale): Promise<Contenders> {
     // A tiny run judges no figure, so it need not find the best number of threads.
     const threads = scale.tiny ? { PREFACE_THREADS: '1,1' } : {};
     const env = (exact: string) => ({ PREFACE_ENGINE: 'llama', PREFACE_EXACT: exact, ...threads });
     const all: Contender[] = [];
-    const contenders = new Contenders(all);
+    const contenders = new Contenders(all, scale.tiny ? TINY_REST_MS : REST_MS);
     try {
       all.push({ name: 'exact', server: await startService({ core: 'any', env: env('true') }) });
       const fast = await startService({ core: 'any', env: env('false') });
@@ -81,7 +86,7 @@ export class Contenders {
     const pids = () => this.all.flatMap(({ server }) => server.tree());
     for (let tries = 0; tries < REST_TRIES; tries++) {
       const before = roughCpuSeconds(pids());
-      await sleep(REST_MS);
+      await sleep(this.restMs);
       if (roughCpuSeconds(pids()) - before < REST_CPU_S) return;
     }
     throw new Error('the servers never rest');
