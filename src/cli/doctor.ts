@@ -12,9 +12,9 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { engineEnvironment } from '../environment.js';
-import { limits } from '../limits/index.js';
 import type { WeightsReport } from '../plugin/contract.js';
-import { findWalls, wallsText } from '../pool/walls.js';
+import { readerWalls } from '../pool/reader-walls.js';
+import { wallsText } from '../pool/walls.js';
 import { pluginName } from '../settings/built-in-plugins.js';
 import type { Config, ModelConfig, WeightsConfig } from '../settings/config.js';
 import { s3Text } from '../settings/s3-address.js';
@@ -220,13 +220,11 @@ async function engineFinding({ models }: Config): Promise<Finding> {
 
 // ------------------------------------------------------------------ readers
 
-async function readersFinding({ extractors: modules, dataDir }: Config): Promise<Finding> {
-  const memoryBytesMax = limits.extractionMemoryBytesMax;
-  const walls = await findWalls({
-    modules,
-    hidden: [dataDir],
-    memoryBytesMax,
-  });
+async function readersFinding(config: Config): Promise<Finding> {
+  const walls = await readerWalls(config).catch((cause: Error) => cause.message);
+  if (typeof walls === 'string') {
+    return bad('readers', walls, 'install its models there, or leave the setting out');
+  }
   const cure = 'see "What isolates a reader" in bench/deploy/README.md';
   const text = wallsText(walls);
   return walls.missing.length === 0 ? ok('readers', text) : warn('readers', text, cure);

@@ -8,10 +8,9 @@ import { basename, join, resolve } from 'node:path';
 import { systemClock } from '../clock.js';
 import { decodeRecord } from '../codec.js';
 import { allFiles, fileKeys } from '../files/records.js';
-import { limits } from '../limits/index.js';
 import { ExtractionPool } from '../pool/extraction.js';
 import type { ExtractProgress } from '../pool/messages.js';
-import { findWalls } from '../pool/walls.js';
+import { readerWalls } from '../pool/reader-walls.js';
 import { isFileId } from '../protocol/file-id.js';
 import type { FileRecord } from '../rules/file-state.js';
 import type { Config } from '../settings/config.js';
@@ -63,10 +62,10 @@ async function extractedFile(
 ): Promise<ExtractedFile> {
   const folder = await mkdtemp(join(tmpdir(), 'preface-extract-'));
   const { line: log } = progress;
-  const { extractors, ocrLanguages: languages, ocrPictures: pictures, dataDir } = config;
-  const memoryBytesMax = limits.extractionMemoryBytesMax;
-  const walls = await findWalls({ modules: extractors, hidden: [dataDir], memoryBytesMax });
-  const reading = { extractors, languages, pictures, walls, processes: 1 };
+  const { extractors, ocrLanguages: languages, ocrPictures: pictures } = config;
+  const { ocrData: languagesFolder } = config;
+  const walls = await readerWalls(config);
+  const reading = { extractors, languages, languagesFolder, pictures, walls, processes: 1 };
   const pool = new ExtractionPool({ ...reading, clock: systemClock, log });
   const filename = basename(path);
   const target = join(folder, 'text');

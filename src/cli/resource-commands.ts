@@ -24,6 +24,7 @@ export function addFiles(files: Command): void {
   command(files, 'extract', 'read a document without a service', [
     'extractors',
     'ocrLanguages',
+    'ocrData',
     'ocrPictures',
   ])
     .argument('<path>', 'of the document')

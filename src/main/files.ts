@@ -9,9 +9,9 @@ import type { OwnerLoad } from '../fairness/owner-load.js';
 import { newMark, onDisk, storeIdOf } from '../files/blob-owner.js';
 import { Files } from '../files/files.js';
 import type { Gate } from '../http/gate.js';
-import { limits } from '../limits/index.js';
 import { ExtractionPool } from '../pool/extraction.js';
-import { findWalls, type Walls, wallsText } from '../pool/walls.js';
+import { readerWalls } from '../pool/reader-walls.js';
+import { type Walls, wallsText } from '../pool/walls.js';
 import type { TakeRoom } from '../room.js';
 import { nameOf } from '../rules/slots.js';
 import { s3Text } from '../settings/s3-address.js';
@@ -24,21 +24,20 @@ import { type Context, faultLog } from './context.js';
 import type { SlotRecords } from './records.js';
 
 /** Processes of their own are started for it, so that it can run beside other parts that open. */
-export function tryWalls({ config: { extractors, dataDir } }: Context): Promise<Walls> {
-  const memoryBytesMax = limits.extractionMemoryBytesMax;
-  return findWalls({ modules: extractors, hidden: [dataDir], memoryBytesMax });
+export function tryWalls({ config }: Context): Promise<Walls> {
+  return readerWalls(config);
 }
 
 /** Says in the log what the system holds readers back with. */
 export function openExtraction(context: Context, walls: Walls): ExtractionPool {
   const { config, clock, log, report, opened } = context;
   const { extractors, ocrLanguages: languages, ocrPictures: pictures } = config;
-  const { extractProcesses: processes } = config;
+  const { extractProcesses: processes, ocrData: languagesFolder } = config;
   log(wallsText(walls));
   // One core is left to chats, unless documents that take long would keep all others waiting for it.
   const quickMax = Math.max(1, Math.min(processes, availableParallelism() - 1));
-  const readers = { extractors, languages, pictures, processes, quickMax, walls };
-  const extraction = new ExtractionPool({ ...readers, clock, log, report });
+  const readers = { extractors, languages, languagesFolder, pictures, processes, quickMax };
+  const extraction = new ExtractionPool({ ...readers, walls, clock, log, report });
   return opened.add(extraction, (part) => part.close());
 }
 

@@ -44,6 +44,8 @@ export interface ExtractionOptions {
   /** Modules of the extractor plugins; at equal claims the first one reads. */
   readonly extractors: readonly string[];
   readonly languages: readonly string[];
+  /** Where their files are looked for first; the walls must let readers see it. */
+  readonly languagesFolder?: string | null;
   /** Whether pictures in documents that have text are read too; absent: they are. */
   readonly pictures?: boolean;
   /** What the system holds readers back with. */
@@ -456,11 +458,16 @@ class ReaderSlot {
 }
 
 function startReader(
-  { clock, log, languages, pictures = true, walls, extractors: modules }: ExtractionOptions,
+  { clock, log, languages, languagesFolder, pictures = true, walls, ...rest }: ExtractionOptions,
   { memoryBytesMax, msMax, pageMsMax, document }: PoolBounds,
 ): Reader {
-  const options: ExtractorOptions = { bounds: document, languages, pictures };
-  const extractors = modules.map((module) => ({ module, options }));
+  const options: ExtractorOptions = {
+    bounds: document,
+    languages,
+    ...(languagesFolder && { languagesFolder }),
+    pictures,
+  };
+  const extractors = rest.extractors.map((module) => ({ module, options }));
   return new Reader({
     start: { extractors, memoryBytesMax },
     walls,

@@ -38,6 +38,8 @@ export function wallsText({ standing, missing }: Walls): string {
 export interface WallsOptions {
   /** Modules of plugins: their packages may be read. */
   readonly modules: readonly string[];
+  /** Folders that may be read besides the code: models of recognition. */
+  readonly readable?: readonly string[];
   /** Folders that stay out of sight wherever they lie: the service's data. */
   readonly hidden: readonly string[];
   /** Walls to do without, for who wants to see the others hold: a test. */
@@ -252,9 +254,10 @@ const isFolder = (path: string) => statSync(path).isDirectory();
 const packageRoot = fileURLToPath(new URL('../../../', import.meta.url));
 
 /** Outer folders alone, and of a folder that holds what is hidden the rest. */
-function codeRoots({ modules, hidden }: Plan): string[] {
+function codeRoots({ modules, readable = [], hidden }: Plan): string[] {
   const own = ['dist', 'package.json'].map((name) => join(packageRoot, name));
-  const paths = [...own, ...packageFolders(packageRoot), ...modules.flatMap(moduleRoot)];
+  const code = [...own, ...packageFolders(packageRoot), ...modules.flatMap(moduleRoot)];
+  const paths = [...code, ...readable];
   const secret = hidden.flatMap(withReal);
   const found = [...new Set(paths.flatMap(withReal).flatMap((path) => openParts(path, secret)))];
   return found.filter((path) => !found.some((other) => other !== path && isIn(path, other))).sort();

@@ -202,6 +202,12 @@ export const settings = {
     default: 'eng,chi_sim',
     help: 'languages of the text in pictures; each one more makes reading slower',
   },
+  ocrData: {
+    kind: path(),
+    default: null,
+    defaultText: 'the installed packages',
+    help: 'folder of models of those languages as tesseract has them, like eng.traineddata; one that it lacks is that of its package. The smaller models of Debian (tesseract-ocr-eng), in /usr/share/tesseract-ocr/5/tessdata, read nearly twice as fast',
+  },
   ocrPictures: {
     kind: boolean(),
     default: true,

@@ -65,6 +65,7 @@ t.test('the defaults serve three windows of one family from one file', async (t)
   t.equal(config.tokenizeThreads, 4);
   t.same(config.extractors, ['/built-in/extractor-text']);
   t.same(config.ocrLanguages, ['eng', 'chi_sim']);
+  t.equal(config.ocrData, null);
   t.equal(config.extractProcesses, 4);
   t.same(
     config.models.map(({ id, family, window }) => [id, family, window]),
@@ -134,11 +135,12 @@ t.test('every kind of value is read', async (t) => {
 });
 
 t.test('extractors are named in order, and a path belongs to where it was written', async (t) => {
-  const { extractors, ocrLanguages } = load({
-    file: { extractors: ['./own.js', 'text'], ocrLanguages: 'deu' },
+  const { extractors, ocrLanguages, ocrData } = load({
+    file: { extractors: ['./own.js', 'text'], ocrLanguages: 'deu', ocrData: 'models' },
   });
   t.same(extractors, ['/etc/p/own.js', '/built-in/extractor-text']);
   t.same(ocrLanguages, ['deu']);
+  t.equal(ocrData, '/etc/p/models');
   t.equal(load({ env: { PREFACE_EXTRACT_PROCESSES: '2' } }).extractProcesses, 2);
   t.match(refusal({ file: { extractors: [] } }), 'setting PREFACE_EXTRACTORS');
   t.match(

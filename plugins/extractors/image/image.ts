@@ -24,7 +24,7 @@ const plugin: ExtractorPlugin = {
   name: 'extractor-image',
   contract: 1,
   async open(options) {
-    return new ImageExtractor(options, openRecognizer(options.languages));
+    return new ImageExtractor(options, openRecognizer(options));
   },
 };
 

@@ -35,7 +35,7 @@ export class PictureTexts {
 
   constructor(options: ExtractorOptions) {
     this.#options = options;
-    this.#recognizer = openRecognizer(options.languages);
+    this.#recognizer = openRecognizer(options);
   }
 
   /** Each page with the texts of its pictures at its end. */

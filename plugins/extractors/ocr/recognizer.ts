@@ -8,6 +8,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Worker as Thread } from 'node:worker_threads';
+import type { ExtractorOptions } from 'preface/plugin';
 import { createWorker, OEM, PSM, type Worker } from 'tesseract.js';
 import { NO_TEXT, type PlacedText } from '../shared/placed.js';
 import { strangeShare } from '../shared/plausible.js';
@@ -28,6 +29,8 @@ export interface Recognizer {
   close(): Promise<void>;
 }
 
+export type Languages = Pick<ExtractorOptions, 'languages' | 'languagesFolder'>;
+
 const NOTHING: Recognized = { ...NO_TEXT, score: 0 };
 
 /** Mean confidence (0…100) below which "text" is only texture: photos reach 0…35, bad scans about 60. */
@@ -44,11 +47,11 @@ const STRANGE_GOOD = 0.3;
 const shared = new Map<string, { users: number; engine: Promise<OcrEngine> | null }>();
 
 /** Checks immediately that the languages are installed; loads them at the first picture. */
-export function openRecognizer(languages: readonly string[]): Recognizer {
+export function openRecognizer({ languages, languagesFolder }: Languages): Recognizer {
   // Without a language no picture is read.
   if (languages.length === 0) return { recognize: async () => NOTHING, close: async () => {} };
-  const files = languages.map(languageFile);
-  const key = languages.join('+');
+  const files = languages.map((language) => languageFile(language, languagesFolder));
+  const key = files.join('\n');
   const entry = shared.get(key) ?? { users: 0, engine: null };
   shared.set(key, entry);
   entry.users += 1;
@@ -81,10 +84,12 @@ export function openRecognizer(languages: readonly string[]): Recognizer {
 /** The name becomes part of a path, so only plain names are allowed. */
 const languageName = /^[a-zA-Z0-9_]{1,32}$/;
 
-function languageFile(language: string): string {
+function languageFile(language: string, folder: string | undefined): string {
   const name = `@tesseract.js-data/${language}`;
   if (!languageName.test(language))
     throw new Error(`${JSON.stringify(language)} is no OCR language`);
+  const own = folder === undefined ? null : join(folder, `${language}.traineddata`);
+  if (own !== null && existsSync(own)) return own;
   try {
     const manifest = createRequire(import.meta.url).resolve(`${name}/package.json`);
     const file = join(dirname(manifest), '4.0.0_best_int', `${language}.traineddata.gz`);
@@ -116,6 +121,7 @@ class OcrEngine {
     const folder = await mkdtemp(join(tmpdir(), 'ocr-'));
     try {
       for (const [at, file] of files.entries()) {
+        // The worker tells by its first bytes whether it is packed.
         await copyFile(file, join(folder, `${languages[at]}.traineddata.gz`));
       }
       return await OcrEngine.#start(languages, folder);

@@ -28,7 +28,7 @@ const plugin: ExtractorPlugin = {
   name: 'extractor-pdf',
   contract: 1,
   async open(options) {
-    const recognizer = openRecognizer(options.languages);
+    const recognizer = openRecognizer(options);
     return new PdfExtractor(options, recognizer);
   },
 };

@@ -23,6 +23,8 @@ export interface ExtractorOptions {
   readonly bounds: ExtractionBounds;
   /** Languages that OCR reads, by the names of tesseract's data: `eng`, `chi_sim`. */
   readonly languages: readonly string[];
+  /** Folder in which the files of those languages are looked for before the installed packages; absent: there is none. */
+  readonly languagesFolder?: string;
   /** Whether pictures within documents that have a text of their own are read too; absent: they are. */
   readonly pictures?: boolean;
 }
