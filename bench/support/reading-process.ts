@@ -42,13 +42,16 @@ async function poolOf(languages: readonly string[]): Promise<{ readonly extracti
   const key = languages.join('+');
   if (pool?.key === key) return pool;
   await pool?.extraction.close();
+  const { languagesFolder = null } = mode;
   const extraction = new ExtractionPool({
     processes: mode.processes,
     walls: await findWalls({
       modules: [],
+      readable: languagesFolder === null ? [] : [languagesFolder],
       hidden: [],
       memoryBytesMax: limits.extractionMemoryBytesMax,
     }),
+    languagesFolder,
     extractors: pluginFinder.builtIns('extractor'),
     languages,
     clock: systemClock,

@@ -33,6 +33,8 @@ export interface ReadDone {
 export interface ReadMode {
   readonly reader: 'service' | 'pdf2json';
   readonly processes: number;
+  /** Of the models of OCR in place of those of packages. */
+  readonly languagesFolder?: string;
 }
 
 export class ReadingProcess {
