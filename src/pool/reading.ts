@@ -88,11 +88,12 @@ export class Reading {
   }
 
   async #send(pipe: Writable): Promise<void> {
-    const options = { end: this.bytes - 1, highWaterMark: READ_BYTES, autoClose: false };
-    if (this.bytes === 0) return;
-    const bytes = this.source.createReadStream(options);
     let [sum, at] = [0, 0];
-    for await (const part of bytes as AsyncIterable<Buffer>) {
+    while (at < this.bytes) {
+      const room = Buffer.allocUnsafe(Math.min(READ_BYTES, this.bytes - at));
+      const { bytesRead } = await this.source.read(room, 0, room.length, at);
+      if (bytesRead === 0) return;
+      const part = room.subarray(0, bytesRead);
       sum = crc32(part, sum);
       at += part.length;
       // Before its last part leaves: nothing is read of a document that is not whole.
