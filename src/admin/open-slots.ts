@@ -53,7 +53,7 @@ export async function leadSlots(url: string, folder: string): Promise<LedSlots> 
   const stores = slots.map((slot) => {
     const door = doors[slot.index % doors.length] as PostgresConnection;
     const mirror = new Mirror(folder, nameOf('mirror', slot));
-    const parts = { connection: new SharedDoor(door), mirror, clock: wakefulClock };
+    const parts = { connection: new SharedDoor(door), mirror, clock: wakefulClock, slots: count };
     const release = async () => {};
     return new PostgresStore({ ...parts, part: nameOf('records', slot), release }, storeId);
   });

@@ -42,7 +42,7 @@ type Owned = Weighed & Pick<CacheRecord, 'owner'>;
 
 /**
  * Those that go until the others fit: the least worth ones of owners who have more than their share of the room, which
- * is the same for all who have any. Whoever has no more than that loses nothing, whatever others bring.
+ * is the same for all who have any. One that has no more than that loses nothing, whatever others bring.
  */
 export function givingWay<Record extends Owned>(
   records: readonly Record[],

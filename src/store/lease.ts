@@ -24,6 +24,8 @@ export interface LeaseParts {
   /** Names this process, and no other; without a space. */
   readonly holder: string;
   readonly clock: Clock;
+  /** It is that of one of so many slots; of all records, or of whatever lies in the part, if absent or 1. */
+  readonly slots?: number | undefined;
 }
 
 /** The monotonic clock may stand still while the machine is suspended; the wall clock may jump back. */
@@ -93,11 +95,14 @@ export class Lease {
 
   /** @param origin where others reach the holder. @returns false while another process holds it. @throws ConnectionLost. */
   async take(origin = ''): Promise<boolean> {
-    const { connection, part, holder } = this.#parts;
+    const { connection, part, holder, slots = 1 } = this.#parts;
     this.#holder = `${holder} ${origin}`.trimEnd();
     const sent = this.#now();
     const values = [part, this.#holder, leaseMs];
-    const { rows } = await connection.query<Taken>(statements.takeLease, values);
+    const { rows } =
+      slots === 1
+        ? await connection.query<Taken>(statements.takeLease, values)
+        : await connection.query<Taken>(statements.takeSlot, [...values, slotsHolder(slots)]);
     return this.#taken(rows[0], sent);
   }
 

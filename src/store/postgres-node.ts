@@ -64,7 +64,8 @@ export class PostgresNode {
     const connection = new PostgresConnection(url);
     const part = nameOf('records', slot);
     const { name: node, storeId } = this;
-    return new PostgresStore({ part, connection, mirror, clock, release: close, node }, storeId);
+    const parts = { part, connection, mirror, clock, release: close, node, slots: slot.count };
+    return new PostgresStore(parts, storeId);
   }
 }
 

@@ -18,7 +18,7 @@ import type { Release } from './lmdb-open.js';
 import type { MirrorRow, RecordCopy } from './mirror.js';
 import { ConnectionLost, type DatabaseDoor } from './postgres-connection.js';
 import { PARTED_FORMAT, readPart, slotsOf, slotsText } from './postgres-part.js';
-import { type PartName, statements } from './postgres-tables.js';
+import { type PartName, type PartRow, statements } from './postgres-tables.js';
 import { type Step, stepsOf } from './steps.js';
 import type {
   Store,
@@ -49,6 +49,8 @@ export interface PostgresStoreParts {
   readonly release: Release;
   /** Names the process; a name of its own if absent. */
   readonly node?: string;
+  /** In how many the records lie, where the part is one of them: in any other number it is never led. */
+  readonly slots?: number;
 }
 
 /** Another process, as the row of the lease names it. */
@@ -90,6 +92,7 @@ export class PostgresStore implements Store {
   readonly #release: Release;
   readonly #clock: Clock;
   readonly #lease: Lease;
+  readonly #slots: number | undefined;
   readonly #follower: Follower;
   #waiting: Waiting[] = [];
   #running: Promise<void> | null = null;
@@ -116,7 +119,7 @@ export class PostgresStore implements Store {
 
   /** @param parts.connection its tables are there. */
   constructor(
-    { part, connection, mirror, clock, release, node = nodeName() }: PostgresStoreParts,
+    { part, connection, mirror, clock, release, node = nodeName(), slots }: PostgresStoreParts,
     /** Which its tables got when they were made. */
     readonly storeId: string,
   ) {
@@ -126,7 +129,8 @@ export class PostgresStore implements Store {
     this.#clock = clock;
     this.#mirror = mirror;
     const holder = `${node}:${randomUUID()}`;
-    this.#lease = new Lease({ connection, part, holder, clock });
+    this.#lease = new Lease({ connection, part, holder, clock, slots });
+    this.#slots = slots;
     this.#follower = new Follower({ connection, part, mirror, clock });
   }
 
@@ -161,11 +165,19 @@ export class PostgresStore implements Store {
 
   async #otherHolder(): Promise<Holder & { readonly isOwn: boolean }> {
     const row = await readPart(this.#connection, this.#part);
-    if (Number(row.format) === PARTED_FORMAT)
-      throw new Error(`the records lie in ${slotsText(slotsOf(row))} now: start again`);
+    await this.#assertParting(row);
     this.#seen = Number(row.version);
     const { words, origin } = holderOf(row);
     return { words, origin, isOwn: this.#lease.isOf(row.holder) };
+  }
+
+  /** @throws Error where the records lie in another number of slots: nobody waits for this part any more. */
+  async #assertParting(row: PartRow): Promise<void> {
+    const isOfSlots = this.#slots !== undefined && this.#slots > 1;
+    const now = isOfSlots ? await readPart(this.#connection, 'records') : row;
+    const isClosed = Number(row.format) === PARTED_FORMAT;
+    if (!isClosed && (!isOfSlots || slotsOf(now) === this.#slots)) return;
+    throw new Error(`the records lie in ${slotsText(slotsOf(now))} now: start again`);
   }
 
   /**

@@ -62,6 +62,15 @@ export const statements = {
         held_until = clock_timestamp() + $3::float8 * INTERVAL '1 millisecond'
       WHERE part = $1 AND (held_until < now() OR holder = $2) RETURNING fence, version`,
   },
+  /** As long as the records lie in so many slots: to another parting a slot of this name is another one. $4 holder of `records`. */
+  takeSlot: {
+    name: 'take-slot',
+    text: `UPDATE preface_parts SET fence = fence + 1, holder = $2,
+        held_until = clock_timestamp() + $3::float8 * INTERVAL '1 millisecond'
+      WHERE part = $1 AND (held_until < now() OR holder = $2) AND EXISTS (
+        SELECT 1 FROM preface_parts AS whole WHERE whole.part = 'records' AND whole.holder = $4)
+      RETURNING fence, version`,
+  },
   /** By who holds it: what this holder sent before can do nothing any more. $1 part, $2 holder, $3 milliseconds. */
   retakeLease: {
     name: 'retake-lease',

@@ -90,13 +90,13 @@ t.test('the caches of all slots have one budget', async (t) => {
 
 t.test('one who brings many pushes out nobody else’s', async (t) => {
   const world = new CacheWorld(1_000_000, undefined, 350);
-  await promote(world, 'bob', 'his');
+  await promote(world, 'bob', 'own');
   for (const content of ['one', 'two', 'six', 'ten']) {
     await world.clock.advance(10_000);
     await promote(world, 'alice', content);
   }
   await world.caches.promoted.fit();
-  t.same(await contentsOf(world, 'bob'), ['his']);
+  t.same(await contentsOf(world, 'bob'), ['own']);
   t.ok((await contentsOf(world, 'alice')).length < 4);
 });
 

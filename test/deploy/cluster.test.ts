@@ -91,8 +91,8 @@ async function socketAt(t: Test, base: string, where: string): Promise<void> {
   socket.send({ ...create, input: 'the first words' });
   const first = (await socket.turn()).at(-1);
   t.equal(first?.type, 'response.completed', `a turn at ${where}`);
-  const { id } = first?.response as { id: string };
-  socket.send({ ...create, input: 'and more', previous_response_id: id });
+  const response = first?.response as { id: string } | undefined;
+  socket.send({ ...create, input: 'and more', previous_response_id: response?.id });
   t.equal((await socket.turn()).at(-1)?.type, 'response.completed', `the next one at ${where}`);
   socket.send('{');
   t.equal((await socket.turn()).at(-1)?.type, 'error', `an error at ${where}`);

@@ -68,7 +68,7 @@ t.test('a full memory costs a long conversation no more than an empty one', asyn
 
 t.test('a full memory of many owners costs new ones next to nothing', async (t) => {
   const newOnes = limits.promoteSeenMax / 5;
-  // Of the processor, whoever else wants it.
+  // Of the processor, even where others want it.
   const tookMs = (seen: SeenPrefixes, name: string, owners: number) => {
     const before = process.cpuUsage();
     for (let at = 0; at < owners; at++) seen.note(`${name} ${at}`, chain('a'), 0);

@@ -8,10 +8,12 @@ import { limits } from '../../src/limits/index.js';
 import { allSlots, nameOf } from '../../src/rules/slots.js';
 import { logOf } from '../../src/store/change-log.js';
 import { keyBytes } from '../../src/store/key-order.js';
+import { Mirror } from '../../src/store/mirror.js';
 import { joinParts, openParts, PartWriter } from '../../src/store/part-writer.js';
 import { PostgresConnection } from '../../src/store/postgres-connection.js';
 import { PostgresNode } from '../../src/store/postgres-node.js';
 import { makeParts, openRecords, readPart } from '../../src/store/postgres-part.js';
+import { PostgresStore } from '../../src/store/postgres-store.js';
 import { skipPostgres, TestPostgres } from '../support/postgres.js';
 import { temporaryFolder } from '../support/service.js';
 
@@ -112,7 +114,27 @@ async function joined(t: Test, server: TestPostgres): Promise<void> {
   t.teardown(() => fresh.close());
   await t.rejects(fresh.lead(), /the records lie in one slot now: start again/);
   const [again] = await led(t, url, 1);
-  t.ok(again?.held, 'whoever comes may take them');
+  t.ok(again?.held, 'the next one may take them');
+}
+
+/** A process that has slept while the records were put together and parted anew. */
+async function stale(t: Test, server: TestPostgres): Promise<void> {
+  const { url, connection } = await parted(t, server, 3);
+  const { storeId } = await openRecords(connection);
+  const [whole] = await led(t, url, 1);
+  await whole?.part(3);
+  const of = (slots: number) => {
+    const mirror = new Mirror(temporaryFolder(t), 'mirror');
+    const own = new PostgresConnection(url);
+    const parts = { part: 'records-1', connection: own, mirror, clock: systemClock } as const;
+    const store = new PostgresStore({ ...parts, slots, release: async () => {} }, storeId);
+    t.teardown(() => store.close());
+    return store;
+  };
+  await t.rejects(of(2).lead(), /the records lie in 3 slots now: start again/);
+  const right = of(3);
+  t.equal(await right.lead(), null);
+  t.match((await of(3).lead())?.words, /holds the records/);
 }
 
 if (skipPostgres !== false) t.pass('skipped', { skip: skipPostgres });
@@ -120,5 +142,6 @@ else {
   const server = await TestPostgres.start(t);
   await t.test('a later claim ends an earlier one', (t) => fenced(t, server));
   await t.test('a copy that differs is found', (t) => compared(t, server));
+  await t.test('a slot of another parting is not taken', (t) => stale(t, server));
   await t.test('slots are joined all or not at all', (t) => joined(t, server));
 }
