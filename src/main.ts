@@ -16,12 +16,12 @@ import { type Context, openContext } from './main/context.js';
 import { processRoutes } from './main/process-routes.js';
 import { openRecords, type Standing, standingOf } from './main/records.js';
 import { ownerOfRequest } from './main/request-owner.js';
+import { openShard } from './main/shard.js';
+import { ShardTable } from './main/shard-table.js';
+import { endsIn, ShardTurns } from './main/shard-turns.js';
 import { openShared, type Shared } from './main/shared.js';
-import { openSlot } from './main/slot.js';
-import { SlotTable } from './main/slot-table.js';
-import { endsIn, SlotTurns } from './main/slot-turns.js';
 import { Turns } from './main/turns.js';
-import { onlySlot } from './rules/slots.js';
+import { onlyShard } from './rules/shards.js';
 import type { Config } from './settings/config.js';
 import type { PostgresNode } from './store/postgres-node.js';
 import { reportText, type TakeReport } from './telemetry/report.js';
@@ -61,7 +61,7 @@ async function open(context: Context, standsBy: StandsBy): Promise<Omit<Service,
   if (node !== null) return await openShares(context, node, standsBy);
   const server = serverOf(context, null);
   const shared = await openShared(context, server);
-  const own = await openSlot(context, shared, { slot: onlySlot, records, storeId: null });
+  const own = await openShard(context, shared, { shard: onlyShard, records, storeId: null });
   const routes = [...processRoutes(context, shared), ...own];
   const listening = await server.listen({ ...addressOf(config), routes });
   opened.add(listening, (part) => part.close(config.limits.drainMs));
@@ -69,7 +69,7 @@ async function open(context: Context, standsBy: StandsBy): Promise<Omit<Service,
 }
 
 /** @param table null: this process serves all. */
-function serverOf({ config, clock, report }: Context, table: SlotTable | null): PreparedServer {
+function serverOf({ config, clock, report }: Context, table: ShardTable | null): PreparedServer {
   const { corsOrigins, traces } = config;
   const [instead, originOf] = [table?.instead, table?.originOf];
   return prepareServer({
@@ -89,12 +89,12 @@ async function openShares(
   standsBy: StandsBy,
 ): Promise<Omit<Service, 'close'>> {
   const { config, opened } = context;
-  const keeper = node.slots.length === 1 ? null : node.keeper(() => shares.give());
-  const standings = node.slots.map((slot) => {
-    const mayTake = () => keeper === null || keeper.mayTake(slot.index);
-    return standingOf(context, { node, slot, mayTake, moved: () => table.look() });
+  const keeper = node.shards.length === 1 ? null : node.keeper(() => shares.give());
+  const standings = node.shards.map((shard) => {
+    const mayTake = () => keeper === null || keeper.mayTake(shard.index);
+    return standingOf(context, { node, shard, mayTake, moved: () => table.look() });
   });
-  const table: SlotTable = new SlotTable(standings, routesMeanwhile(context, standings));
+  const table: ShardTable = new ShardTable(standings, routesMeanwhile(context, standings));
   const server = serverOf(context, table);
   const listening = await listenEarly(context, server, table.routes);
   table.take = (routes) => void listening.serve(routes);
@@ -108,7 +108,7 @@ async function openShares(
   context.metrics.watchShards(() => turns.filter(({ serves }) => serves).length);
   const { drainMs } = config.limits;
   const { ready } = table;
-  const shares: SlotTurns = new SlotTurns({ turns, keeper, ready, listening, drainMs });
+  const shares: ShardTurns = new ShardTurns({ turns, keeper, ready, listening, drainMs });
   opened.add(shares, (part) => part.close());
   standsBy(() => opened.close());
   await shares.begin(() => standsBy(null));
@@ -119,21 +119,21 @@ interface TurnsOf {
   readonly context: Context;
   readonly shared: Shared;
   readonly standing: Standing;
-  readonly table: SlotTable;
+  readonly table: ShardTable;
   readonly listening: Server;
 }
 
 function turnsOf({ context, shared, standing, table, listening }: TurnsOf): Turns {
-  const { slot } = standing;
-  const ends = endsIn(slot.index, slot.count);
+  const { shard } = standing;
+  const ends = endsIn(shard.index, shard.count);
   return new Turns({
     context,
     standing,
     port: listening.port,
-    serve: (routes) => table.serve(slot.index, routes),
+    serve: (routes) => table.serve(shard.index, routes),
     end: (drainMs) => listening.cut({ ends, drainMs, error: notHere() }),
-    openSlot(of, records) {
-      return openSlot(of, shared, { slot, records, storeId: records.storeId });
+    openShard(of, records) {
+      return openShard(of, shared, { shard, records, storeId: records.storeId });
     },
   });
 }

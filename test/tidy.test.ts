@@ -115,8 +115,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'src/store': [
     'src/pool/memory',
     'src/rules/account-policy',
-    'src/rules/slot-keeper',
-    'src/rules/slots',
+    'src/rules/shard-keeper',
+    'src/rules/shards',
   ],
   'src/settings': ['src/rules/account-policy', 'src/rules/account-change'],
   'src/weights': ['src/plugin/part-names', 'src/store/durable'],

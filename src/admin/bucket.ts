@@ -7,7 +7,7 @@ import { storeIdOf } from '../files/blob-owner.js';
 import { allFiles, blobsOfFile } from '../files/records.js';
 import { limits } from '../limits/index.js';
 import { anyRoom } from '../room.js';
-import { onlySlot } from '../rules/slots.js';
+import { onlyShard } from '../rules/shards.js';
 import type { Config } from '../settings/config.js';
 import { s3Text } from '../settings/s3-address.js';
 import type { BlobState } from '../store/blobs.js';
@@ -46,18 +46,18 @@ export async function markOf(records: Store): Promise<string | null> {
 }
 
 /**
- * @param storeId of the records. @param folder for copies. @param slot whose records name the blobs.
+ * @param storeId of the records. @param folder for copies. @param shard whose records name the blobs.
  * @throws Error for the bucket of other records, and for records that have none.
  */
 export async function readBucket(
   config: Config,
   storeId: string | null,
   folder = '',
-  slot = onlySlot,
+  shard = onlyShard,
 ): Promise<S3Blobs> {
   if (storeId === null) throw new Error('these records have no files in a bucket');
   const s3 = bucketOf(config);
-  return await S3Blobs.reading({ s3, slot, folder, withRoom: anyRoom, storeId });
+  return await S3Blobs.reading({ s3, shard, folder, withRoom: anyRoom, storeId });
 }
 
 /** @param byChecksum false: it is enough that they are there. @throws ApiError where the store cannot be reached; as `readBucket`. */
@@ -89,7 +89,7 @@ function stateOf(isThere: boolean): BlobState {
   return isThere ? 'whole' : 'missing';
 }
 
-/** @param place of its slot. */
+/** @param place of its shard. */
 export function bucketFault(
   { blobs: address }: Config,
   name: string,

@@ -12,7 +12,7 @@ import { blobsOfFile } from '../files/records.js';
 import { limits } from '../limits/index.js';
 import { anyRoom, type TakeRoom } from '../room.js';
 import type { FileRecord } from '../rules/file-state.js';
-import { onlySlot } from '../rules/slots.js';
+import { onlyShard } from '../rules/shards.js';
 import type { Config } from '../settings/config.js';
 import { bring, type NamedBlob, UnreadableBlob, unreadableText } from '../store/blob-copy.js';
 import { type Blobs, isBlob } from '../store/blobs.js';
@@ -26,7 +26,7 @@ import { scan } from '../store/scan.js';
 import type { Store } from '../store/store.js';
 import { bucketOf, markOf, readBucket } from './bucket.js';
 import { inParallel } from './in-parallel.js';
-import { assertOneSlot, withSlots } from './open-slots.js';
+import { assertOneShard, withShards } from './open-shards.js';
 import { withTemporaryFolder } from './temporary-folder.js';
 
 export interface FilesNote {
@@ -58,7 +58,7 @@ export async function migrateToBucket(config: Config): Promise<FilesNote> {
     if (isFirst) await onDisk.set(records, true);
     if (storeId === null) throw new Error('the records could not be marked as those of the bucket');
     const note = await withTemporaryFolder(config.dataDir, async (own) => {
-      const parts = { s3, slot: onlySlot, folder: own, withRoom: anyRoom, storeId };
+      const parts = { s3, shard: onlyShard, folder: own, withRoom: anyRoom, storeId };
       const to = await S3Blobs.open(parts);
       return await bringAll(records, LocalBlobs.reading(folder), to);
     });
@@ -106,8 +106,8 @@ async function withRecords<Result>(
   if (url === null) return await using(openFolder(dataDir), (records) => act(records, null));
   // All records come into it, and the system's own place may be small.
   return await withTemporaryFolder(dataDir, async (own) => {
-    return await withSlots(url, own, async (led) => {
-      assertOneSlot(led);
+    return await withShards(url, own, async (led) => {
+      assertOneShard(led);
       return await act(led.records, led.storeId);
     });
   });

@@ -14,7 +14,7 @@ import { PostgresShared } from '../store/postgres-shared.js';
 import { pages, scanWithPauses } from '../store/scan.js';
 import type { Store, StoreChange } from '../store/store.js';
 import { bindFolder } from '../store/store-folder.js';
-import { assertOneSlot, type LedSlots, leadSlots } from './open-slots.js';
+import { assertOneShard, type LedShards, leadShards } from './open-shards.js';
 import { withTemporaryFolder } from './temporary-folder.js';
 
 export interface MigrationNote {
@@ -33,7 +33,7 @@ export async function migrateToPostgres(config: Config): Promise<MigrationNote> 
   const { dataDir: folder } = config;
   if (!hasRecords(folder)) throw new Error(`the data folder ${folder} has no records`);
   await withBoth(config, folder, async ({ own, far }) => {
-    assertOneSlot(far);
+    assertOneShard(far);
     await copy(own.records, far.records);
     await copy(own.keys, far.keys);
   });
@@ -51,8 +51,8 @@ export async function migrateToFolder(config: Config): Promise<MigrationNote> {
   if (hasRecords(folder)) throw new Error(`the data folder ${folder} has records already`);
   const part = join(folder, PART);
   await withBoth(config, part, async ({ own, far }) => {
-    // In the bucket they lie by slots, where a service with a data folder does not look.
-    if (far.records.page({ prefix: ['file'], limit: 1 }).length > 0) assertOneSlot(far);
+    // In the bucket they lie by shards, where a service with a data folder does not look.
+    if (far.records.page({ prefix: ['file'], limit: 1 }).length > 0) assertOneShard(far);
     await copy(far.records, own.records);
     await copy(far.keys, own.keys);
   });
@@ -80,7 +80,7 @@ async function verified(config: Config, folder: string) {
 
 interface Both {
   readonly own: { readonly records: Store; readonly keys: Store };
-  readonly far: Pick<LedSlots, 'records' | 'storeId' | 'slots'> & { readonly keys: Store };
+  readonly far: Pick<LedShards, 'records' | 'storeId' | 'shards'> & { readonly keys: Store };
 }
 
 async function withBoth<Result>(
@@ -99,11 +99,11 @@ async function withBoth<Result>(
     try {
       const records = add(LmdbStore.open({ folder, acceptLoss: true }));
       const keys = add(LmdbStore.open({ folder, name: 'keys', exclusive: false }));
-      const far = add(await leadSlots(url, own));
+      const far = add(await leadShards(url, own));
       const shared = { url, folder: own, clock: systemClock, follows: false } as const;
       const farKeys = add(await PostgresShared.open({ ...shared, part: 'keys' }));
-      const { storeId, slots } = far;
-      const found = { records: far.records, keys: farKeys, storeId, slots };
+      const { storeId, shards } = far;
+      const found = { records: far.records, keys: farKeys, storeId, shards };
       return await act({ own: { records, keys }, far: found });
     } finally {
       for (const store of open) await store.close();

@@ -43,7 +43,7 @@ export interface CachesParts {
   readonly tagsMax?: (owner: string) => number;
   /** The room for prefixes that nobody named; absent: none are kept. */
   readonly promoted?: PromotedDisk;
-  /** In which the prefills of all slots wait; one of its own if absent. */
+  /** In which the prefills of all shards wait; one of its own if absent. */
   readonly prefills?: PrefillQueue;
   /** How long an expired cache stays; `limits.cacheKeepMs` if absent. */
   readonly keepMs?: number;

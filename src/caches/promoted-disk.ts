@@ -1,13 +1,13 @@
 /**
- * Owns the room on the disk for prefixes that nobody named, of all slots that this process serves.
- * It must never hold more of them than its bounds, nor let a slot that is closed meanwhile keep the others from fitting.
+ * Owns the room on the disk for prefixes that nobody named, of all shards that this process serves.
+ * It must never hold more of them than its bounds, nor let a shard that is closed meanwhile keep the others from fitting.
  */
 import type { Clock } from '../clock.js';
 import { limits } from '../limits/index.js';
 import type { CacheRecord } from '../rules/cache-state.js';
 import { givingWay } from '../rules/promotion.js';
 
-/** Those of one slot. */
+/** Those of one shard. */
 export interface PromotedSet {
   all(): Promise<CacheRecord[]>;
   remove(record: CacheRecord): Promise<void>;
@@ -27,7 +27,7 @@ export class PromotedDisk {
     this.#sets.add(set);
   }
 
-  /** Of a slot that is closed: from now on another process counts them. */
+  /** Of a shard that is closed: from now on another process counts them. */
   delete(set: PromotedSet): void {
     this.#sets.delete(set);
   }
@@ -52,7 +52,7 @@ export class PromotedDisk {
     }
   }
 
-  /** @returns null where the slot was closed. */
+  /** @returns null where the shard was closed. */
   async #unlessClosed<Result>(
     set: PromotedSet,
     act: () => Promise<Result>,

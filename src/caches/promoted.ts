@@ -1,5 +1,5 @@
 /**
- * Owns the caches of a slot that nobody named: prefixes that came again and are worth their bytes.
+ * Owns the caches of a shard that nobody named: prefixes that came again and are worth their bytes.
  * It must never take room that a cache with a name may want.
  */
 import { decodeWhole } from '../codec.js';
@@ -12,7 +12,7 @@ import { cacheKeys, idOf } from './records.js';
 
 export interface PromotedParts {
   readonly store: Store;
-  /** Which those of all slots share. */
+  /** Which those of all shards share. */
   readonly disk: PromotedDisk;
   readonly remove: (id: string) => Promise<unknown>;
 }

@@ -67,7 +67,7 @@ export interface SnapshotsParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly prefiller: Prefiller;
-  /** Which the keepers of all slots share. */
+  /** Which the keepers of all shards share. */
   readonly prefills: PrefillQueue;
   /** Reads the content of a prefill when its turn comes, so that a waiting prefill holds no messages. */
   readonly task: (cacheId: string) => Omit<PrefillTask, 'pin'>;

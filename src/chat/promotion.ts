@@ -25,7 +25,7 @@ interface Measured {
 const MEASURED_TOKENS_MIN = 64;
 const SECONDS_MS = 1_000;
 
-/** What the chats of all slots have told: which prefixes came, and what evaluating costs. */
+/** What the chats of all shards have told: which prefixes came, and what evaluating costs. */
 export class PromotionMemory {
   readonly seen = new SeenPrefixes();
   /** By model. */

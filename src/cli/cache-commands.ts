@@ -14,7 +14,7 @@ import { limits } from '../limits/index.js';
 import { decodeBody } from '../parsing/stored-body.js';
 import { isCacheId } from '../protocol/cache-id.js';
 import { age, type CacheRecord } from '../rules/cache-state.js';
-import { type Slot, slotOf } from '../rules/slots.js';
+import { type Shard, shardOf } from '../rules/shards.js';
 import type { Config } from '../settings/config.js';
 import { DataFolderInUseError } from '../store/lmdb-open.js';
 import { LmdbStore } from '../store/lmdb-store.js';
@@ -75,10 +75,10 @@ export async function removeCache(
 async function removeHere(config: Config, id: string, options: RemoveOptions): Promise<boolean> {
   const { store: url } = config;
   if (url === null) return await removeFrom(claimed(config), config, id, options);
-  const slot = await slotOfCache(config, id, options);
+  const shard = await shardOfCache(config, id, options);
   return await withTemporaryFolder(config.dataDir, async (folder) => {
     const node = await PostgresNode.open({ url, folder, clock: wakefulClock });
-    const store = node.store(slot, node.close);
+    const store = node.store(shard, node.close);
     const isFree = (await store.lead()) === null;
     if (!isFree) await store.close();
     return await removeFrom(isFree ? store : null, config, id, options);
@@ -86,10 +86,10 @@ async function removeHere(config: Config, id: string, options: RemoveOptions): P
 }
 
 /** That of its owner. */
-async function slotOfCache(config: Config, id: string, { nowMs }: RemoveOptions): Promise<Slot> {
+async function shardOfCache(config: Config, id: string, { nowMs }: RemoveOptions): Promise<Shard> {
   return await withOfflineRecords(config, (store, count) => {
     const { owner } = findCache(store, id, nowMs, config.limits.cacheKeepMs);
-    return { index: slotOf(owner, count), count };
+    return { index: shardOf(owner, count), count };
   });
 }
 

@@ -10,7 +10,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { inParallel } from '../admin/in-parallel.js';
 import { limits } from '../limits/index.js';
-import type { Slot } from '../rules/slots.js';
+import type { Shard } from '../rules/shards.js';
 import type { NamedBlob } from '../store/blob-copy.js';
 
 /** What one process of its own reads. */
@@ -46,11 +46,11 @@ export interface DataReport {
   readonly records: number;
 }
 
-/** Reads one that is not in the folder. @param slot of its record. @returns what is wrong with it; null for nothing. */
+/** Reads one that is not in the folder. @param shard of its record. @returns what is wrong with it; null for nothing. */
 export type CheckBlob = (
   blob: NamedBlob,
   storeId: string | null,
-  slot?: Slot,
+  shard?: Shard,
 ) => Promise<Damage | null>;
 
 /** All others are indexes. */

@@ -9,7 +9,7 @@ import { decodeWhole } from '../codec.js';
 import { blobsOfFile, namesBlob } from '../files/records.js';
 import { limits } from '../limits/index.js';
 import type { FileRecord } from '../rules/file-state.js';
-import { nameOf, onlySlot, placeOf, slotOf } from '../rules/slots.js';
+import { nameOf, onlyShard, placeOf, shardOf } from '../rules/shards.js';
 import type { Config } from '../settings/config.js';
 import { reading, UnreadableBlob, unreadableText } from '../store/blob-copy.js';
 import type { BlobState } from '../store/blobs.js';
@@ -30,11 +30,11 @@ import { withOfflineRecords } from './offline-records.js';
 export function bucketChecker(config: Config): CheckBlob {
   const buckets = new Map<string, Promise<S3Blobs>>();
   let failure: Damage | null = null;
-  return async ({ name, ...known }, storeId, slot = onlySlot) => {
+  return async ({ name, ...known }, storeId, shard = onlyShard) => {
     if (failure !== null) return failure;
-    const place = placeOf(slot);
+    const place = placeOf(shard);
     try {
-      const bucket = buckets.get(place) ?? readBucket(config, storeId, '', slot);
+      const bucket = buckets.get(place) ?? readBucket(config, storeId, '', shard);
       buckets.set(place, bucket);
       const state = await (await bucket).state(name, known);
       const fault = bucketFault(config, name, state, place);
@@ -55,7 +55,7 @@ export async function checkPostgres(
   const check = checkBlob ?? diskChecker(config);
   const damaged: Damage[] = [];
   let count = 0;
-  await withOfflineRecords(config, async (records, slots) => {
+  await withOfflineRecords(config, async (records, shards) => {
     const storeId = await markOf(records);
     await inParallel(entriesOf(records), limits.blobsMovedAtOnce, async ({ key, record }) => {
       count += 1;
@@ -64,9 +64,9 @@ export async function checkPostgres(
       if (value === null) damaged.push({ kind: 'record', what: `the record ${name} is damaged` });
       else if (key[0] === 'file') {
         const file = value as FileRecord;
-        const slot = { index: slotOf(file.owner, slots), count: slots };
+        const shard = { index: shardOf(file.owner, shards), count: shards };
         for (const blob of blobsOfFile(file)) {
-          const fault = await check(blob, storeId, slot);
+          const fault = await check(blob, storeId, shard);
           if (fault !== null) damaged.push(fault);
         }
       }
@@ -83,8 +83,8 @@ function* entriesOf(records: Store): Generator<StoreEntry> {
 }
 
 function diskChecker({ dataDir }: Config): CheckBlob {
-  return async ({ name, ...known }, _storeId, slot = onlySlot) => {
-    const folder = nameOf('files', slot);
+  return async ({ name, ...known }, _storeId, shard = onlyShard) => {
+    const folder = nameOf('files', shard);
     const here = LocalBlobs.reading(join(dataDir, folder));
     let state: BlobState;
     try {

@@ -1,5 +1,5 @@
 /**
- * Owns the commands that move what a service keeps: records between data folder and PostgreSQL or into slots, files between data
+ * Owns the commands that move what a service keeps: records between data folder and PostgreSQL or into shards, files between data
  * folder and bucket.
  * It must load what opens the stores only when it runs: `--help` works on any machine.
  */
@@ -10,45 +10,45 @@ import { sizeText } from '../weights/progress.js';
 import { note, print } from './print.js';
 import { command, configOf, type Flags, UsageError } from './settings.js';
 
-const places = ['postgres', 'folder', 'slots', 'bucket', 'disk'] as const;
+const places = ['postgres', 'folder', 'shards', 'bucket', 'disk'] as const;
 type Place = (typeof places)[number];
 
 export function addMigrate(root: Command): void {
   const text =
-    'copy records and keys between data folder and PostgreSQL (postgres, folder), files between data folder and bucket (bucket, disk), or part the records in PostgreSQL into so many slots, each of which one node serves (slots), with all services stopped';
+    'copy records and keys between data folder and PostgreSQL (postgres, folder), files between data folder and bucket (bucket, disk), or part the records in PostgreSQL into so many shards, each of which one node serves (shards), with all services stopped';
   const migration = command(root, 'migrate', text, ['dataDir', 'store', 'blobs']);
   const to = migration.createArgument('<to>', 'where they are from then on');
   migration
     .addArgument(to.choices(places))
-    .argument('[count]', `of slots: 1 to ${limits.slotsMax}`)
+    .argument('[count]', `of shards: 1 to ${limits.shardsMax}`)
     .action(migrate);
 }
 
 async function migrate(to: Place, count: string | undefined, flags: Flags): Promise<void> {
   const config = configOf(flags);
-  if (to === 'slots') return await migrateRecordsToSlots(slotCount(count), config);
+  if (to === 'shards') return await migrateRecordsToShards(shardCount(count), config);
   if (count !== undefined) throw new UsageError(`migrate ${to} takes no count`);
   if (to === 'bucket' || to === 'disk') await migrateFiles(to, config);
   else await migrateRecords(to, config);
 }
 
-function slotCount(text = ''): number {
+function shardCount(text = ''): number {
   const count = /^\d{1,9}$/.test(text) ? Number(text) : 0;
-  if (count >= 1 && count <= limits.slotsMax) return count;
+  if (count >= 1 && count <= limits.shardsMax) return count;
   throw new UsageError(
-    `migrate slots: got ${JSON.stringify(text)}, allowed: how many, 1 to ${limits.slotsMax}`,
+    `migrate shards: got ${JSON.stringify(text)}, allowed: how many, 1 to ${limits.shardsMax}`,
   );
 }
 
-async function migrateRecordsToSlots(count: number, config: Config): Promise<void> {
-  const { migrateSlots } = await import('../admin/migrate-slots.js');
-  const { before, moves } = await migrateSlots(config, count);
-  for (const { slots, records, objects, faults } of moves) {
+async function migrateRecordsToShards(count: number, config: Config): Promise<void> {
+  const { migrateShards } = await import('../admin/migrate-shards.js');
+  const { before, moves } = await migrateShards(config, count);
+  for (const { shards, records, objects, faults } of moves) {
     for (const fault of shown(faults)) note(fault);
     const copied = `copied and compared: ${records} records`;
-    print(`${copied}; copied in the bucket: ${objects} objects; slots: ${slots}`);
+    print(`${copied}; copied in the bucket: ${objects} objects; shards: ${shards}`);
   }
-  if (moves.length === 0) print(`the records lie in so many slots already: ${before}`);
+  if (moves.length === 0) print(`the records lie in so many shards already: ${before}`);
 }
 
 async function migrateRecords(to: 'postgres' | 'folder', config: Config): Promise<void> {

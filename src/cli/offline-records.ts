@@ -4,10 +4,10 @@
  */
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
-import { partingOf } from '../admin/open-slots.js';
+import { partingOf } from '../admin/open-shards.js';
 import { withTemporaryFolder } from '../admin/temporary-folder.js';
 import { systemClock } from '../clock.js';
-import { allSlots, nameOf } from '../rules/slots.js';
+import { allShards, nameOf } from '../rules/shards.js';
 import type { Config } from '../settings/config.js';
 import { assertNoLoss } from '../store/data-loss.js';
 import { LmdbStore } from '../store/lmdb-store.js';
@@ -15,8 +15,8 @@ import { PostgresShared } from '../store/postgres-shared.js';
 import type { Store } from '../store/store.js';
 import { UnionStore } from '../store/union-store.js';
 
-/** @param slots in how many the records lie. */
-type Act<Result> = (store: Store, slots: number) => Promise<Result> | Result;
+/** @param shards in how many the records lie. */
+type Act<Result> = (store: Store, shards: number) => Promise<Result> | Result;
 
 /** A data folder that no service has used yet has no records. @throws Error if its records are lost. */
 export async function withOfflineRecords<Result>(
@@ -43,14 +43,14 @@ async function withPostgres<Result>(
 ): Promise<Result> {
   return await withTemporaryFolder(dataDir, async (folder) => {
     const alone = { clock: systemClock, follows: false, readOnly: true } as const;
-    const { slots } = await partingOf(url);
+    const { shards } = await partingOf(url);
     const stores: Store[] = [];
     try {
-      for (const slot of allSlots(slots)) {
-        const part = nameOf('records', slot);
+      for (const shard of allShards(shards)) {
+        const part = nameOf('records', shard);
         stores.push(await PostgresShared.open({ url, part, folder, ...alone }));
       }
-      return await act(new UnionStore(stores), slots);
+      return await act(new UnionStore(stores), shards);
     } finally {
       for (const store of stores) await store.close();
     }

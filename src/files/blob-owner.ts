@@ -9,7 +9,7 @@ import type { Store, StoreKey } from '../store/store.js';
 const KEY: StoreKey = ['blob-owner'];
 const ID_BYTES = 16;
 
-/** For records in a data folder. Those in a database have its mark, which is that of all slots. */
+/** For records in a data folder. Those in a database have its mark, which is that of all shards. */
 export function newMark(newBytes: NewBytes): string {
   return Buffer.from(newBytes(ID_BYTES)).toString('hex');
 }

@@ -60,7 +60,7 @@ export interface FilesParts {
   readonly report: (fault: unknown) => void;
   /** For each owner. */
   readonly max: (owner: string) => Held;
-  /** Uploads that run, of all slots of the process; its own if absent. */
+  /** Uploads that run, of all shards of the process; its own if absent. */
   readonly uploads?: OwnerLoad;
 }
 

@@ -21,7 +21,7 @@ export interface UploadsParts {
   readonly hasRoom: (owner: string) => boolean;
   /** Creates the record. Durable when it resolves. */
   readonly commit: (file: NewFile) => Promise<FileRecord>;
-  /** Uploads of all slots. */
+  /** Uploads of all shards. */
   readonly running: OwnerLoad;
   /** Whether the record exists after a failed commit, which only the store knows. */
   readonly exists: (id: string) => boolean;

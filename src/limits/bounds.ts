@@ -551,8 +551,8 @@ export const limits = {
   leaseRenewMs: 750,
   /** Between two attempts to take a lease, or to reach a database. */
   leasePollMs: 250,
-  /** How long a slot may be free before a node takes it that is not its turn: the other one may be unable to. */
-  slotFreeMsMax: 4_000,
+  /** How long a shard may be free before a node takes it that is not its turn: the other one may be unable to. */
+  shardFreeMsMax: 4_000,
   /** After its last word the row of a node is removed. */
   deadNodeMs: 60_000,
   /** Retry-after while no node serves: a client that tries twice more comes when another has taken over. */
@@ -585,8 +585,8 @@ export const limits = {
   /** Versions of the records in PostgreSQL whose changed keys are known. A copy that is further behind is made anew. */
   changeLogLength: 8_192,
   /** In which the records in PostgreSQL may lie, and the connections of a command that has all of them. */
-  slotsMax: 256,
-  slotDoorsMax: 8,
+  shardsMax: 256,
+  shardDoorsMax: 8,
   /** Changed records that are read at a time: each may be some megabytes. */
   followedKeys: 32,
   /** Nesting of a value that is hashed or stored: that of a body, and the record around it. */

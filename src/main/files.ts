@@ -13,7 +13,7 @@ import { ExtractionPool } from '../pool/extraction.js';
 import { readerWalls } from '../pool/reader-walls.js';
 import { type Walls, wallsText } from '../pool/walls.js';
 import type { TakeRoom } from '../room.js';
-import { nameOf } from '../rules/slots.js';
+import { nameOf } from '../rules/shards.js';
 import { s3Text } from '../settings/s3-address.js';
 import type { Blobs } from '../store/blobs.js';
 import type { DiskRoom } from '../store/disk-room.js';
@@ -21,7 +21,7 @@ import { LocalBlobs } from '../store/local-blobs.js';
 import { S3 } from '../store/s3.js';
 import { type BlobsHeld, S3Blobs } from '../store/s3-blobs.js';
 import { type Context, faultLog } from './context.js';
-import type { SlotRecords } from './records.js';
+import type { ShardRecords } from './records.js';
 
 /** Processes of their own are started for it, so that it can run beside other parts that open. */
 export function tryWalls({ config }: Context): Promise<Walls> {
@@ -41,7 +41,7 @@ export function openExtraction(context: Context, walls: Walls): ExtractionPool {
   return opened.add(extraction, (part) => part.close());
 }
 
-export interface FileParts extends SlotRecords {
+export interface FileParts extends ShardRecords {
   readonly gate: Gate;
   readonly extraction: ExtractionPool;
   readonly room: DiskRoom;
@@ -72,11 +72,11 @@ export async function openFiles(context: Context, parts: FileParts): Promise<Fil
 }
 
 async function openBlobs(context: Context, parts: FileParts): Promise<Blobs> {
-  const { slot, records, storeId, room, blobsHeld: held } = parts;
+  const { shard, records, storeId, room, blobsHeld: held } = parts;
   const { config, newBytes, log } = context;
   const { dataDir, blobs: address, blobsKey: key } = config;
   const withRoom: TakeRoom = (bytes, write) => room.write(bytes, write);
-  const folder = join(dataDir, nameOf('files', slot));
+  const folder = join(dataDir, nameOf('files', shard));
   const make = () => storeId ?? newMark(newBytes);
   const known = await storeIdOf(records, { make: address === null ? null : make });
   if (address === null) {
@@ -86,7 +86,7 @@ async function openBlobs(context: Context, parts: FileParts): Promise<Blobs> {
   if (key === null) throw new Error(NO_KEY);
   if (known === null) throw new Error('the records could not be marked as those of the bucket');
   const s3 = new S3({ address, key, clock: wakefulClock });
-  const blobs = await S3Blobs.open({ s3, slot, folder, withRoom, storeId: known, held });
+  const blobs = await S3Blobs.open({ s3, shard, folder, withRoom, storeId: known, held });
   await onDisk.set(records, false);
   log(`files: their bytes are kept in ${s3Text(address)}`);
   return blobs;

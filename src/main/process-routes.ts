@@ -1,6 +1,6 @@
 /**
  * Owns the routes that need no records: what a process tells of itself, its pages, and what an operator sees of it.
- * It must never hold a handler of its own, nor be made anew for a slot.
+ * It must never hold a handler of its own, nor be made anew for a shard.
  */
 import { Activity } from '../admin/activity.js';
 import { ModelBook } from '../admin/models.js';

@@ -5,7 +5,7 @@
 import type { Exchange } from '../http/exchange.js';
 import { Forwarder, unavailable } from '../http/forward.js';
 import type { Instead } from '../http/server.js';
-import type { Slot } from '../rules/slots.js';
+import type { Shard } from '../rules/shards.js';
 import { isFull, LmdbStore, type LmdbStoreOptions } from '../store/lmdb-store.js';
 import { PostgresNode } from '../store/postgres-node.js';
 import type { PostgresStore, Waits } from '../store/postgres-store.js';
@@ -13,17 +13,17 @@ import { Reserve } from '../store/reserve.js';
 import type { Store } from '../store/store.js';
 import type { Context } from './context.js';
 
-/** Those of a slot, which this process may write. */
-export interface SlotRecords {
-  readonly slot: Slot;
+/** Those of a shard, which this process may write. */
+export interface ShardRecords {
+  readonly shard: Shard;
   readonly records: Store;
   /** Of the database that has the records; null: they are in the data folder. */
   readonly storeId: string | null;
 }
 
-/** The right to serve a slot, which one of several nodes has. */
+/** The right to serve a shard, which one of several nodes has. */
 export interface Standing {
-  readonly slot: Slot;
+  readonly shard: Shard;
   /** Resolves when this node has it and the records, which who asked closes. @param port on which it listens. */
   wait(port: number, leaving: AbortSignal): Promise<PostgresStore>;
   /** Whether requests can be forwarded, or this node takes over. */
@@ -34,7 +34,7 @@ export interface Standing {
   standsBy(why: string): void;
   /** What answers in place of the routes. */
   readonly instead: Instead;
-  /** Where the node listens that has the slot; null: this one has it, or none is known. */
+  /** Where the node listens that has the shard; null: this one has it, or none is known. */
   readonly origin: string | null;
   /** To read from: those that are served, or a copy that is a moment old; null while there is none. */
   readonly copy: Store | null;
@@ -56,11 +56,11 @@ async function openNode({ config, clock, log, opened }: Context, url: string) {
   const bytesMax = limits.recordsBytes;
   const node = await PostgresNode.open({ url, folder, clock, bytesMax });
   opened.add(node, (part) => part.close());
-  const { slots, database } = node;
+  const { shards, database } = node;
   log(
-    `records: in PostgreSQL at ${database}${slots.length > 1 ? `, in ${slots.length} slots` : ''}`,
+    `records: in PostgreSQL at ${database}${shards.length > 1 ? `, in ${shards.length} shards` : ''}`,
   );
-  if (slots.length > 1 && config.blobs === null) throw new Error(NO_BUCKET);
+  if (shards.length > 1 && config.blobs === null) throw new Error(NO_BUCKET);
   if (config.blobs === null) {
     log(
       `files: their bytes stay in ${folder}, on this node alone: set PREFACE_BLOBS to share them`,
@@ -71,12 +71,12 @@ async function openNode({ config, clock, log, opened }: Context, url: string) {
 }
 
 const NO_BUCKET =
-  'setting PREFACE_BLOBS: got nothing, and the records lie in several slots, which go from node to node: set the bucket in which all nodes find the files';
+  'setting PREFACE_BLOBS: got nothing, and the records lie in several shards, which go from node to node: set the bucket in which all nodes find the files';
 
 export interface StandingParts {
   readonly node: PostgresNode;
-  readonly slot: Slot;
-  /** Whether this node takes the slot when it is free. */
+  readonly shard: Shard;
+  /** Whether this node takes the shard when it is free. */
   readonly mayTake: () => boolean;
   /** Told when requests may have another way. */
   readonly moved: () => void;
@@ -84,9 +84,9 @@ export interface StandingParts {
 
 export function standingOf(
   { config, clock, log, opened }: Context,
-  { node, slot, mayTake, moved }: StandingParts,
+  { node, shard, mayTake, moved }: StandingParts,
 ): Standing {
-  const name = slot.count === 1 ? 'stand-by' : `slot ${slot.index}`;
+  const name = shard.count === 1 ? 'stand-by' : `shard ${shard.index}`;
   const forwarder = opened.add(new Forwarder({ clock, log }), (part) => part.close());
   let why = 'it starts';
   let serving: PostgresStore | null = null;
@@ -100,7 +100,7 @@ export function standingOf(
   const standBy = () => Promise.reject(unavailable('this node stands by'));
   const wait = () => Promise.reject(unavailable('this node waits for the database of its records'));
   return {
-    slot,
+    shard,
     get isReady() {
       return takesOver || forwarder.origin !== null;
     },
@@ -119,7 +119,7 @@ export function standingOf(
     },
     async wait(port, leaving) {
       const own = config.address ?? originOf(config.host, port, node.localAddress);
-      store = node.store(slot);
+      store = node.store(shard);
       return await leading(store, {
         leaving,
         mayTake,

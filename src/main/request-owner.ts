@@ -1,6 +1,6 @@
 /**
- * Owns the look at whose a request is, before it is let in: by that it is sent to the slot that answers it.
- * It must never let a request in: the gate of the slot does.
+ * Owns the look at whose a request is, before it is let in: by that it is sent to the shard that answers it.
+ * It must never let a request in: the gate of the shard does.
  */
 
 import { requestKey } from '../http/auth.js';
@@ -13,7 +13,7 @@ const OF_USER = /^\/admin\/v1\/users\/([^/]+)$/;
 
 /**
  * The account of the key, or the user that an operator names in the path; null: nobody that is known. The name in a key that is
- * not known serves too: it was made a moment ago, on the node that has its slot.
+ * not known serves too: it was made a moment ago, on the node that has its shard.
  */
 export function ownerOfRequest(
   keys: Pick<Keys, 'lookup'>,
@@ -25,7 +25,7 @@ export function ownerOfRequest(
     const bearer = requestKey(headerOf(headers, 'authorization'), headerOf(headers, 'x-api-key'));
     return keys.lookup(bearer)?.user ?? keyOwner(bearer);
   } catch {
-    // A key or a name that cannot be read: any slot refuses it.
+    // A key or a name that cannot be read: any shard refuses it.
     return null;
   }
 }

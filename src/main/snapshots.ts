@@ -15,7 +15,7 @@ import type { SnapshotTier } from '../store/snapshot-tier.js';
 import { SnapshotTiers } from '../store/snapshot-tiers.js';
 import type { Store } from '../store/store.js';
 import type { Context } from './context.js';
-import type { SlotRecords } from './records.js';
+import type { ShardRecords } from './records.js';
 
 /** null where prefixes stay on the disk. */
 export function openSnapshotTiers(context: Context): SnapshotTiers | null {
@@ -27,14 +27,14 @@ export function openSnapshotTiers(context: Context): SnapshotTiers | null {
   return new SnapshotTiers({ s3, folder, bytesMax, clock, report, log });
 }
 
-/** That of a slot, for as long as its records are this node's. Until it is started it takes what comes, and gives nothing. */
+/** That of a shard, for as long as its records are this node's. Until it is started it takes what comes, and gives nothing. */
 export function openSnapshotTier(
   { opened }: Context,
   tiers: SnapshotTiers | null,
-  { slot, records }: SlotRecords,
+  { shard, records }: ShardRecords,
 ): SnapshotTier | null {
   if (tiers === null) return null;
-  const tier = tiers.open(slot, ownerOfSnapshot(records));
+  const tier = tiers.open(shard, ownerOfSnapshot(records));
   return opened.add(tier, (part) => tiers.close(part));
 }
 

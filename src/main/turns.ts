@@ -1,5 +1,5 @@
 /**
- * Owns the turns of a slot on this node: it stands by, serves, and stands by again when another node has the records.
+ * Owns the turns of a shard on this node: it stands by, serves, and stands by again when another node has the records.
  * It must never serve from records that are lost, nor go on beside what it could not close.
  */
 import type { Route } from '../http/router.js';
@@ -14,12 +14,12 @@ export interface TurnParts {
   readonly standing: Standing;
   /** On which this node listens. */
   readonly port: number;
-  /** Requests for the slot come to these; null: to none here. */
+  /** Requests for the shard come to these; null: to none here. */
   serve(routes: readonly Route[] | null): void;
-  /** Ends the requests for the slot that are under way, which may end by themselves for so long. */
+  /** Ends the requests for the shard that are under way, which may end by themselves for so long. */
   end(drainMs: number): Promise<void>;
   /** What works on the records. @param context closes it. */
-  openSlot(context: Context, records: PostgresStore): Promise<Route[]>;
+  openShard(context: Context, records: PostgresStore): Promise<Route[]>;
 }
 
 export class Turns {
@@ -51,19 +51,19 @@ export class Turns {
     await begun;
   }
 
-  /** The same for a node that serves other slots meanwhile. */
+  /** The same for a node that serves other shards meanwhile. */
   goOn(): void {
     this.#goOn(this.#begin(() => {}));
   }
 
   async #begin(taken: () => void): Promise<void> {
-    const { context, standing, port, serve, openSlot } = this.#parts;
+    const { context, standing, port, serve, openShard } = this.#parts;
     const opened = new Opened();
     this.#opened = opened;
     const records = await standing.wait(port, this.#leaving.signal);
     opened.add(records, (part) => part.close());
     taken();
-    serve(await openSlot({ ...context, opened }, records));
+    serve(await openShard({ ...context, opened }, records));
     standing.serves(records);
     this.#serves = true;
     void records.lost.then((cause) => {
@@ -73,7 +73,7 @@ export class Turns {
     });
   }
 
-  /** Another node gets the slot. Resolves when it is free. */
+  /** Another node gets the shard. Resolves when it is free. */
   async give(): Promise<void> {
     const { context, standing, serve, end } = this.#parts;
     if (!this.#serves || this.#leaving.signal.aborted) return;

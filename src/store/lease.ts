@@ -10,7 +10,7 @@ import { limits } from '../limits/index.js';
 import { logKey, logOf, packKeys } from './change-log.js';
 import type { MirrorRow } from './mirror.js';
 import { type DatabaseDoor, isConflict } from './postgres-connection.js';
-import { PARTED_FORMAT, slotsHolder } from './postgres-part.js';
+import { PARTED_FORMAT, shardsHolder } from './postgres-part.js';
 import { type PartName, statements } from './postgres-tables.js';
 
 /** Another process has the part now, or what became of a write cannot be told. */
@@ -24,8 +24,8 @@ export interface LeaseParts {
   /** Names this process, and no other; without a space. */
   readonly holder: string;
   readonly clock: Clock;
-  /** It is that of one of so many slots; of all records, or of whatever lies in the part, if absent or 1. */
-  readonly slots?: number | undefined;
+  /** It is that of one of so many shards; of all records, or of whatever lies in the part, if absent or 1. */
+  readonly shards?: number | undefined;
 }
 
 /** The monotonic clock may stand still while the machine is suspended; the wall clock may jump back. */
@@ -95,14 +95,14 @@ export class Lease {
 
   /** @param origin where others reach the holder. @returns false while another process holds it. @throws ConnectionLost. */
   async take(origin = ''): Promise<boolean> {
-    const { connection, part, holder, slots = 1 } = this.#parts;
+    const { connection, part, holder, shards = 1 } = this.#parts;
     this.#holder = `${holder} ${origin}`.trimEnd();
     const sent = this.#now();
     const values = [part, this.#holder, leaseMs];
     const { rows } =
-      slots === 1
+      shards === 1
         ? await connection.query<Taken>(statements.takeLease, values)
-        : await connection.query<Taken>(statements.takeSlot, [...values, slotsHolder(slots)]);
+        : await connection.query<Taken>(statements.takeShard, [...values, shardsHolder(shards)]);
     return this.#taken(rows[0], sent);
   }
 
@@ -155,10 +155,10 @@ export class Lease {
     await connection.query(statements.releaseLease, [part, fence]);
   }
 
-  /** Nobody takes the part any more: its records lie in slots. @throws LeaseLost, ConnectionLost. */
-  async part(slots: number): Promise<void> {
+  /** Nobody takes the part any more: its records lie in shards. @throws LeaseLost, ConnectionLost. */
+  async part(shards: number): Promise<void> {
     const { connection, part } = this.#parts;
-    const values = [part, this.#fence, PARTED_FORMAT, slotsHolder(slots)];
+    const values = [part, this.#fence, PARTED_FORMAT, shardsHolder(shards)];
     const { count } = await connection.query(statements.partRecords, values);
     if (count === 0) throw this.#lost();
     this.drop();

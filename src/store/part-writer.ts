@@ -1,5 +1,5 @@
 /**
- * Owns the filling of a part that nobody serves, and the switch by which records that lay in slots lie in one part again.
+ * Owns the filling of a part that nobody serves, and the switch by which records that lay in shards lie in one part again.
  * It must never write what a later run has claimed, nor open a part before it is known that nobody else writes the records.
  */
 import { createHash } from 'node:crypto';
@@ -7,7 +7,7 @@ import { limits } from '../limits/index.js';
 import { logOf } from './change-log.js';
 import { DATA_FORMAT } from './data-format.js';
 import type { DatabaseDoor } from './postgres-connection.js';
-import { allRows, PARTED_FORMAT, readPart, slotsHolder } from './postgres-part.js';
+import { allRows, PARTED_FORMAT, readPart, shardsHolder } from './postgres-part.js';
 import { type PartName, statements } from './postgres-tables.js';
 
 /** A part, and the number of the claim or lease of it. */
@@ -102,18 +102,18 @@ export async function openParts(
   });
 }
 
-/** From here on all records are in `whole`, and nobody takes a slot. @throws Error where another process took one. */
+/** From here on all records are in `whole`, and nobody takes a shard. @throws Error where another process took one. */
 export async function joinParts(
   connection: DatabaseDoor,
-  slots: readonly FencedPart[],
+  shards: readonly FencedPart[],
   whole: FencedPart,
 ): Promise<void> {
   await connection.run(async (query) => {
     await query(statements.begin);
-    const closing = [...columns(slots), PARTED_FORMAT, slotsHolder(1)];
+    const closing = [...columns(shards), PARTED_FORMAT, shardsHolder(1)];
     const closed = await query(statements.closeParts, closing);
     const opened = await query(statements.openParts, [...columns([whole]), DATA_FORMAT]);
-    const isDone = closed.count === slots.length && opened.count === 1;
+    const isDone = closed.count === shards.length && opened.count === 1;
     await query(isDone ? statements.commit : statements.rollback);
     if (!isDone) throw new Error(TAKEN);
   });

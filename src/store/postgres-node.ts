@@ -2,13 +2,13 @@
  * Owns what a process has of records in PostgreSQL as long as it lives: its claim of the data folder, and the folder's bond with
  * the database. It must never open a store in a folder that another process has, or that belongs to other records.
  */
-import { allSlots, nameOf, onlySlot, type Slot } from '../rules/slots.js';
+import { allShards, nameOf, onlyShard, type Shard } from '../rules/shards.js';
 import { claim, makeFolder, type Release } from './lmdb-open.js';
 import { Mirror } from './mirror.js';
 import { PostgresConnection } from './postgres-connection.js';
 import { openRecords } from './postgres-part.js';
 import { nodeName, PostgresStore, type PostgresStoreOptions } from './postgres-store.js';
-import { SlotKeeper } from './slot-keeper.js';
+import { ShardKeeper } from './shard-keeper.js';
 import { assertOwnFolder } from './store-folder.js';
 
 export class PostgresNode {
@@ -17,8 +17,8 @@ export class PostgresNode {
     /** Which its tables got when they were made. */
     readonly storeId: string,
     /** In which its records lie. */
-    readonly slots: readonly Slot[],
-    /** Names this process among those that share the slots. */
+    readonly shards: readonly Shard[],
+    /** Names this process among those that share the shards. */
     readonly name: string,
     /** Without user and password. */
     readonly database: string,
@@ -35,10 +35,10 @@ export class PostgresNode {
     const release = claim(folder, 'records');
     const connection = new PostgresConnection(url);
     try {
-      const { storeId, slots } = await openRecords(connection);
+      const { storeId, shards } = await openRecords(connection);
       const { database, localAddress } = connection;
       assertOwnFolder(folder, storeId, database);
-      const all = allSlots(slots);
+      const all = allShards(shards);
       const name = nodeName();
       return new PostgresNode(options, storeId, all, name, database, localAddress, release);
     } catch (cause) {
@@ -49,22 +49,22 @@ export class PostgresNode {
     }
   }
 
-  /** Of the slots, where there are several. @param gives ends when this node gave a slot up. */
-  keeper(gives: () => Promise<void>): SlotKeeper {
+  /** Of the shards, where there are several. @param gives ends when this node gave a shard up. */
+  keeper(gives: () => Promise<void>): ShardKeeper {
     const { url, clock } = this.options;
     const connection = new PostgresConnection(url);
-    const { name: node, storeId, slots } = this;
-    return new SlotKeeper({ connection, node, storeId, slots: slots.length, clock, gives });
+    const { name: node, storeId, shards } = this;
+    return new ShardKeeper({ connection, node, storeId, shards: shards.length, clock, gives });
   }
 
-  /** Of a slot, with nothing read yet, and without the lease. One at a time. */
-  store(slot: Slot, close: Release = async () => {}): PostgresStore {
+  /** Of a shard, with nothing read yet, and without the lease. One at a time. */
+  store(shard: Shard, close: Release = async () => {}): PostgresStore {
     const { url, folder, clock, bytesMax = Number.POSITIVE_INFINITY } = this.options;
-    const mirror = new Mirror(folder, nameOf('mirror', slot), bytesMax / slot.count);
+    const mirror = new Mirror(folder, nameOf('mirror', shard), bytesMax / shard.count);
     const connection = new PostgresConnection(url);
-    const part = nameOf('records', slot);
+    const part = nameOf('records', shard);
     const { name: node, storeId } = this;
-    const parts = { part, connection, mirror, clock, release: close, node, slots: slot.count };
+    const parts = { part, connection, mirror, clock, release: close, node, shards: shard.count };
     return new PostgresStore(parts, storeId);
   }
 }
@@ -73,9 +73,9 @@ export class PostgresNode {
 export async function openPostgres(options: PostgresStoreOptions): Promise<PostgresStore> {
   const node = await PostgresNode.open(options);
   try {
-    if (node.slots.length > 1)
-      throw new Error(`the records lie in ${node.slots.length} slots: they have no one store`);
-    return node.store(onlySlot, node.close);
+    if (node.shards.length > 1)
+      throw new Error(`the records lie in ${node.shards.length} shards: they have no one store`);
+    return node.store(onlyShard, node.close);
   } catch (cause) {
     await node.close();
     throw cause;

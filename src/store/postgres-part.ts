@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { limits } from '../limits/index.js';
-import { allSlots, nameOf } from '../rules/slots.js';
+import { allShards, nameOf } from '../rules/shards.js';
 import { DATA_FORMAT } from './data-format.js';
 import type { MirrorRow } from './mirror.js';
 import { type DatabaseDoor, isMadeTwice } from './postgres-connection.js';
@@ -18,9 +18,9 @@ import {
 } from './postgres-tables.js';
 
 const MADE_ATTEMPTS = 3;
-/** Of `records` that lie in slots: a version that knows no slots must not take them. */
+/** Of `records` that lie in shards: a version that knows no shards must not take them. */
 export const PARTED_FORMAT = 3;
-const SLOTS = /^slots:([1-9]\d*)$/;
+const SHARDS = /^shards:([1-9]\d*)$/;
 
 /**
  * @param newId of the store, where the part is not there yet.
@@ -50,39 +50,40 @@ export async function openPart(
 /** How the records lie in the database. */
 export interface Parting {
   readonly storeId: string;
-  /** How many slots they have. */
-  readonly slots: number;
+  /** How many shards they have. */
+  readonly shards: number;
 }
 
-/** The row of `records` names the store and the number of its slots, wherever the records are. */
+/** The row of `records` names the store and the number of its shards, wherever the records are. */
 export async function openRecords(connection: DatabaseDoor): Promise<Parting> {
   const storeId = await openPart(connection, 'records');
-  return { storeId, slots: slotsOf(await readPart(connection, 'records')) };
+  return { storeId, shards: shardsOf(await readPart(connection, 'records')) };
 }
 
 /** 1: all records are in the part `records`. */
-export function slotsOf({ format, holder }: Pick<PartRow, 'format' | 'holder'>): number {
+export function shardsOf({ format, holder }: Pick<PartRow, 'format' | 'holder'>): number {
   if (Number(format) !== PARTED_FORMAT) return 1;
-  const [, count = ''] = SLOTS.exec(holder) ?? [];
+  const [, count = ''] = SHARDS.exec(holder) ?? [];
   if (count !== '') return Number(count);
   throw new Error(`the records are parted, and ${JSON.stringify(holder)} says not how`);
 }
 
-/** What stands for the holder of `records` where each slot has a holder of its own. */
-export function slotsHolder(count: number): string {
-  return `slots:${count}`;
+/** What stands for the holder of `records` where each shard has a holder of its own. */
+export function shardsHolder(count: number): string {
+  return `shards:${count}`;
 }
 
-export function slotsText(count: number): string {
-  return count === 1 ? 'one slot' : `${count} slots`;
+export function shardsText(count: number): string {
+  return count === 1 ? 'one shard' : `${count} shards`;
 }
 
 /** Where there are several, they have a part each. */
 export async function makeParts(
   connection: DatabaseDoor,
-  { storeId, slots }: Parting,
+  { storeId, shards }: Parting,
 ): Promise<void> {
-  for (const slot of allSlots(slots)) await openPart(connection, nameOf('records', slot), storeId);
+  for (const shard of allShards(shards))
+    await openPart(connection, nameOf('records', shard), storeId);
 }
 
 export async function readPart(connection: DatabaseDoor, part: PartName): Promise<PartRow> {

@@ -17,7 +17,7 @@ import { Lease, LeaseLost } from './lease.js';
 import type { Release } from './lmdb-open.js';
 import type { MirrorRow, RecordCopy } from './mirror.js';
 import { ConnectionLost, type DatabaseDoor } from './postgres-connection.js';
-import { PARTED_FORMAT, readPart, slotsOf, slotsText } from './postgres-part.js';
+import { PARTED_FORMAT, readPart, shardsOf, shardsText } from './postgres-part.js';
 import { type PartName, type PartRow, statements } from './postgres-tables.js';
 import { type Step, stepsOf } from './steps.js';
 import type {
@@ -50,7 +50,7 @@ export interface PostgresStoreParts {
   /** Names the process; a name of its own if absent. */
   readonly node?: string;
   /** In how many the records lie, where the part is one of them: in any other number it is never led. */
-  readonly slots?: number;
+  readonly shards?: number;
 }
 
 /** Another process, as the row of the lease names it. */
@@ -92,7 +92,7 @@ export class PostgresStore implements Store {
   readonly #release: Release;
   readonly #clock: Clock;
   readonly #lease: Lease;
-  readonly #slots: number | undefined;
+  readonly #shards: number | undefined;
   readonly #follower: Follower;
   #waiting: Waiting[] = [];
   #running: Promise<void> | null = null;
@@ -119,7 +119,7 @@ export class PostgresStore implements Store {
 
   /** @param parts.connection its tables are there. */
   constructor(
-    { part, connection, mirror, clock, release, node = nodeName(), slots }: PostgresStoreParts,
+    { part, connection, mirror, clock, release, node = nodeName(), shards }: PostgresStoreParts,
     /** Which its tables got when they were made. */
     readonly storeId: string,
   ) {
@@ -129,8 +129,8 @@ export class PostgresStore implements Store {
     this.#clock = clock;
     this.#mirror = mirror;
     const holder = `${node}:${randomUUID()}`;
-    this.#lease = new Lease({ connection, part, holder, clock, slots });
-    this.#slots = slots;
+    this.#lease = new Lease({ connection, part, holder, clock, shards });
+    this.#shards = shards;
     this.#follower = new Follower({ connection, part, mirror, clock });
   }
 
@@ -171,13 +171,13 @@ export class PostgresStore implements Store {
     return { words, origin, isOwn: this.#lease.isOf(row.holder) };
   }
 
-  /** @throws Error where the records lie in another number of slots: nobody waits for this part any more. */
+  /** @throws Error where the records lie in another number of shards: nobody waits for this part any more. */
   async #assertParting(row: PartRow): Promise<void> {
-    const isOfSlots = this.#slots !== undefined && this.#slots > 1;
-    const now = isOfSlots ? await readPart(this.#connection, 'records') : row;
+    const isOfShards = this.#shards !== undefined && this.#shards > 1;
+    const now = isOfShards ? await readPart(this.#connection, 'records') : row;
     const isClosed = Number(row.format) === PARTED_FORMAT;
-    if (!isClosed && (!isOfSlots || slotsOf(now) === this.#slots)) return;
-    throw new Error(`the records lie in ${slotsText(slotsOf(now))} now: start again`);
+    if (!isClosed && (!isOfShards || shardsOf(now) === this.#shards)) return;
+    throw new Error(`the records lie in ${shardsText(shardsOf(now))} now: start again`);
   }
 
   /**
@@ -248,10 +248,10 @@ export class PostgresStore implements Store {
   /** A commit resolves when the database has it. */
   async flushed(): Promise<void> {}
 
-  /** Nobody takes this part any more: its records lie in so many slots, whose parts are there. Then nothing is written here. */
-  async part(slots: number): Promise<void> {
+  /** Nobody takes this part any more: its records lie in so many shards, whose parts are there. Then nothing is written here. */
+  async part(shards: number): Promise<void> {
     while (this.#running) await this.#running;
-    await this.#inTurn(() => this.#lease.part(slots));
+    await this.#inTurn(() => this.#lease.part(shards));
   }
 
   close(): Promise<void> {

@@ -9,7 +9,7 @@
 import type { MirrorRow } from './mirror.js';
 import type { Statement } from './postgres-connection.js';
 
-/** Where several nodes serve, each slot has a part of its own. `migration` has a lease alone: one at a time moves slots. */
+/** Where several nodes serve, each shard has a part of its own. `migration` has a lease alone: one at a time moves shards. */
 export type PartName = 'records' | `records-${number}` | 'keys' | 'migration';
 
 /** Under which a node says that it lives: a row of parts without records. */
@@ -62,9 +62,9 @@ export const statements = {
         held_until = clock_timestamp() + $3::float8 * INTERVAL '1 millisecond'
       WHERE part = $1 AND (held_until < now() OR holder = $2) RETURNING fence, version`,
   },
-  /** As long as the records lie in so many slots: to another parting a slot of this name is another one. $4 holder of `records`. */
-  takeSlot: {
-    name: 'take-slot',
+  /** As long as the records lie in so many shards: to another parting a shard of this name is another one. $4 holder of `records`. */
+  takeShard: {
+    name: 'take-shard',
     text: `UPDATE preface_parts SET fence = fence + 1, holder = $2,
         held_until = clock_timestamp() + $3::float8 * INTERVAL '1 millisecond'
       WHERE part = $1 AND (held_until < now() OR holder = $2) AND EXISTS (
@@ -106,13 +106,13 @@ export const statements = {
     text: `DELETE FROM preface_parts
       WHERE part LIKE 'node-%' AND held_until < now() - $1::float8 * INTERVAL '1 millisecond'`,
   },
-  /** All slots, and all nodes. */
+  /** All shards, and all nodes. */
   holders: {
     name: 'holders',
     text: `SELECT part, holder, held_until >= now() AS held FROM preface_parts
       WHERE part LIKE 'records-%' OR part LIKE 'node-%'`,
   },
-  /** From here on each slot has a holder of its own, and nobody can take the whole. $1 part, $2 fence, $3 format, $4 holder. */
+  /** From here on each shard has a holder of its own, and nobody can take the whole. $1 part, $2 fence, $3 format, $4 holder. */
   partRecords: {
     name: 'part-records',
     text: `UPDATE preface_parts SET format = $3, holder = $4, fence = fence + 1,
@@ -236,7 +236,7 @@ export interface PartRow {
   readonly holder: string;
 }
 
-/** Of a slot, or a node. */
+/** Of a shard, or a node. */
 export interface HolderRow {
   readonly part: string;
   readonly holder: string;

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { ApiError } from '../errors.js';
 import { limits } from '../limits/index.js';
 import type { TakeRoom } from '../room.js';
-import { placeOf, type Slot } from '../rules/slots.js';
+import { placeOf, type Shard } from '../rules/shards.js';
 import { poured } from './blob-copy.js';
 import { BlobSum } from './blob-sum.js';
 import {
@@ -30,7 +30,7 @@ const PRIVATE = { folder: 0o700, file: 0o600 };
 /** Names the store whose blobs are here. No blob can be called like that. */
 const OWNER = 'preface-owner';
 
-/** Bytes of all slots of a process. */
+/** Bytes of all shards of a process. */
 export interface BlobsHeld {
   readonly copied: HeldBytes;
   readonly uploaded: HeldBytes;
@@ -43,8 +43,8 @@ export function blobsHeld(): BlobsHeld {
 
 export interface S3BlobsParts {
   readonly s3: S3;
-  /** The slot whose records name the blobs. */
-  readonly slot: Slot;
+  /** The shard whose records name the blobs. */
+  readonly shard: Shard;
   /** For texts that are being written, and for copies. Nobody else may have it open. */
   readonly folder: string;
   readonly withRoom: TakeRoom;
@@ -61,20 +61,20 @@ export class S3Blobs implements Blobs {
   #copies = 0;
 
   private constructor(
-    { s3, slot, folder, held = blobsHeld() }: S3BlobsParts,
+    { s3, shard, folder, held = blobsHeld() }: S3BlobsParts,
     readonly withRoom: TakeRoom,
   ) {
-    this.#s3 = s3.under(placeOf(slot));
+    this.#s3 = s3.under(placeOf(shard));
     this.#folder = folder;
     this.#bytes = held;
   }
 
   /** Ends uploads that an earlier run left. @throws Error for a prefix that is another store's, and for blobs in the folder. */
   static async open(parts: S3BlobsParts): Promise<S3Blobs> {
-    const { s3, slot, folder, storeId, withRoom } = parts;
+    const { s3, shard, folder, storeId, withRoom } = parts;
     await clean(folder);
     await claim(s3, storeId);
-    const own = s3.under(placeOf(slot));
+    const own = s3.under(placeOf(shard));
     for (const { name, id } of await own.openParts())
       if (isBlob(name)) await own.abortParts(name, id);
     return new S3Blobs(parts, withRoom);

@@ -13,7 +13,7 @@ interface Kept {
   readonly bytes: number;
 }
 
-/** What their names begin with, in the place of a slot. */
+/** What their names begin with, in the place of a shard. */
 export const SNAPSHOTS = 'snapshots/';
 const NAME = /^snapshots\/([a-z0-9]{1,64})\.[a-z0-9]{1,64}$/;
 

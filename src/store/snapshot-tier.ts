@@ -1,5 +1,5 @@
 /**
- * Owns a slot's prefilled prefixes in a bucket, behind the disk of the engine that makes them: sent behind, fetched where it pays.
+ * Owns a shard's prefilled prefixes in a bucket, behind the disk of the engine that makes them: sent behind, fetched where it pays.
  * It must never make a chat wait longer than evaluating would take, nor fail anything: without the bucket, all is evaluated.
  */
 import { constants } from 'node:fs';
@@ -27,7 +27,7 @@ export interface SnapshotFile {
 }
 
 export interface SnapshotTierParts {
-  /** With the place of the slot. */
+  /** With the place of the shard. */
   readonly s3: S3;
   /** Of the engine: where its files are. */
   readonly folder: string;
@@ -38,10 +38,10 @@ export interface SnapshotTierParts {
   readonly rate: BucketRate;
   /** Of what is sent. */
   readonly held: HeldBytes;
-  /** Sends what the slots have, one after the other. */
+  /** Sends what the shards have, one after the other. */
   readonly inTurn: (send: () => Promise<void>) => Promise<void>;
   readonly health: BucketHealth;
-  /** By the records of the slot. */
+  /** By the records of the shard. */
   readonly ownerOf: OwnerOf;
 }
 
@@ -65,7 +65,7 @@ export class SnapshotTier {
     this.#ownerOf = parts.ownerOf;
   }
 
-  /** Whether a record of the slot wants it. */
+  /** Whether a record of the shard wants it. */
   knows(name: string): boolean {
     return this.#ownerOf(name) !== null;
   }

@@ -1,10 +1,10 @@
 /**
- * Owns the way from the engines of this process to the bucket: each prefilled prefix has its place with the slot of its owner.
- * It must never send or fetch a prefix for a slot whose records do not want it.
+ * Owns the way from the engines of this process to the bucket: each prefilled prefix has its place with the shard of its owner.
+ * It must never send or fetch a prefix for a shard whose records do not want it.
  */
 import type { Clock } from '../clock.js';
 import { limits } from '../limits/index.js';
-import { placeOf, type Slot } from '../rules/slots.js';
+import { placeOf, type Shard } from '../rules/shards.js';
 import type { TakeReport } from '../telemetry/report.js';
 import { BucketHealth } from './bucket-health.js';
 import { BucketRate } from './bucket-rate.js';
@@ -17,7 +17,7 @@ export interface SnapshotTiersParts {
   readonly s3: S3;
   /** Of the engine: where its files are. */
   readonly folder: string;
-  /** Of all slots together. */
+  /** Of all shards together. */
   readonly bytesMax: number;
   readonly clock: Clock;
   readonly report: TakeReport;
@@ -30,7 +30,7 @@ export class SnapshotTiers {
   readonly #held = new HeldBytes(2 * limits.objectPartBytes);
   readonly #health: BucketHealth;
   readonly #open = new Set<SnapshotTier>();
-  /** What came while no slot was open: an engine tells of each file once. */
+  /** What came while no shard was open: an engine tells of each file once. */
   #early: SnapshotFile[] = [];
   #fetches = 0;
   #sends: Promise<void> = Promise.resolve();
@@ -41,14 +41,14 @@ export class SnapshotTiers {
     this.#health = new BucketHealth(parts);
   }
 
-  /** That of a slot. Until it is started it takes what comes, and gives nothing. @param ownerOf by the records of the slot. */
-  open(slot: Slot, ownerOf: OwnerOf): SnapshotTier {
+  /** That of a shard. Until it is started it takes what comes, and gives nothing. @param ownerOf by the records of the shard. */
+  open(shard: Shard, ownerOf: OwnerOf): SnapshotTier {
     const { s3, folder, bytesMax, clock, report } = this.#parts;
     const tier = new SnapshotTier({
-      s3: s3.under(placeOf(slot)),
+      s3: s3.under(placeOf(shard)),
       folder,
-      bytesMax: Math.floor(bytesMax / slot.count),
-      objectsMax: Math.floor(limits.bucketSnapshotsMax / slot.count),
+      bytesMax: Math.floor(bytesMax / shard.count),
+      objectsMax: Math.floor(limits.bucketSnapshotsMax / shard.count),
       clock,
       report,
       rate: this.#rate,
@@ -108,7 +108,7 @@ export class SnapshotTiers {
     return sent;
   }
 
-  /** The name of a prefix holds its owner, who is in one slot. */
+  /** The name of a prefix holds its owner, who is in one shard. */
   #of({ name }: Pick<SnapshotFile, 'name'>): SnapshotTier | null {
     for (const tier of this.#open) if (tier.knows(name)) return tier;
     return null;

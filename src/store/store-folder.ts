@@ -28,7 +28,7 @@ export function assertOwnFolder(folder: string, storeId: string, database: strin
   bindFolder(folder, storeId);
 }
 
-/** Of any slot. */
+/** Of any shard. */
 function hasFiles(folder: string): boolean {
   const places = readdirSync(folder).filter((name) => FILES.test(name));
   return places.some((name) => readdirSync(join(folder, name)).length > 0);

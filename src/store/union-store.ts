@@ -1,5 +1,5 @@
 /**
- * Owns the look at several stores as if they were one, as an operator's command reads the records of all slots.
+ * Owns the look at several stores as if they were one, as an operator's command reads the records of all shards.
  * It must never write, nor show a key twice: what several of them have is shown once, from the first.
  */
 import { keyBytes } from './key-order.js';

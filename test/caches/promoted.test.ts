@@ -65,7 +65,7 @@ t.test('beyond the budget the least worth goes, and never one with a name', asyn
   t.ok(bytes <= 100, `${bytes} bytes`);
 });
 
-t.test('the caches of all slots have one budget', async (t) => {
+t.test('the caches of all shards have one budget', async (t) => {
   const one = new CacheWorld(1_000_000, undefined, 100);
   const other = new CacheWorld(1_000_000, undefined, 0, one);
   const bytesOf = async (world: CacheWorld, owner: string) => {
@@ -78,13 +78,13 @@ t.test('the caches of all slots have one budget', async (t) => {
   await one.clock.advance(10_000);
   await promote(other, 'bob', 'two');
   await one.caches.promoted.fit();
-  t.same(await contentsOf(one, 'alice'), [], 'the older one went, in the other slot');
+  t.same(await contentsOf(one, 'alice'), [], 'the older one went, in the other shard');
   t.same(await contentsOf(other, 'bob'), ['two']);
 
   await other.caches.close();
   await promote(one, 'alice', 'three');
   await one.caches.promoted.fit();
-  t.same(await contentsOf(one, 'alice'), ['three'], 'a slot that is closed counts no more');
+  t.same(await contentsOf(one, 'alice'), ['three'], 'a shard that is closed counts no more');
   t.ok((await bytesOf(other, 'bob')) > 0, 'and loses nothing');
 });
 

@@ -37,13 +37,13 @@ t.test('one prefill waits for a prefix, however often its pin changes', async (t
   t.match((await caches.get('alice', record.id)).record, { status: 'ready', pin: true });
 });
 
-t.test('the prefills of all slots have one bound, and take turns', async (t) => {
+t.test('the prefills of all shards have one bound, and take turns', async (t) => {
   const world = await busyWorld();
   const other = new CacheWorld(undefined, undefined, undefined, world);
   const { record } = await other.caches.create('alice', creationOf('text'));
   await settled();
   t.equal(world.life.prefiller.busy.size, limits.prefillsRunningMax);
-  t.strictSame(other.life.prefiller.begun, [], 'it waits for those of the other slot');
+  t.strictSame(other.life.prefiller.begun, [], 'it waits for those of the other shard');
   await world.clock.advance(60_000);
   t.match((await other.caches.get('alice', record.id)).record, { status: 'ready' });
   world.life.prefiller.nextMs = () => 60_000;

@@ -56,7 +56,7 @@ for (const hasLargeImages of [false, true]) {
   });
 }
 
-t.test('what a chat of one slot cost is known to the others', async (t) => {
+t.test('what a chat of one shard cost is known to the others', async (t) => {
   const memory = new PromotionMemory();
   const [one, other] = [newPromotion(memory), newPromotion(memory)];
   let asked = 0;

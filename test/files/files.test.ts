@@ -201,7 +201,7 @@ function alike(mark: string): string {
   return `${'x'.repeat(150 * 1024)}${mark}${'x'.repeat(40 * 1024)}`;
 }
 
-t.test('the uploads of all slots have one bound', async (t) => {
+t.test('the uploads of all shards have one bound', async (t) => {
   const uploads = new OwnerLoad();
   const max = { count: 1_000, bytes: 1_000 };
   const one = await world(t, [read], max, uploads);

@@ -10,7 +10,7 @@ import { limits } from '../../src/limits/index.js';
 import type { Context } from '../../src/main/context.js';
 import { Opened } from '../../src/main/opened.js';
 import { Turns } from '../../src/main/turns.js';
-import { onlySlot } from '../../src/rules/slots.js';
+import { onlyShard } from '../../src/rules/shards.js';
 import type { PostgresStore } from '../../src/store/postgres-store.js';
 import { SimulatedClock } from '../support/simulated-clock.js';
 import { until } from '../support/until.js';
@@ -18,7 +18,7 @@ import { until } from '../support/until.js';
 const gone = new ApiError('unavailable', { error: 'gone' });
 const named = (name: string) => [route('GET', '/name', (exchange) => exchange.reply(200, name))];
 
-async function openTurns(t: Test, endSlot: () => Promise<void>) {
+async function openTurns(t: Test, endShard: () => Promise<void>) {
   const clock = new SimulatedClock();
   const server = { clock, host: '127.0.0.1', port: 0, report: () => {} };
   const listening = await startServer({ ...server, routes: named('stands by') });
@@ -33,7 +33,7 @@ async function openTurns(t: Test, endSlot: () => Promise<void>) {
     serve: (routes) => void listening.serve(routes ?? named('stands by')),
     end: (drainMs) => listening.cut({ ends: () => true, drainMs, error: gone }),
     standing: {
-      slot: onlySlot,
+      shard: onlyShard,
       async wait(_port, leaving) {
         leaving.throwIfAborted();
         const lost = new Promise<Error>((resolve) => lose.push(resolve));
@@ -47,8 +47,8 @@ async function openTurns(t: Test, endSlot: () => Promise<void>) {
       standsBy: (why) => void told.push(why),
       instead: () => null,
     },
-    async openSlot({ opened }) {
-      opened.add(null, endSlot);
+    async openShard({ opened }) {
+      opened.add(null, endShard);
       return named(`turn ${lose.length}`);
     },
   });
@@ -58,12 +58,15 @@ async function openTurns(t: Test, endSlot: () => Promise<void>) {
 }
 
 t.test('records that are lost are closed before the next turn', async (t) => {
-  const { turns, told, lose, name } = await openTurns(t, async () => void told.push('slot closed'));
+  const { turns, told, lose, name } = await openTurns(
+    t,
+    async () => void told.push('shard closed'),
+  );
   t.equal(await name(), 'turn 1');
   lose[0]?.(new Error('taken'));
   await until(() => lose.length === 2);
   await until(async () => (await name()) === 'turn 2');
-  const end = ['slot closed', 'records closed'];
+  const end = ['shard closed', 'records closed'];
   t.same(told, ['serves', 'taken: this node does not serve any more', ...end, 'serves']);
   await turns.give();
   t.same(told.slice(5, 8), ['another node gets this share', ...end]);

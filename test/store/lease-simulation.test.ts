@@ -1,6 +1,6 @@
 /**
  * Owns the random search for an order of faults in which nodes that share a database lose what they acknowledged, or two of them
- * write a record: with one slot, and with several that each node holds some of. It must print its seed, and do the same again when `TEST_SEED` gives it one.
+ * write a record: with one shard, and with several that each node holds some of. It must print its seed, and do the same again when `TEST_SEED` gives it one.
  *
  * The store, the lease and the actors are those of the service. Simulated are the database, the network, time and the nodes' ends:
  * statements are late or lost on the way there or back, nodes are cut off, stopped for longer than their lease, suspended and
@@ -10,7 +10,7 @@ import t from 'tap';
 import { decodeRecord } from '../../src/codec.js';
 import { limits } from '../../src/limits/index.js';
 import { type Random, seededRandom, testSeed } from '../../src/plugin/test/random-text.js';
-import { allSlots, nameOf, slotOf } from '../../src/rules/slots.js';
+import { allShards, nameOf, shardOf } from '../../src/rules/shards.js';
 import type { CounterSaved } from '../support/counter-logic.js';
 import { SimulatedClock, settled } from '../support/simulated-clock.js';
 import type { LinkFate } from '../support/simulated-link.js';
@@ -22,7 +22,7 @@ const RUNS = Number(process.env.TEST_RUNS ?? 40);
 const ADDITIONS_MAX = 52;
 const STEPS = 120;
 const RECORDS = ['a', 'b', 'c', 'd'];
-const SLOTS_MAX = 4;
+const SHARDS_MAX = 4;
 const CLIENT = 'client';
 const HURT_MS_MAX = 3 * limits.leaseMs;
 /** After the last fault: a lease ends, a node starts, another one takes over. */
@@ -47,7 +47,7 @@ class Simulation implements World {
     RECORDS.map((name) => [name, { asked: 0n, acknowledged: 0n }]),
   );
   readonly broken: string[] = [];
-  /** Several nodes held slots at once. */
+  /** Several nodes held shards at once. */
   isShared = false;
   takeOvers = 0;
   gifts = 0;
@@ -63,11 +63,11 @@ class Simulation implements World {
   readonly #jumps: boolean;
   #additions = 0;
 
-  readonly slotCount: number;
+  readonly shardCount: number;
 
   constructor(seed: number, checksFence: boolean) {
     const nodeCount = 2 + (seed % 2);
-    this.slotCount = 1 + (seed % SLOTS_MAX);
+    this.shardCount = 1 + (seed % SHARDS_MAX);
     this.random = seededRandom(seed);
     this.#suspends = this.random(2) === 0;
     this.#jumps = this.random(4) === 0;
@@ -190,10 +190,10 @@ class Simulation implements World {
 
   #checkHolders(): void {
     const serving = new Set<string>();
-    for (const { index } of allSlots(this.slotCount)) {
+    for (const { index } of allShards(this.shardCount)) {
       const holders = [...this.nodes.values()].filter((node) => node.holds(index));
       const names = holders.map(({ name }) => name);
-      if (names.length > 1) this.broken.push(`${names.join(' and ')} hold slot ${index}`);
+      if (names.length > 1) this.broken.push(`${names.join(' and ')} hold shard ${index}`);
       for (const name of names) serving.add(name);
     }
     if (serving.size > 1) this.isShared = true;
@@ -226,19 +226,19 @@ class Simulation implements World {
     for (const node of this.nodes.values()) node.kill();
   }
 
-  /** Each slot has a node, and all nodes have as many as the others, or one more. */
+  /** Each shard has a node, and all nodes have as many as the others, or one more. */
   #checkShares(): void {
     const shares = [...this.nodes.values()].map(
-      (node) => allSlots(this.slotCount).filter(({ index }) => node.holds(index)).length,
+      (node) => allShards(this.shardCount).filter(({ index }) => node.holds(index)).length,
     );
     const sum = shares.reduce((all, each) => all + each, 0);
-    if (sum !== this.slotCount || Math.max(...shares) - Math.min(...shares) > 1)
+    if (sum !== this.shardCount || Math.max(...shares) - Math.min(...shares) > 1)
       this.broken.push(`shares of ${shares.join()} at the end`);
   }
 
   #saved(name: string): CounterSaved | null {
-    const slot = { index: slotOf(name, this.slotCount), count: this.slotCount };
-    const value = this.database.valueAt(nameOf('records', slot), ['counter', name]);
+    const shard = { index: shardOf(name, this.shardCount), count: this.shardCount };
+    const value = this.database.valueAt(nameOf('records', shard), ['counter', name]);
     return value === null ? null : decodeRecord<CounterSaved>(value);
   }
 
@@ -283,8 +283,8 @@ t.test('no order of faults loses a write, or lets two nodes write a record', asy
   t.comment(JSON.stringify(sums));
   t.ok(sums.takeOvers > 2 * RUNS, 'nodes took over from each other');
   t.ok(sums.losses > RUNS / 4, 'nodes lost the records, and went on without them');
-  t.ok(sums.gifts > RUNS / 4, 'nodes gave slots to others that had too few');
-  t.ok(sums.shared > RUNS / 8, 'nodes served at once, each its slots');
+  t.ok(sums.gifts > RUNS / 4, 'nodes gave shards to others that had too few');
+  t.ok(sums.shared > RUNS / 8, 'nodes served at once, each its shards');
   t.ok(sums.reads > RUNS, 'reads were answered');
   t.ok(sums.acknowledged > RUNS, 'writes were acknowledged');
 });

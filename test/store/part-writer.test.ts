@@ -5,7 +5,7 @@
 import t, { type Test } from 'tap';
 import { systemClock } from '../../src/clock.js';
 import { limits } from '../../src/limits/index.js';
-import { allSlots, nameOf } from '../../src/rules/slots.js';
+import { allShards, nameOf } from '../../src/rules/shards.js';
 import { logOf } from '../../src/store/change-log.js';
 import { keyBytes } from '../../src/store/key-order.js';
 import { Mirror } from '../../src/store/mirror.js';
@@ -25,7 +25,7 @@ async function parted(t: Test, server: TestPostgres, count: number) {
   const connection = new PostgresConnection(url);
   t.teardown(() => connection.close());
   const { storeId } = await openRecords(connection);
-  await makeParts(connection, { storeId, slots: count });
+  await makeParts(connection, { storeId, shards: count });
   return { url, connection };
 }
 
@@ -39,7 +39,7 @@ async function node(t: Test, url: string): Promise<PostgresNode> {
 /** Led, each by this process. */
 async function led(t: Test, url: string, count: number) {
   const own = await node(t, url);
-  const stores = allSlots(count).map((slot) => own.store(slot));
+  const stores = allShards(count).map((shard) => own.store(shard));
   for (const store of stores) {
     t.teardown(() => store.close());
     t.equal(await store.lead(), null);
@@ -93,26 +93,26 @@ async function joined(t: Test, server: TestPostgres): Promise<void> {
   const [whole] = await led(t, url, 1);
   await whole?.part(2);
   const stores = await led(t, url, 2);
-  const slots = () =>
+  const shards = () =>
     stores.map(({ fence }, index) => ({
       part: nameOf('records', { index, count: 2 }),
       fence: fence ?? -1,
     }));
-  const lost = slots();
+  const lost = shards();
   const target = await PartWriter.claim(connection, 'records');
   const wrong = [lost[0] ?? target, { part: 'records-1', fence: 0 } as const];
   await t.rejects(joinParts(connection, wrong, target), /took a part of the records meanwhile/);
-  t.match(await readPart(connection, 'records-0'), { format: '2' }, 'no slot is closed');
-  t.match(await readPart(connection, 'records'), { format: '3', holder: 'slots:2' });
-  t.equal((await openRecords(connection)).slots, 2);
-  await joinParts(connection, slots(), target);
-  t.equal((await openRecords(connection)).slots, 1);
+  t.match(await readPart(connection, 'records-0'), { format: '2' }, 'no shard is closed');
+  t.match(await readPart(connection, 'records'), { format: '3', holder: 'shards:2' });
+  t.equal((await openRecords(connection)).shards, 2);
+  await joinParts(connection, shards(), target);
+  t.equal((await openRecords(connection)).shards, 1);
   const [store] = stores;
   const late = store?.commit([{ type: 'put', key: ['a'], value: value('late') }]);
   await t.rejects(Promise.all([late]), /cannot take the request now/);
   const fresh = (await node(t, url)).store({ index: 1, count: 2 });
   t.teardown(() => fresh.close());
-  await t.rejects(fresh.lead(), /the records lie in one slot now: start again/);
+  await t.rejects(fresh.lead(), /the records lie in one shard now: start again/);
   const [again] = await led(t, url, 1);
   t.ok(again?.held, 'the next one may take them');
 }
@@ -123,15 +123,15 @@ async function stale(t: Test, server: TestPostgres): Promise<void> {
   const { storeId } = await openRecords(connection);
   const [whole] = await led(t, url, 1);
   await whole?.part(3);
-  const of = (slots: number) => {
+  const of = (shards: number) => {
     const mirror = new Mirror(temporaryFolder(t), 'mirror');
     const own = new PostgresConnection(url);
     const parts = { part: 'records-1', connection: own, mirror, clock: systemClock } as const;
-    const store = new PostgresStore({ ...parts, slots, release: async () => {} }, storeId);
+    const store = new PostgresStore({ ...parts, shards, release: async () => {} }, storeId);
     t.teardown(() => store.close());
     return store;
   };
-  await t.rejects(of(2).lead(), /the records lie in 3 slots now: start again/);
+  await t.rejects(of(2).lead(), /the records lie in 3 shards now: start again/);
   const right = of(3);
   t.equal(await right.lead(), null);
   t.match((await of(3).lead())?.words, /holds the records/);
@@ -142,6 +142,6 @@ else {
   const server = await TestPostgres.start(t);
   await t.test('a later claim ends an earlier one', (t) => fenced(t, server));
   await t.test('a copy that differs is found', (t) => compared(t, server));
-  await t.test('a slot of another parting is not taken', (t) => stale(t, server));
-  await t.test('slots are joined all or not at all', (t) => joined(t, server));
+  await t.test('a shard of another parting is not taken', (t) => stale(t, server));
+  await t.test('shards are joined all or not at all', (t) => joined(t, server));
 }

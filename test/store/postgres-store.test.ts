@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { type Clock, systemClock } from '../../src/clock.js';
 import { limits } from '../../src/limits/index.js';
-import { allSlots, type Slot } from '../../src/rules/slots.js';
+import { allShards, type Shard } from '../../src/rules/shards.js';
 import { Lease, LeaseLost } from '../../src/store/lease.js';
 import { LmdbStore } from '../../src/store/lmdb-store.js';
 import {
@@ -34,7 +34,7 @@ async function testAll(server: TestPostgres): Promise<void> {
   await t.test('records and versions outlive the folder', (t) => outlive(t, server));
   await t.test('a removed record leaves no row', (t) => removed(t, server));
   await t.test('of two processes one writes, and the next follows at once', (t) => two(t, server));
-  await t.test('two nodes write at once, each the records of its slots', (t) => slots(t, server));
+  await t.test('two nodes write at once, each the records of its shards', (t) => shards(t, server));
   await t.test('a holder that was paused writes nothing', (t) => paused(t, server));
   await t.test('a lease ends while the machine is suspended', (t) => suspended(t, server));
   await t.test('a delayed statement does not shorten a lease', (t) => delayed(t, server));
@@ -126,26 +126,26 @@ async function two(t: Test, server: TestPostgres): Promise<void> {
   t.equal(await second.commit([put('a', 'second')]), true);
 }
 
-async function slots(t: Test, server: TestPostgres): Promise<void> {
+async function shards(t: Test, server: TestPostgres): Promise<void> {
   const url = await server.database();
-  const all = allSlots(3);
+  const all = allShards(3);
   const whole = await leading(t, url);
   const connection = new PostgresConnection(url);
   t.teardown(() => connection.close());
-  await makeParts(connection, { storeId: whole.storeId, slots: all.length });
+  await makeParts(connection, { storeId: whole.storeId, shards: all.length });
   const late = await opened(t, url);
   t.match((await late.lead())?.words, /holds the records/);
   await whole.part(all.length);
   await t.rejects(whole.commit([put('a', 'whole')]), /cannot take the request now/);
-  await t.rejects(late.lead(), /the records lie in 3 slots now: start again/);
-  await t.rejects(opened(t, url), /the records lie in 3 slots/);
+  await t.rejects(late.lead(), /the records lie in 3 shards now: start again/);
+  await t.rejects(opened(t, url), /the records lie in 3 shards/);
   const open = async () => {
     const folder = temporaryFolder(t);
     const node = await PostgresNode.open({ url, folder, clock: systemClock });
-    t.same(node.slots, all, 'the database says how many slots there are');
+    t.same(node.shards, all, 'the database says how many shards there are');
     t.teardown(() => node.close());
-    const store = (slot: Slot) => {
-      const made = node.store(slot);
+    const store = (shard: Shard) => {
+      const made = node.store(shard);
       t.teardown(() => made.close());
       return made;
     };
@@ -155,7 +155,7 @@ async function slots(t: Test, server: TestPostgres): Promise<void> {
   const [mine0, mine1, mine2] = one.stores as [PostgresStore, PostgresStore, PostgresStore];
   const [theirs0, theirs1] = other.stores as [PostgresStore, PostgresStore];
   t.equal(await mine0.lead(), null);
-  t.equal(await theirs1.lead(), null, 'the lease of another slot is free');
+  t.equal(await theirs1.lead(), null, 'the lease of another shard is free');
   t.equal(await mine2.lead(), null);
   t.match((await theirs0.lead())?.words, /holds the records/);
   t.same(await Promise.all([mine0, theirs1, mine2].map((store) => store.commit([put('a', 'x')]))), [
@@ -173,7 +173,7 @@ async function slots(t: Test, server: TestPostgres): Promise<void> {
   const follows = theirs0.leadWhenFree(silent);
   await mine0.close();
   await follows;
-  t.equal(textAt(theirs0, 'a'), 'first', 'a slot goes over');
+  t.equal(textAt(theirs0, 'a'), 'first', 'a shard goes over');
   t.equal(await mine2.commit([put('a', 'stays')]), true, 'and the others stay');
   t.match((await mine1.lead())?.words, /holds the records/);
   const ids = await server.ask('SELECT DISTINCT store_id FROM preface_parts', url);
@@ -426,7 +426,7 @@ async function folders(t: Test, server: TestPostgres): Promise<void> {
   await t.rejects(openFresh(urls[0]), /belong to other records than those in 127/);
   await t.resolves(openFresh(urls[1]));
   renameSync(join(fresh, 'files'), join(fresh, 'files-2'));
-  await t.rejects(openFresh(urls[0]), /belong to other records/, 'those of any slot');
+  await t.rejects(openFresh(urls[0]), /belong to other records/, 'those of any shard');
 }
 
 async function newer(t: Test, server: TestPostgres): Promise<void> {

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { limits } from '../../src/limits/index.js';
 import { anyRoom } from '../../src/room.js';
-import { allSlots, onlySlot, type Slot } from '../../src/rules/slots.js';
+import { allShards, onlyShard, type Shard } from '../../src/rules/shards.js';
 import { DamagedBlob } from '../../src/store/blobs.js';
 import { HeldBytes } from '../../src/store/held-bytes.js';
 import { S3Blobs } from '../../src/store/s3-blobs.js';
@@ -21,14 +21,14 @@ import { until } from '../support/until.js';
 
 const PART = limits.objectPartBytes;
 
-function partsOf(server: S3Server, folder: string, storeId = 'store-a', slot = onlySlot) {
-  return { s3: server.client(), slot, folder, withRoom: anyRoom, storeId };
+function partsOf(server: S3Server, folder: string, storeId = 'store-a', shard = onlyShard) {
+  return { s3: server.client(), shard, folder, withRoom: anyRoom, storeId };
 }
 
-async function open(t: Test, from?: S3Server, storeId?: string, slot?: Slot) {
+async function open(t: Test, from?: S3Server, storeId?: string, shard?: Shard) {
   const server = from ?? (await S3Server.start(t));
   const folder = join(temporaryFolder(t), 'files');
-  const blobs = await S3Blobs.open(partsOf(server, folder, storeId, slot));
+  const blobs = await S3Blobs.open(partsOf(server, folder, storeId, shard));
   return { blobs, server, folder };
 }
 
@@ -84,9 +84,9 @@ t.test('on a real server', { skip: s3Missing }, async (t) => {
     t.same(server.objects(), ['a.source']);
   });
 
-  t.test('the blobs of each slot lie apart, and a slot touches no other', async (t) => {
+  t.test('the blobs of each shard lie apart, and a shard touches no other', async (t) => {
     const server = await S3Server.start(t);
-    const [, one, other] = allSlots(11);
+    const [, one, other] = allShards(11);
     const first = await open(t, server, 'store-a', one);
     await put(first.blobs, 'a.source', Buffer.from('first'));
     const writer = await first.blobs.create('b.source');
@@ -95,24 +95,24 @@ t.test('on a real server', { skip: s3Missing }, async (t) => {
 
     const second = await open(t, server, 'store-a', other);
     await put(second.blobs, 'a.source', Buffer.from('second'));
-    await open(t, server, 'store-a', allSlots(11)[10]);
-    t.same(server.objects(), ['slot-1', 'slot-2']);
+    await open(t, server, 'store-a', allShards(11)[10]);
+    t.same(server.objects(), ['shard-1', 'shard-2']);
     t.same(await namesOf(second.blobs), ['a.source']);
     await second.blobs.remove('a.source');
     t.same(await namesOf(first.blobs), ['a.source']);
     const kept = await writer.keep('b.source');
-    t.equal(kept.bytes, 2 * PART, 'an upload goes on while another slot is opened');
+    t.equal(kept.bytes, 2 * PART, 'an upload goes on while another shard is opened');
 
     await open(t, server, 'store-a', one);
-    t.equal(String(server.bytes('slot-1/a.source')), 'first');
+    t.equal(String(server.bytes('shard-1/a.source')), 'first');
     await t.rejects(open(t, server, 'store-b', other), /hold the files of other records/);
   });
 
-  t.test('all slots have one bound on copies and on uploads', async (t) => {
+  t.test('all shards have one bound on copies and on uploads', async (t) => {
     const server = await S3Server.start(t);
     const held = { copied: new HeldBytes(100), uploaded: new HeldBytes(PART) };
-    const openOf = async (slot: Slot) => {
-      const parts = partsOf(server, join(temporaryFolder(t), 'files'), 'store-a', slot);
+    const openOf = async (shard: Shard) => {
+      const parts = partsOf(server, join(temporaryFolder(t), 'files'), 'store-a', shard);
       return await S3Blobs.open({ ...parts, held });
     };
     const [one, other] = [

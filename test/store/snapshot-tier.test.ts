@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import type { Clock } from '../../src/clock.js';
 import { limits } from '../../src/limits/index.js';
-import { allSlots, onlySlot, type Slot } from '../../src/rules/slots.js';
+import { allShards, onlyShard, type Shard } from '../../src/rules/shards.js';
 import { BucketRate } from '../../src/store/bucket-rate.js';
 import type { OwnerOf } from '../../src/store/snapshot-objects.js';
 import { SnapshotTiers } from '../../src/store/snapshot-tiers.js';
@@ -28,13 +28,13 @@ interface Opening {
   readonly server?: S3Server;
   readonly bytesMax?: number;
   readonly clock?: Clock;
-  readonly slot?: Slot;
+  readonly shard?: Shard;
 }
 
 /** One node's engine folder before a bucket that several nodes share. */
 async function opened(
   t: Test,
-  { server: given, bytesMax = 1e9, clock, slot = onlySlot }: Opening = {},
+  { server: given, bytesMax = 1e9, clock, shard = onlyShard }: Opening = {},
 ) {
   const server = given ?? (await S3Server.start(t));
   const folder = join(temporaryFolder(t), 'snapshots');
@@ -51,12 +51,12 @@ async function opened(
     log: (line) => void log.push(line),
   });
   const owners = new Map<string, string>();
-  const open = (slot: Slot, ownerOf: OwnerOf = (name) => owners.get(name) ?? null) => {
-    const opened = tiers.open(slot, ownerOf);
+  const open = (shard: Shard, ownerOf: OwnerOf = (name) => owners.get(name) ?? null) => {
+    const opened = tiers.open(shard, ownerOf);
     t.teardown(() => tiers.close(opened));
     return opened;
   };
-  const tier = open(slot);
+  const tier = open(shard);
   const start = () => tier.start();
   const outcomes = () => reports.flatMap((told) => ('outcome' in told ? [told.outcome] : []));
   const file = (name: string, bytes: number, fingerprint = FINGERPRINT) => {
@@ -145,31 +145,31 @@ t.test('prefixes in a bucket', { skip: s3Missing }, async (t) => {
     t.equal(await two.bring('a', 1_000), null, 'the records are another node’s');
     await two.tiers.close(two.tier);
     two.keep('d', short);
-    two.open(onlySlot).start();
+    two.open(onlyShard).start();
     t.ok((await two.bring('a', 1_000))?.equals(short), 'and are this one’s again');
     await (two.clock as SimulatedClock).advance(0);
     await until(() => objects(two.server).includes(object('d')));
   });
 
-  t.test('the prefixes of each slot lie apart, and no other slot sweeps them', async (t) => {
-    const [first, second, third] = allSlots(3) as [Slot, Slot, Slot];
-    const one = await opened(t, { slot: first });
+  t.test('the prefixes of each shard lie apart, and no other shard sweeps them', async (t) => {
+    const [first, second, third] = allShards(3) as [Shard, Shard, Shard];
+    const one = await opened(t, { shard: first });
     const s3 = one.server.client();
     one.start();
     one.keep('a', Buffer.from('of a'));
     await until(() => one.outcomes().includes('sent'));
-    const two = await opened(t, { server: one.server, slot: second });
-    await s3.beginParts(`slot-0/snapshots/${object('c')}`);
+    const two = await opened(t, { server: one.server, shard: second });
+    await s3.beginParts(`shard-0/snapshots/${object('c')}`);
     two.start();
     two.keep('b', Buffer.from('of b'));
     await (two.clock as SimulatedClock).advance(0);
-    await until(() => one.server.asked.some((line) => /uploads=&prefix=p%2Fslot-1/.test(line)));
+    await until(() => one.server.asked.some((line) => /uploads=&prefix=p%2Fshard-1/.test(line)));
     await until(() => two.outcomes().includes('sent'));
-    t.same(objects(one.server, 'slot-0/'), [object('a')]);
-    t.same(objects(one.server, 'slot-1/'), [object('b')]);
+    t.same(objects(one.server, 'shard-0/'), [object('a')]);
+    t.same(objects(one.server, 'shard-1/'), [object('b')]);
     t.equal((await s3.openParts()).length, 1, 'what another node sends goes on');
 
-    t.equal(await one.bring('b', 4), null, 'of a slot of another node');
+    t.equal(await one.bring('b', 4), null, 'of a shard of another node');
     await two.tiers.close(two.tier);
     const taken = one.open(second, (name) => (name === 'b' ? 'bob' : null));
     taken.start();
@@ -192,10 +192,10 @@ t.test('prefixes in a bucket', { skip: s3Missing }, async (t) => {
       [],
       'each waited for its turn',
     );
-    t.same(objects(one.server, 'slot-1/').length, 2);
+    t.same(objects(one.server, 'shard-1/').length, 2);
     one.tiers.forget('b');
-    await until(() => objects(one.server, 'slot-1/').length === 0);
-    t.same(objects(one.server, 'slot-0/'), [object('a'), object('e')]);
+    await until(() => objects(one.server, 'shard-1/').length === 0);
+    t.same(objects(one.server, 'shard-0/'), [object('a'), object('e')]);
     await one.tiers.close(taken);
     t.equal(await one.bring('b', 4), null, 'and not any more');
     t.equal(String(await one.bring('a', 4)), 'of a');

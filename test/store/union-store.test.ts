@@ -37,7 +37,7 @@ t.test(`many stores answer as one (TEST_SEED=${seed})`, async (t) => {
       await all.commit([put(each, `value ${at}`)]);
       await parts[below(parts.length)]?.commit([put(each, `value ${at}`)]);
     }
-    // What every slot has.
+    // What every shard has.
     await all.commit([put(['mark'], 'same')]);
     for (const part of parts) await part.commit([put(['mark'], 'same')]);
     for (let at = 0; at < 20; at += 1) {

@@ -35,7 +35,7 @@ export class CacheWorld {
     public keepMs = 100_000,
     readonly quotaMax = cacheQuotaMax,
     readonly promotedBytesMax = 0,
-    /** Whose process serves this slot, too. */
+    /** Whose process serves this shard, too. */
     readonly beside: CacheWorld | null = null,
   ) {
     this.clock = beside?.clock ?? new SimulatedClock();

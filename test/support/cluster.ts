@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import type { Test } from 'tap';
 import { freePort } from '../../bench/support/free-port.js';
 import { startClusterBalancer } from './balancers.js';
-import { intoSlots, TestPostgres } from './postgres.js';
+import { intoShards, TestPostgres } from './postgres.js';
 import { S3Server } from './s3-server.js';
 import { serviceEnv, temporaryFolder } from './service.js';
 import { until } from './until.js';
@@ -105,11 +105,11 @@ export interface Cluster {
   readonly nodes: readonly ClusterNode[];
 }
 
-/** @param keys as `PREFACE_API_KEYS` takes them. @param slots of the records, which the nodes share. */
-export async function startCluster(t: Test, keys: string, slots = 1): Promise<Cluster> {
+/** @param keys as `PREFACE_API_KEYS` takes them. @param shards of the records, which the nodes share. */
+export async function startCluster(t: Test, keys: string, shards = 1): Promise<Cluster> {
   const database = await TestPostgres.start(t);
   const store = await database.database();
-  if (slots > 1) await intoSlots(store, temporaryFolder(t), slots);
+  if (shards > 1) await intoShards(store, temporaryFolder(t), shards);
   const bucket = await S3Server.start(t);
   const nodes = await Promise.all(
     [1, 2, 3].map(async () => {

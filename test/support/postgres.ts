@@ -161,13 +161,13 @@ export class TestPostgres {
 }
 
 /** Of a database without records. */
-export async function intoSlots(url: string, folder: string, slots: number): Promise<void> {
+export async function intoShards(url: string, folder: string, shards: number): Promise<void> {
   const connection = new PostgresConnection(url);
   const store = await openPostgres({ url, folder, clock: systemClock });
   try {
     await store.lead();
-    await makeParts(connection, { storeId: store.storeId, slots });
-    await store.part(slots);
+    await makeParts(connection, { storeId: store.storeId, shards });
+    await store.part(shards);
   } finally {
     await store.close();
     await connection.close();

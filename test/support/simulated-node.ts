@@ -7,10 +7,10 @@ import type { Clock } from '../../src/clock.js';
 import { ApiError } from '../../src/errors.js';
 import { limits } from '../../src/limits/index.js';
 import type { Random } from '../../src/plugin/test/random-text.js';
-import { allSlots, nameOf, type Slot, slotOf } from '../../src/rules/slots.js';
+import { allShards, nameOf, type Shard, shardOf } from '../../src/rules/shards.js';
 import { makeParts, openRecords } from '../../src/store/postgres-part.js';
 import { PostgresStore } from '../../src/store/postgres-store.js';
-import { SlotKeeper } from '../../src/store/slot-keeper.js';
+import { ShardKeeper } from '../../src/store/shard-keeper.js';
 import {
   type Counter,
   type CounterMessage,
@@ -29,8 +29,8 @@ export interface World {
   readonly random: Random;
   readonly database: SimulatedPostgres;
   readonly names: readonly string[];
-  /** Of the slots. A record is in that of its name. */
-  readonly slotCount: number;
+  /** Of the shards. A record is in that of its name. */
+  readonly shardCount: number;
   readonly lateMsMax: number;
   readonly nodes: ReadonlyMap<string, SimulatedNode>;
   /** Of the next statement of a node. */
@@ -40,7 +40,7 @@ export interface World {
   /** Before an effect of this addition. */
   echoes(name: string, addition: number): void;
   tookOver(node: SimulatedNode): void;
-  /** A node gives up a slot. */
+  /** A node gives up a shard. */
   gave(): void;
   /** It goes on without the records, and may take over again. */
   lost(node: SimulatedNode): void;
@@ -48,9 +48,9 @@ export interface World {
 
 type Counters = Registry<Counter, CounterSaved, CounterMessage, Counter, Echo>;
 
-/** What one process has of a slot. */
+/** What one process has of a shard. */
 interface Turn {
-  readonly slot: Slot;
+  readonly shard: Shard;
   store: PostgresStore | null;
   counters: Counters | null;
   /** Of the one that serves. */
@@ -62,10 +62,10 @@ interface Turn {
 /** One process. */
 interface Life {
   readonly leaving: AbortController;
-  /** By the index of the slot. */
+  /** By the index of the shard. */
   readonly turns: readonly Turn[];
   /** Where there are several. */
-  keeper: SlotKeeper | null;
+  keeper: ShardKeeper | null;
 }
 
 const WAY_MS_MAX = 20;
@@ -87,7 +87,7 @@ export class SimulatedNode {
     readonly world: World,
   ) {}
 
-  /** By its own clocks. @param index of the slot. */
+  /** By its own clocks. @param index of the shard. */
   holds(index: number): boolean {
     return this.#life?.turns[index]?.store?.held === true;
   }
@@ -99,7 +99,7 @@ export class SimulatedNode {
   start(): void {
     if (this.#life !== null) return;
     const empty = { store: null, counters: null, origin: null, give: null };
-    const turns = allSlots(this.world.slotCount).map((slot): Turn => ({ slot, ...empty }));
+    const turns = allShards(this.world.shardCount).map((shard): Turn => ({ shard, ...empty }));
     const life: Life = { leaving: new AbortController(), turns, keeper: null };
     this.#life = life;
     this.#live(life).catch(() => this.#end(life));
@@ -158,8 +158,8 @@ export class SimulatedNode {
     message: CounterMessage,
     isForwarded: boolean,
   ): Promise<Counter> {
-    const turn = life.turns[slotOf(name, this.world.slotCount)];
-    if (turn === undefined) throw unavailable('there is no such slot');
+    const turn = life.turns[shardOf(name, this.world.shardCount)];
+    if (turn === undefined) throw unavailable('there is no such shard');
     const { store, counters, origin } = turn;
     if (life.leaving.signal.aborted) throw unavailable('it is stopping');
     if (counters !== null && store?.held === true) return await counters.ask(name, message);
@@ -176,15 +176,15 @@ export class SimulatedNode {
   async #live(life: Life): Promise<void> {
     const connection = this.#link(life);
     const { storeId } = await openRecords(connection);
-    const { slotCount: slots } = this.world;
-    if (slots > 1) await makeParts(connection, { storeId, slots });
+    const { shardCount: shards } = this.world;
+    if (shards > 1) await makeParts(connection, { storeId, shards });
     await connection.close();
     const clock = this.#clockOf(life);
-    if (slots > 1) {
+    if (shards > 1) {
       const node = `${this.name}:${this.world.random(1_000)}:${this.world.random(2 ** 30)}`;
       const gives = () => this.#give(life);
       const link = this.#link(life);
-      life.keeper = new SlotKeeper({ connection: link, node, storeId, slots, clock, gives });
+      life.keeper = new ShardKeeper({ connection: link, node, storeId, shards, clock, gives });
       await life.keeper.start();
     }
     const serve = async (turn: Turn) => {
@@ -219,7 +219,7 @@ export class SimulatedNode {
     const { world, name } = this;
     const connection = this.#link(life);
     const mirror = new MemoryCopy();
-    const part = nameOf('records', turn.slot);
+    const part = nameOf('records', turn.shard);
     const { keeper } = life;
     const release = async () => {};
     const node = keeper === null ? {} : { node: keeper.node };
@@ -228,7 +228,7 @@ export class SimulatedNode {
     await store.leadWhenFree({
       origin: name,
       leaving: life.leaving.signal,
-      mayTake: () => keeper === null || keeper.mayTake(turn.slot.index),
+      mayTake: () => keeper === null || keeper.mayTake(turn.shard.index),
       taken() {
         turn.origin = null;
       },
@@ -242,7 +242,8 @@ export class SimulatedNode {
     world.tookOver(this);
     // What was not done when the last holder went is taken up.
     for (const each of world.names)
-      if (slotOf(each, world.slotCount) === turn.slot.index) counters.ask(each, { type: 'read' });
+      if (shardOf(each, world.shardCount) === turn.shard.index)
+        counters.ask(each, { type: 'read' });
     const given = new Promise<'given'>((resolve) => {
       turn.give = () => resolve('given');
     });

@@ -1,18 +1,18 @@
 /**
- * Owns the proof that every kind of record has its place in a slot: that of its owner.
+ * Owns the proof that every kind of record has its place in a shard: that of its owner.
  * It must find the kinds in the code by itself, so that a new one cannot be forgotten.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import { SlotPlaces } from '../../src/admin/slot-places.js';
+import { ShardPlaces } from '../../src/admin/shard-places.js';
 import { encodeRecord } from '../../src/codec.js';
-import { slotOf } from '../../src/rules/slots.js';
+import { shardOf } from '../../src/rules/shards.js';
 import { MemoryStore } from '../../src/store/memory-store.js';
 import type { StoreKey } from '../../src/store/store.js';
 
 const sources = fileURLToPath(new URL('../../../src/', import.meta.url));
-/** They lie in the part `keys`, which has no slots, or are no keys of a store. */
+/** They lie in the part `keys`, which has no shards, or are no keys of a store. */
 const OTHERS = [
   'src/store/keys.ts',
   'src/store/admin-keys.ts',
@@ -41,7 +41,7 @@ const IN_TABLE = /^ {2}\w+: (?:\([^)]*\): StoreKey => )?\[\s*'([a-z-]+)'/gm;
 const ALONE = /StoreKey = \[\s*'([a-z-]+)'/g;
 
 t.test('every kind of key in the code has a place', async (t) => {
-  const places = new SlotPlaces(new MemoryStore(), 5);
+  const places = new ShardPlaces(new MemoryStore(), 5);
   const kinds = spelled();
   for (const kind of ['account', 'cache', 'cache-due', 'tag-by-time', 'file', 'batch-line'])
     t.ok(kinds.has(kind), `${kind} is found`);
@@ -51,7 +51,7 @@ t.test('every kind of key in the code has a place', async (t) => {
 });
 
 t.test('a kind that nobody knows is named', async (t) => {
-  const places = new SlotPlaces(new MemoryStore(), 2);
+  const places = new ShardPlaces(new MemoryStore(), 2);
   for (const key of [
     ['some-new', 'a'],
     [7, 'a'],
@@ -67,8 +67,8 @@ t.test('a person goes with the account, bodies and indexes go with their record'
   const put = async (key: StoreKey, value: unknown) =>
     await records.commit([{ type: 'put', key, value: encodeRecord(value) }]);
   const count = 64;
-  const at = [slotOf('alice', count)];
-  const places = new SlotPlaces(records, count);
+  const at = [shardOf('alice', count)];
+  const places = new ShardPlaces(records, count);
   await put(['cache', 'c'], { owner: 'alice/p' });
   await put(['batch', 'b'], { owner: 'alice' });
   const keys: StoreKey[] = [

@@ -1,5 +1,5 @@
 /**
- * Owns the routes that a slot answers: those of its accounts, each group with the parts it answers from.
+ * Owns the routes that a shard answers: those of its accounts, each group with the parts it answers from.
  * It must never hold a handler of its own.
  */
 import type { Batches } from '../batches/batches.js';
@@ -27,14 +27,14 @@ import type { Context } from './context.js';
 import type { OpenResponses } from './responses.js';
 import type { Shared } from './shared.js';
 
-export interface SlotRouteParts extends Shared, OpenAccounts, OpenResponses {
+export interface ShardRouteParts extends Shared, OpenAccounts, OpenResponses {
   readonly caches: Caches;
   readonly files: Files;
   readonly batches: Batches;
   readonly chats: ChatService;
 }
 
-export function slotRoutes(context: Context, parts: SlotRouteParts): Route[] {
+export function shardRoutes(context: Context, parts: ShardRouteParts): Route[] {
   const { config, clock, newBytes } = context;
   const { gate, catalog, files, chats, operator } = parts;
   const pace = { clock, keepAliveMs: config.limits.keepAliveMs };
@@ -56,7 +56,7 @@ export function slotRoutes(context: Context, parts: SlotRouteParts): Route[] {
 }
 
 /** What counts against the bounds of an account. */
-function keptBy({ files, caches, responses, conversations, batches }: SlotRouteParts) {
+function keptBy({ files, caches, responses, conversations, batches }: ShardRouteParts) {
   return async (user: string) => {
     const file = await files.held(user);
     const response = await responses.held(user);
@@ -76,7 +76,7 @@ function keptBy({ files, caches, responses, conversations, batches }: SlotRouteP
   };
 }
 
-function estimatesOf({ prompts, catalog }: SlotRouteParts): EstimateService {
+function estimatesOf({ prompts, catalog }: ShardRouteParts): EstimateService {
   return new EstimateService(
     (id) => prompts.forModel(id),
     (policy, id) => {

@@ -1,28 +1,28 @@
 /**
- * Owns the turns of all slots on this node, and its share of them.
- * It must never end one slot for another, nor take a share before this node can serve.
+ * Owns the turns of all shards on this node, and its share of them.
+ * It must never end one shard for another, nor take a share before this node can serve.
  */
 import type { Server } from '../http/server.js';
-import { slotOf } from '../rules/slots.js';
-import type { SlotKeeper } from '../store/slot-keeper.js';
+import { shardOf } from '../rules/shards.js';
+import type { ShardKeeper } from '../store/shard-keeper.js';
 import type { Turns } from './turns.js';
 
-export interface SlotTurnParts {
-  /** By the index of the slot. */
+export interface ShardTurnParts {
+  /** By the index of the shard. */
   readonly turns: readonly Turns[];
   /** null: one node has all. */
-  readonly keeper: SlotKeeper | null;
-  /** Resolves when each slot is served, here or elsewhere. */
+  readonly keeper: ShardKeeper | null;
+  /** Resolves when each shard is served, here or elsewhere. */
   readonly ready: Promise<void>;
   readonly listening: Pick<Server, 'drain' | 'running'>;
   readonly drainMs: number;
 }
 
-export class SlotTurns {
+export class ShardTurns {
   /** Resolves when this process may not go on. */
   readonly lost: Promise<Error>;
 
-  constructor(readonly parts: SlotTurnParts) {
+  constructor(readonly parts: ShardTurnParts) {
     this.lost = Promise.race(parts.turns.map((turns) => turns.lost));
   }
 
@@ -42,7 +42,7 @@ export class SlotTurns {
     if (cause instanceof Error) throw cause;
   }
 
-  /** Of the slots served here the one with the fewest requests goes to a node that has too few. */
+  /** Of the shards served here the one with the fewest requests goes to a node that has too few. */
   async give(): Promise<void> {
     const { turns, listening } = this.parts;
     const runs = (index: number) => listening.running(endsIn(index, turns.length));
@@ -61,7 +61,7 @@ export class SlotTurns {
   }
 }
 
-/** Whose requests end with a slot. Those that no account is known of are let go on, where it is not the only one. */
+/** Whose requests end with a shard. Those that no account is known of are let go on, where it is not the only one. */
 export function endsIn(index: number, count: number): (account: string | null) => boolean {
-  return (account) => count === 1 || (account !== null && slotOf(account, count) === index);
+  return (account) => count === 1 || (account !== null && shardOf(account, count) === index);
 }

@@ -1,5 +1,5 @@
 /**
- * Owns the move of records in PostgreSQL into another number of slots, with the bytes of their files, while no service has them.
+ * Owns the move of records in PostgreSQL into another number of shards, with the bytes of their files, while no service has them.
  * It must never switch before all copies were read again and compared, nor remove a record before the switch.
  *
  * A run that ended before the switch left copies that nobody reads, one that ended after it left originals: the next run removes both.
@@ -8,7 +8,7 @@
 import { wakefulClock } from '../clock.js';
 import { onDisk } from '../files/blob-owner.js';
 import { limits } from '../limits/index.js';
-import { allSlots, nameOf } from '../rules/slots.js';
+import { allShards, nameOf } from '../rules/shards.js';
 import type { Config } from '../settings/config.js';
 import { keyBytes } from '../store/key-order.js';
 import { Mirror } from '../store/mirror.js';
@@ -22,20 +22,20 @@ import { ownerOfBucket } from '../store/s3-blobs.js';
 import { scanWithPauses } from '../store/scan.js';
 import type { Store } from '../store/store.js';
 import { bucketOf, markOf } from './bucket.js';
-import { type LedSlots, withSlots } from './open-slots.js';
-import { copyObjects, removeObjectsElsewhere } from './slot-objects.js';
-import { SlotPlaces } from './slot-places.js';
+import { type LedShards, withShards } from './open-shards.js';
+import { copyObjects, removeObjectsElsewhere } from './shard-objects.js';
+import { ShardPlaces } from './shard-places.js';
 import { withTemporaryFolder } from './temporary-folder.js';
 
-export interface SlotsNote {
-  /** In how many slots the records were. */
+export interface ShardsNote {
+  /** In how many shards the records were. */
   readonly before: number;
   /** Of each move: from several to others the records are put together first. */
-  readonly moves: readonly SlotsMove[];
+  readonly moves: readonly ShardsMove[];
 }
 
-export interface SlotsMove {
-  readonly slots: number;
+export interface ShardsMove {
+  readonly shards: number;
   readonly records: number;
   /** In the bucket. */
   readonly objects: number;
@@ -45,10 +45,10 @@ export interface SlotsMove {
 
 /** Records of a page: values may be large. */
 const PAGE_LENGTH = 64;
-const SLOT_PART = /^records-\d+$/;
+const SHARD_PART = /^records-\d+$/;
 
-/** @param count of slots from then on. */
-export async function migrateSlots(config: Config, count: number): Promise<SlotsNote> {
+/** @param count of shards from then on. */
+export async function migrateShards(config: Config, count: number): Promise<ShardsNote> {
   const { store: url, dataDir } = config;
   if (url === null) throw new Error('--store or PREFACE_STORE must name the database');
   if (count > 1 && config.blobs === null) throw new Error(NO_BUCKET);
@@ -100,34 +100,34 @@ async function alone<Result>(
 const ANOTHER =
   'another run of this command is under way, or ended just now without a word: try again in some seconds';
 
-async function migrateAll(run: Run, count: number): Promise<SlotsNote> {
-  const moves: SlotsMove[] = [];
+async function migrateAll(run: Run, count: number): Promise<ShardsNote> {
+  const moves: ShardsMove[] = [];
   let before = 0;
   for (;;) {
     const move = await withTemporaryFolder(run.folder, async (folder) => {
-      return await withSlots(run.url, folder, async (led) => {
-        if (moves.length === 0) before = led.slots.length;
+      return await withShards(run.url, folder, async (led) => {
+        if (moves.length === 0) before = led.shards.length;
         return await moveOnce(run, led, count);
       });
     });
     if (move !== null) moves.push(move);
-    if (move === null || move.slots === count) return { before, moves };
+    if (move === null || move.shards === count) return { before, moves };
   }
 }
 
 const NO_BUCKET =
-  'where the records lie in several slots, the nodes share the bytes of files in a bucket: --blobs or PREFACE_BLOBS must name it';
+  'where the records lie in several shards, the nodes share the bytes of files in a bucket: --blobs or PREFACE_BLOBS must name it';
 
 /** @returns null where nothing is to be moved. */
-async function moveOnce(run: Run, led: LedSlots, count: number): Promise<SlotsMove | null> {
-  const now = led.slots.length;
+async function moveOnce(run: Run, led: LedShards, count: number): Promise<ShardsMove | null> {
+  const now = led.shards.length;
   const next = now === 1 ? count : 1;
   const connection = new PostgresConnection(run.url);
   try {
     const s3 = await bucketFor(run.config, led.records);
     await removeRest(run, connection, s3, now);
     if (now === count) return null;
-    const places = new SlotPlaces(led.records, next);
+    const places = new ShardPlaces(led.records, next);
     const writers = await targets(connection, led, next);
     const records = await fill(led.records, places, writers);
     for (const writer of writers) await writer.compare();
@@ -137,7 +137,7 @@ async function moveOnce(run: Run, led: LedSlots, count: number): Promise<SlotsMo
     await switchTo(connection, led, writers);
     await removeRest(run, connection, s3, next);
     const lost = places.unowned === 0 ? [] : [unowned(places.unowned)];
-    return { slots: next, records, objects, faults: [...faults, ...lost] };
+    return { shards: next, records, objects, faults: [...faults, ...lost] };
   } finally {
     await connection.close();
   }
@@ -146,7 +146,7 @@ async function moveOnce(run: Run, led: LedSlots, count: number): Promise<SlotsMo
 const NO_OBJECTS = { copied: 0, faults: [] } as const;
 
 function unowned(count: number): string {
-  return `${count} records lie in the first slot, since nothing tells whose they are`;
+  return `${count} records lie in the first shard, since nothing tells whose they are`;
 }
 
 /** @returns null for records that have no files in one. @throws Error where the bytes of files would stay behind. */
@@ -166,42 +166,42 @@ async function bucketFor(config: Config, records: Store): Promise<S3 | null> {
 const ON_DISK =
   'the bytes of files are on the disk of a node, where the others cannot read them: `preface migrate bucket` brings them into the bucket first';
 
-/** Rows and objects of no slot that the records lie in. */
+/** Rows and objects of no shard that the records lie in. */
 async function removeRest(
   { check }: Run,
   connection: PostgresConnection,
   s3: S3 | null,
-  slots: number,
+  shards: number,
 ): Promise<void> {
-  const current = new Set<string>(allSlots(slots).map((slot) => nameOf('records', slot)));
+  const current = new Set<string>(allShards(shards).map((shard) => nameOf('records', shard)));
   const { rows } = await connection.query<{ readonly part: PartName }>(statements.allParts);
   for (const { part } of rows) {
-    const isOfRecords = part === 'records' || SLOT_PART.test(part);
+    const isOfRecords = part === 'records' || SHARD_PART.test(part);
     if (!isOfRecords || current.has(part)) continue;
     await (await PartWriter.claim(connection, part)).clear();
   }
-  if (s3 !== null) await removeObjectsElsewhere(s3, slots, check);
+  if (s3 !== null) await removeObjectsElsewhere(s3, shards, check);
 }
 
 async function targets(
   connection: PostgresConnection,
-  { storeId }: LedSlots,
+  { storeId }: LedShards,
   next: number,
 ): Promise<PartWriter[]> {
-  if (next > 1) await makeParts(connection, { storeId, slots: next });
+  if (next > 1) await makeParts(connection, { storeId, shards: next });
   const writers: PartWriter[] = [];
-  for (const slot of allSlots(next)) {
-    const writer = await PartWriter.claim(connection, nameOf('records', slot));
+  for (const shard of allShards(next)) {
+    const writer = await PartWriter.claim(connection, nameOf('records', shard));
     await writer.clear();
     writers.push(writer);
   }
   return writers;
 }
 
-/** @returns how many records were copied. Those that each slot has count once. */
+/** @returns how many records were copied. Those that each shard has count once. */
 async function fill(
   records: Store,
-  places: SlotPlaces,
+  places: ShardPlaces,
   writers: readonly PartWriter[],
 ): Promise<number> {
   let [count, waiting, bytes] = [0, 0, 0];
@@ -224,7 +224,7 @@ async function fill(
 
 async function switchTo(
   connection: PostgresConnection,
-  { stores }: LedSlots,
+  { stores }: LedShards,
   writers: readonly PartWriter[],
 ): Promise<void> {
   const [whole, ...others] = stores;
@@ -234,9 +234,9 @@ async function switchTo(
   }
   const [joined] = writers;
   if (joined === undefined) throw new Error('there is no part to put the records into');
-  const slots = stores.map(({ fence }, index) => ({
+  const shards = stores.map(({ fence }, index) => ({
     part: nameOf('records', { index, count: stores.length }),
     fence: fence ?? -1,
   }));
-  await joinParts(connection, slots, joined);
+  await joinParts(connection, shards, joined);
 }

@@ -1,35 +1,35 @@
 /**
- * Owns the share of a node in the slots of a database: it says that it lives, sees who else does, and finds which slots are its.
- * It must never write records, nor take a lease itself: the store of a slot asks whether it may.
+ * Owns the share of a node in the shards of a database: it says that it lives, sees who else does, and finds which shards are its.
+ * It must never write records, nor take a lease itself: the store of a shard asks whether it may.
  */
 import type { Clock } from '../clock.js';
 import { limits } from '../limits/index.js';
-import { givesSlot, type SlotView, slotsToTake } from '../rules/slot-keeper.js';
+import { givesShard, type ShardView, shardsToTake } from '../rules/shard-keeper.js';
 import { DATA_FORMAT } from './data-format.js';
 import type { DatabaseDoor } from './postgres-connection.js';
 import { nodeOf } from './postgres-store.js';
 import { type HolderRow, type NodeRow, statements } from './postgres-tables.js';
 
-export interface SlotKeeperParts {
+export interface ShardKeeperParts {
   readonly connection: DatabaseDoor;
   /** See `PostgresNode.name`. */
   readonly node: string;
   readonly storeId: string;
   /** How many there are. */
-  readonly slots: number;
+  readonly shards: number;
   readonly clock: Clock;
-  /** Another node has too few. Resolves when this one gave a slot up; meanwhile it is not asked again. */
+  /** Another node has too few. Resolves when this one gave a shard up; meanwhile it is not asked again. */
   readonly gives: () => Promise<void>;
 }
 
-const { leaseMs, leasePollMs, leaseRenewMs, slotFreeMsMax, deadNodeMs } = limits;
+const { leaseMs, leasePollMs, leaseRenewMs, shardFreeMsMax, deadNodeMs } = limits;
 const NODE = 'node-';
 
-export class SlotKeeper {
-  readonly #parts: SlotKeeperParts;
-  #view: SlotView | null = null;
+export class ShardKeeper {
+  readonly #parts: ShardKeeperParts;
+  #view: ShardView | null = null;
   #mine: ReadonlySet<number> = new Set();
-  /** Since when each slot was seen free without a break. */
+  /** Since when each shard was seen free without a break. */
   #freeSinceMs: (number | null)[] = [];
   #isGiving = false;
   /** When this node said last that it lives. */
@@ -38,7 +38,7 @@ export class SlotKeeper {
   #looking: Promise<void> = Promise.resolve();
   #closed = false;
 
-  constructor(parts: SlotKeeperParts) {
+  constructor(parts: ShardKeeperParts) {
     this.#parts = parts;
   }
 
@@ -47,7 +47,7 @@ export class SlotKeeper {
     return this.#parts.node;
   }
 
-  /** From now on others give slots to this node. Resolves when it has seen all. */
+  /** From now on others give shards to this node. Resolves when it has seen all. */
   async start(): Promise<void> {
     await this.#parts.connection
       .query(statements.removeDeadNodes, [deadNodeMs])
@@ -55,12 +55,12 @@ export class SlotKeeper {
     await this.#look();
   }
 
-  /** Whether this node takes the slot if it is free. */
+  /** Whether this node takes the shard if it is free. */
   mayTake(index: number): boolean {
     return this.#mine.has(index);
   }
 
-  /** It is given no slots any more. Those that it holds are its own until it closes them. */
+  /** It is given no shards any more. Those that it holds are its own until it closes them. */
   async leave(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
@@ -105,18 +105,18 @@ export class SlotKeeper {
     this.#saidMs = nowMs;
   }
 
-  #saw(view: SlotView): void {
+  #saw(view: ShardView): void {
     const { clock, gives } = this.#parts;
     const nowMs = clock.monotonicMs();
-    this.#freeSinceMs = view.holders.map((holder, slot) =>
-      holder === null ? (this.#freeSinceMs[slot] ?? nowMs) : null,
+    this.#freeSinceMs = view.holders.map((holder, shard) =>
+      holder === null ? (this.#freeSinceMs[shard] ?? nowMs) : null,
     );
     const late = [...this.#freeSinceMs.keys()].filter(
-      (slot) => nowMs - (this.#freeSinceMs[slot] ?? nowMs) > slotFreeMsMax,
+      (shard) => nowMs - (this.#freeSinceMs[shard] ?? nowMs) > shardFreeMsMax,
     );
-    this.#mine = new Set([...slotsToTake(view), ...late]);
-    // Twice: a slot that has just gone over is seen with its new holder.
-    const isAgreed = this.#view !== null && givesSlot(this.#view) && givesSlot(view);
+    this.#mine = new Set([...shardsToTake(view), ...late]);
+    // Twice: a shard that has just gone over is seen with its new holder.
+    const isAgreed = this.#view !== null && givesShard(this.#view) && givesShard(view);
     this.#view = view;
     if (!isAgreed || this.#isGiving) return;
     this.#isGiving = true;
@@ -127,10 +127,13 @@ export class SlotKeeper {
   }
 }
 
-function viewOf(rows: readonly HolderRow[], { node, slots }: SlotKeeperParts): SlotView {
+function viewOf(rows: readonly HolderRow[], { node, shards }: ShardKeeperParts): ShardView {
   const held = rows.filter((row) => row.held);
   const nodes = held.filter(({ part }) => part.startsWith(NODE)).map(({ holder }) => holder);
   const byPart = new Map(held.map(({ part, holder }) => [part, nodeOf(holder)]));
-  const holders = Array.from({ length: slots }, (_, slot) => byPart.get(`records-${slot}`) ?? null);
+  const holders = Array.from(
+    { length: shards },
+    (_, shard) => byPart.get(`records-${shard}`) ?? null,
+  );
   return { self: node, nodes, holders };
 }

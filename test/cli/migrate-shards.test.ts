@@ -1,5 +1,5 @@
 /**
- * Owns the proof that records in PostgreSQL come whole into slots and back, each to the slot of its owner, with the bytes of files.
+ * Owns the proof that records in PostgreSQL come whole into shards and back, each to the shard of its owner, with the bytes of files.
  * It must look into the tables and the object store's own folder, never ask the command what it did.
  */
 import { execFile, spawn } from 'node:child_process';
@@ -9,9 +9,9 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
-import { SlotPlaces } from '../../src/admin/slot-places.js';
+import { ShardPlaces } from '../../src/admin/shard-places.js';
 import { decodeRecord } from '../../src/codec.js';
-import { slotOf } from '../../src/rules/slots.js';
+import { shardOf } from '../../src/rules/shards.js';
 import { unpackKeys } from '../../src/store/change-log.js';
 import { bytesKey, keyBytes } from '../../src/store/key-order.js';
 import { MemoryStore } from '../../src/store/memory-store.js';
@@ -67,7 +67,7 @@ async function rowsOf(server: TestPostgres, url: string): Promise<Row[]> {
 const text = (key: StoreKey) => JSON.stringify(key);
 const pair = ({ key, value }: Row) => `${text(key)} ${value.toString('hex')}`;
 
-/** What each slot gets, and what none gets. */
+/** What each shard gets, and what none gets. */
 const MARKS = ['blob-owner', 'blobs-on-disk'];
 const FREES = ['cache-forget', 'cache-unpin'];
 
@@ -91,7 +91,7 @@ function misplaced(rows: readonly Row[], count: number): string[] {
   return rows.flatMap(({ part, key }) => {
     if ([...MARKS, ...FREES].includes(String(key[0]))) return [];
     const own = key.slice(1).flatMap((element) => owners.get(String(element)) ?? []);
-    const right = own.length > 0 && own.every((o) => part === `records-${slotOf(o, count)}`);
+    const right = own.length > 0 && own.every((o) => part === `records-${shardOf(o, count)}`);
     return right ? [] : [`${part} ${text(key)}`];
   });
 }
@@ -192,7 +192,10 @@ async function thereAndBack(t: Test, server: TestPostgres): Promise<void> {
   const all = new Map<string, Kept>();
   for (const user of users) all.set(user, await fill(service, user));
   const before = await readAll(service, all);
-  t.match(await preface(env, 'migrate', 'slots', '4'), { code: 1, out: /stop the services first/ });
+  t.match(await preface(env, 'migrate', 'shards', '4'), {
+    code: 1,
+    out: /stop the services first/,
+  });
   await service.close();
 
   await knownKinds(t, server, store);
@@ -206,34 +209,37 @@ async function thereAndBack(t: Test, server: TestPostgres): Promise<void> {
   const objects = objectsOf(bucket);
   t.ok(objects.length > 12, `${objects.length} objects`);
 
-  const parted = await preface(env, 'migrate', 'slots', '4');
-  t.match(parted, { code: 0, out: /^copied and compared: \d+ records; .*: \d+ objects; slots: 4/ });
-  const inSlots = await rowsOf(server, store);
-  t.same(contentOf(inSlots), contentOf(rows));
-  t.same(misplaced(inSlots, 4), []);
-  t.equal(new Set(inSlots.map(({ part }) => part)).size, 4, 'every slot has some');
-  const marks = inSlots.filter(({ key }) => key[0] === 'blob-owner').map(({ part }) => part);
+  const parted = await preface(env, 'migrate', 'shards', '4');
+  t.match(parted, {
+    code: 0,
+    out: /^copied and compared: \d+ records; .*: \d+ objects; shards: 4/,
+  });
+  const inShards = await rowsOf(server, store);
+  t.same(contentOf(inShards), contentOf(rows));
+  t.same(misplaced(inShards, 4), []);
+  t.equal(new Set(inShards.map(({ part }) => part)).size, 4, 'every shard has some');
+  const marks = inShards.filter(({ key }) => key[0] === 'blob-owner').map(({ part }) => part);
   t.same(marks, ['records-0', 'records-1', 'records-2', 'records-3']);
   t.same(await restsOf(server, store, 4), [], 'nothing is left of the whole');
-  const placed = (name: string, user: string) => `slot-${slotOf(user, 4)}/${name}`;
+  const placed = (name: string, user: string) => `shard-${shardOf(user, 4)}/${name}`;
   const now = objectsOf(bucket);
   t.ok(
     now.includes(placed(`${file}.source`, 'bob')) && now.includes(placed(`${file}.text`, 'bob')),
   );
   t.ok(now.includes(placed(`snapshots/${hash}.print`, 'bob')));
   t.ok(now.includes('unknown.txt'));
-  const plain = (names: readonly string[]) => names.map((n) => n.replace(/^slot-\d\//, '')).sort();
+  const plain = (names: readonly string[]) => names.map((n) => n.replace(/^shard-\d\//, '')).sort();
   t.same(plain(now), plain(objects.filter((name) => !name.includes('0123.print'))));
 
   await readers(t, env, all);
-  const again = await preface(env, 'migrate', 'slots', '4');
-  t.match(again, { code: 0, out: 'the records lie in so many slots already: 4' });
-  t.same(contentOf(await rowsOf(server, store)), contentOf(inSlots));
+  const again = await preface(env, 'migrate', 'shards', '4');
+  t.match(again, { code: 0, out: 'the records lie in so many shards already: 4' });
+  t.same(contentOf(await rowsOf(server, store)), contentOf(inShards));
 
-  t.match((await preface(env, 'migrate', 'slots', '7')).out, /slots: 1\n.*slots: 7/);
+  t.match((await preface(env, 'migrate', 'shards', '7')).out, /shards: 1\n.*shards: 7/);
   t.same(misplaced(await rowsOf(server, store), 7), []);
   t.same(await restsOf(server, store, 7), []);
-  t.match(await preface(env, 'migrate', 'slots', '1'), { code: 0, out: /slots: 1/ });
+  t.match(await preface(env, 'migrate', 'shards', '1'), { code: 0, out: /shards: 1/ });
   const last = await rowsOf(server, store);
   t.same(contentOf(last), contentOf(rows));
   t.same([...new Set(last.map(({ part }) => part))], ['records']);
@@ -244,10 +250,10 @@ async function thereAndBack(t: Test, server: TestPostgres): Promise<void> {
 }
 
 /** Parts that have rows, and should not. */
-async function restsOf(server: TestPostgres, store: string, slots: number): Promise<string[]> {
+async function restsOf(server: TestPostgres, store: string, shards: number): Promise<string[]> {
   const query = "SELECT DISTINCT part FROM preface_records WHERE part LIKE 'records%'";
   const parts = await server.ask<{ part: string }>(query, store);
-  const rights = Array.from({ length: slots }, (_, index) => `records-${index}`);
+  const rights = Array.from({ length: shards }, (_, index) => `records-${index}`);
   return parts.map(({ part }) => part).filter((part) => !rights.includes(part));
 }
 
@@ -266,11 +272,11 @@ async function knownKinds(t: Test, server: TestPostgres, store: string): Promise
   ])
     t.ok(kinds.has(kind), kind);
   t.ok(kinds.has('cache-forget') && kinds.has('file-extracting') && kinds.has('response-events'));
-  const places = new SlotPlaces(new MemoryStore(), 4);
+  const places = new ShardPlaces(new MemoryStore(), 4);
   for (const key of keys) places.of(key, Buffer.alloc(0));
 }
 
-/** What an operator asks while the records lie in slots. */
+/** What an operator asks while the records lie in shards. */
 async function readers(t: Test, env: Env, all: ReadonlyMap<string, Kept>): Promise<void> {
   const caches = await preface(env, 'caches', 'list');
   const files = await preface(env, 'files', 'list');
@@ -292,11 +298,11 @@ async function readers(t: Test, env: Env, all: ReadonlyMap<string, Kept>): Promi
   for (const to of ['bucket', 'disk'])
     t.match(await preface(env, 'migrate', to), { code: 1, out: elsewhere }, to);
   const { PREFACE_BLOBS: _bucket, ...without } = env;
-  t.match(await preface(without, 'migrate', 'slots', '1'), {
+  t.match(await preface(without, 'migrate', 'shards', '1'), {
     code: 1,
     out: /PREFACE_BLOBS must name/,
   });
-  t.match(await preface(without, 'migrate', 'slots', '2'), {
+  t.match(await preface(without, 'migrate', 'shards', '2'), {
     code: 1,
     out: /PREFACE_BLOBS must name/,
   });
@@ -306,10 +312,10 @@ async function wrongUse(t: Test, server: TestPostgres): Promise<void> {
   const bucket = await S3Server.start(t);
   const env = envOf(temporaryFolder(t), await server.database(), bucket.env());
   for (const count of [[], ['0'], ['257'], ['two'], ['1.5']])
-    t.match(await preface(env, 'migrate', 'slots', ...count), { code: 2, out: /1 to 256/ });
+    t.match(await preface(env, 'migrate', 'shards', ...count), { code: 2, out: /1 to 256/ });
   t.match(await preface(env, 'migrate', 'disk', '3'), { code: 2, out: /takes no count/ });
   const folder = { ...env, PREFACE_STORE: '' };
-  t.match(await preface(folder, 'migrate', 'slots', '3'), { out: /must name the database/ });
+  t.match(await preface(folder, 'migrate', 'shards', '3'), { out: /must name the database/ });
 }
 
 /** How a cluster begins. */
@@ -317,17 +323,17 @@ async function empty(t: Test, server: TestPostgres): Promise<void> {
   const bucket = await S3Server.start(t);
   const store = await server.database();
   const env = envOf(temporaryFolder(t), store, bucket.env());
-  t.match(await preface(env, 'migrate', 'slots', '128'), { code: 0, out: /: 0 records/ });
+  t.match(await preface(env, 'migrate', 'shards', '128'), { code: 0, out: /: 0 records/ });
   const query =
     "SELECT part, format, holder FROM preface_parts WHERE part LIKE 'records%' ORDER BY part";
   const parts = await server.ask<{ part: string; format: string; holder: string }>(query, store);
   t.equal(parts.length, 129);
-  t.match(parts[0], { part: 'records', format: '3', holder: 'slots:128' });
+  t.match(parts[0], { part: 'records', format: '3', holder: 'shards:128' });
   t.match(await preface(env, 'caches', 'list'), { code: 0 }, 'a reader of all of them');
-  t.match(await preface(env, 'migrate', 'slots', '2'), { code: 0, out: /slots: 1\n.*slots: 2/ });
-  const [whole, ...slots] = await server.ask<{ format: string; holder: string }>(query, store);
-  t.match(whole, { format: '3', holder: 'slots:2' });
-  t.equal(slots.filter(({ format }) => format === '2').length, 2, 'the others are closed');
+  t.match(await preface(env, 'migrate', 'shards', '2'), { code: 0, out: /shards: 1\n.*shards: 2/ });
+  const [whole, ...shards] = await server.ask<{ format: string; holder: string }>(query, store);
+  t.match(whole, { format: '3', holder: 'shards:2' });
+  t.equal(shards.filter(({ format }) => format === '2').length, 2, 'the others are closed');
   const own = temporaryFolder(t);
   const service = await openService(t, { PREFACE_DATA_DIR: own });
   await service.close();
@@ -345,16 +351,16 @@ async function refused(t: Test, server: TestPostgres): Promise<void> {
   const service = await openService(t, onDisk);
   const { cache } = await fill(service, 'alice');
   await service.close();
-  t.match(await preface(onDisk, 'migrate', 'slots', '2'), {
+  t.match(await preface(onDisk, 'migrate', 'shards', '2'), {
     code: 1,
     out: /PREFACE_BLOBS must name/,
   });
   const env = envOf(dataDir, store, bucket.env());
-  t.match((await preface(env, 'migrate', 'slots', '2')).out, /`preface migrate bucket` brings/);
+  t.match((await preface(env, 'migrate', 'shards', '2')).out, /`preface migrate bucket` brings/);
   t.equal((await preface(env, 'migrate', 'bucket')).code, 0);
   const elsewhere = { ...env, PREFACE_BLOBS: bucket.address().replace('/p?', '/q?') };
   t.match(
-    (await preface(elsewhere, 'migrate', 'slots', '2')).out,
+    (await preface(elsewhere, 'migrate', 'shards', '2')).out,
     /hold no files of these records/,
   );
 
@@ -363,7 +369,7 @@ async function refused(t: Test, server: TestPostgres): Promise<void> {
   await server.ask(insert, store);
   const rows = (await rowsOf(server, store)).map(pair);
   const objects = objectsOf(bucket);
-  const unknown = await preface(env, 'migrate', 'slots', '2');
+  const unknown = await preface(env, 'migrate', 'shards', '2');
   t.match(unknown, { code: 1, out: /\["a-new-kind","alice"\] is a record of an unknown kind/ });
   const whole = (await rowsOf(server, store)).filter(({ part }) => part === 'records');
   t.same(whole.map(pair), rows, 'nothing is switched, nothing removed');
@@ -379,12 +385,12 @@ async function refused(t: Test, server: TestPostgres): Promise<void> {
     );
   await damage(['cache', cache]);
   await damage(['response', 'of-nobody']);
-  const done = await preface(env, 'migrate', 'slots', '2');
-  t.match(done, { code: 0, out: /1 records lie in the first slot/ });
+  const done = await preface(env, 'migrate', 'shards', '2');
+  t.match(done, { code: 0, out: /1 records lie in the first shard/ });
   const after = await rowsOf(server, store);
   const partOf = (key: StoreKey) => after.find((row) => text(row.key) === text(key))?.part;
-  t.equal(partOf(['cache', cache]), `records-${slotOf('alice', 2)}`);
-  t.equal(partOf(['cache-body', cache]), `records-${slotOf('alice', 2)}`);
+  t.equal(partOf(['cache', cache]), `records-${shardOf('alice', 2)}`);
+  t.equal(partOf(['cache-body', cache]), `records-${shardOf('alice', 2)}`);
   t.equal(partOf(['response', 'of-nobody']), 'records-0');
 }
 
@@ -400,7 +406,7 @@ async function killedAt(bucket: S3Server, env: Env, method: string, after: numbe
     reached();
     return 'silent';
   };
-  const child = spawn(process.execPath, [cli, 'migrate', 'slots', '3'], { env, stdio: 'ignore' });
+  const child = spawn(process.execPath, [cli, 'migrate', 'shards', '3'], { env, stdio: 'ignore' });
   const closed = once(child, 'close');
   await Promise.race([met, closed]);
   child.kill('SIGKILL');
@@ -431,13 +437,13 @@ async function killed(t: Test, server: TestPostgres): Promise<void> {
     // The one that was killed counts as alive until its lease ends.
     let said = { code: 1, out: '' };
     const tried = async () => {
-      said = await preface(env, 'migrate', 'slots', count);
+      said = await preface(env, 'migrate', 'shards', count);
       return !/stop the services first|ended just now/.test(said.out);
     };
     await until(tried, READY_MS_MAX, 'the lease of the killed run ends');
     return said;
   };
-  // It may go on with another number of slots, and with none.
+  // It may go on with another number of shards, and with none.
   t.match(await free(env, '1'), { code: 0, out: /already: 1/ });
   t.same(objectsOf(bucket), objects, 'the copies are removed');
   t.same(contentOf(await rowsOf(server, store)), contentOf(rows));
@@ -449,17 +455,17 @@ async function killed(t: Test, server: TestPostgres): Promise<void> {
   t.ok(left > objects.length && left < 2 * objects.length, `${left} of ${2 * objects.length}`);
   t.match(await free(env, '3'), { code: 0, out: /already: 3/ });
   t.equal(objectsOf(bucket).length, objects.length);
-  t.ok(objectsOf(bucket).every((name) => name.startsWith('slot-')));
+  t.ok(objectsOf(bucket).every((name) => name.startsWith('shard-')));
   t.same(await restsOf(server, store, 3), []);
   t.same(misplaced(await rowsOf(server, store), 3), []);
 
   // Nor does a way back that ends in the middle lose anything.
   let left_ = 4;
   bucket.fault = (method) => (method === 'PUT' && --left_ < 0 ? 503 : null);
-  t.equal((await preface(env, 'migrate', 'slots', '1')).code, 1);
+  t.equal((await preface(env, 'migrate', 'shards', '1')).code, 1);
   bucket.fault = () => null;
   t.match(await preface(env, 'caches', 'list'), { code: 0, out: all.get('bob')?.cache ?? '?' });
-  t.match(await free(env, '1'), { code: 0, out: /slots: 1/ });
+  t.match(await free(env, '1'), { code: 0, out: /shards: 1/ });
   t.same(contentOf(await rowsOf(server, store)), contentOf(rows));
   const next = await openService(t, env);
   t.same(await readAll(next, all), before);
@@ -476,10 +482,10 @@ async function lostBefore(t: Test, server: TestPostgres): Promise<void> {
   const { cache } = await fill(service, 'bob');
   await service.close();
   await bucket.client().remove(`${file}.text`);
-  const done = await preface(env, 'migrate', 'slots', '2');
+  const done = await preface(env, 'migrate', 'shards', '2');
   t.match(done, { code: 0, out: `the object ${file}.text is not there` });
   const damaged = await preface(env, 'doctor', '--check-data');
-  const where = `slot-${slotOf('alice', 2)}/${file}.text in s3:`;
+  const where = `shard-${shardOf('alice', 2)}/${file}.text in s3:`;
   t.match(damaged, { code: 1, out: where }, 'as a look says');
   t.match(await preface(env, 'caches', 'rm', cache), { code: 0 });
   t.notMatch((await preface(env, 'caches', 'list')).out, cache);
@@ -488,7 +494,7 @@ async function lostBefore(t: Test, server: TestPostgres): Promise<void> {
   t.same(misplaced(rows, 2), []);
   const frees = rows.filter(({ key }) => FREES.includes(String(key[0])));
   const parts = new Set(frees.map(({ part }) => part));
-  t.same([...parts], [`records-${slotOf('bob', 2)}`], 'what the removal wrote, too');
+  t.same([...parts], [`records-${shardOf('bob', 2)}`], 'what the removal wrote, too');
 }
 
 const missing = skipPostgres === false ? s3Missing : skipPostgres;

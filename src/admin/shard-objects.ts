@@ -1,6 +1,6 @@
 /**
- * Owns the move of objects in a bucket from the places of some slots to those of others, while no service has the records.
- * It must never remove an object of the slots that the records lie in.
+ * Owns the move of objects in a bucket from the places of some shards to those of others, while no service has the records.
+ * It must never remove an object of the shards that the records lie in.
  *
  * The server makes the copies, so no byte comes here: what is compared is presence and size.
  */
@@ -8,14 +8,14 @@ import { decodeWhole } from '../codec.js';
 import { blobsOfFile, readBlobs, sourceBlob } from '../files/records.js';
 import { limits } from '../limits/index.js';
 import type { FileRecord } from '../rules/file-state.js';
-import { allSlots, placeOf, type Slot, slotOf } from '../rules/slots.js';
+import { allShards, placeOf, type Shard, shardOf } from '../rules/shards.js';
 import { isBlob } from '../store/blobs.js';
 import type { S3 } from '../store/s3.js';
 import { scan } from '../store/scan.js';
 import { SNAPSHOTS, snapshotOf } from '../store/snapshot-objects.js';
 import type { Store } from '../store/store.js';
 import { inParallel } from './in-parallel.js';
-import type { SlotPlaces } from './slot-places.js';
+import type { ShardPlaces } from './shard-places.js';
 
 export interface ObjectsNote {
   readonly copied: number;
@@ -37,7 +37,7 @@ const COPY_BYTES_MAX = 5 * 1_024 ** 3;
 export async function copyObjects(
   s3: S3,
   records: Store,
-  places: SlotPlaces,
+  places: ShardPlaces,
   [from, to]: readonly [number, number],
 ): Promise<ObjectsNote> {
   const faults: string[] = [];
@@ -67,12 +67,12 @@ async function compared(s3: S3, { from, to, bytes }: Move): Promise<string | nul
 async function* moves(
   s3: S3,
   records: Store,
-  places: SlotPlaces,
+  places: ShardPlaces,
   [from, to]: readonly [number, number],
 ): AsyncGenerator<Move> {
   const moved = (owner: string, name: string, bytes: number | null): Move => ({
-    from: placeOf(slotAt(owner, from)) + name,
-    to: placeOf(slotAt(owner, to)) + name,
+    from: placeOf(shardAt(owner, from)) + name,
+    to: placeOf(shardAt(owner, to)) + name,
     bytes,
   });
   for (const { key, record } of scan(records, { prefix: ['file'] })) {
@@ -85,8 +85,8 @@ async function* moves(
       for (const name of [sourceBlob(id), ...readBlobs(id)]) yield moved(owner, name, null);
     else for (const { name, bytes } of blobsOfFile(file)) yield moved(owner, name, bytes);
   }
-  for (const slot of allSlots(from)) {
-    const place = placeOf(slot);
+  for (const shard of allShards(from)) {
+    const place = placeOf(shard);
     for await (const { name, bytes } of s3.list(place + SNAPSHOTS)) {
       const object = name.slice(place.length);
       const owner = places.ownerOfSnapshot(snapshotOf(object) ?? '');
@@ -95,23 +95,23 @@ async function* moves(
   }
 }
 
-function slotAt(owner: string, count: number): Slot {
-  return { index: slotOf(owner, count), count };
+function shardAt(owner: string, count: number): Shard {
+  return { index: shardOf(owner, count), count };
 }
 
-const PLACED = /^(?:slot-(\d+)\/)?(.*)$/;
+const PLACED = /^(?:shard-(\d+)\/)?(.*)$/;
 
-/** Removes what an earlier parting left: all that lies in no place of so many slots. @param check throws where that may not go on. */
+/** Removes what an earlier parting left: all that lies in no place of so many shards. @param check throws where that may not go on. */
 export async function removeObjectsElsewhere(
   s3: S3,
-  slots: number,
+  shards: number,
   check: () => void,
 ): Promise<void> {
-  const current = new Set(allSlots(slots).map(placeOf));
+  const current = new Set(allShards(shards).map(placeOf));
   await inParallel(s3.names(), limits.blobsMovedAtOnce, async (name) => {
     const [, index, object = ''] = PLACED.exec(name) ?? [];
     const isOwn = isBlob(object) || snapshotOf(object) !== null;
-    const place = index === undefined ? '' : `slot-${index}/`;
+    const place = index === undefined ? '' : `shard-${index}/`;
     if (!isOwn || current.has(place)) return;
     check();
     await s3.remove(name);

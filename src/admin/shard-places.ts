@@ -1,16 +1,16 @@
 /**
- * Owns which slot each kind of record lies in: that of its owner.
+ * Owns which shard each kind of record lies in: that of its owner.
  * It must never guess: a record of a kind that is not in its table has no place, and nothing is moved then.
  */
 import { cacheKeys } from '../caches/records.js';
 import { decodeWhole } from '../codec.js';
 import type { PrefixHash } from '../rules/prefix.js';
-import { slotOf } from '../rules/slots.js';
+import { shardOf } from '../rules/shards.js';
 import { scan } from '../store/scan.js';
 import type { Store, StoreKey } from '../store/store.js';
 
 /**
- * `owner`: the second element of its key. `own`: the record says it. `every`: it is of the whole store, so that each slot has it.
+ * `owner`: the second element of its key. `own`: the record says it. `every`: it is of the whole store, so that each shard has it.
  * `none`: it only tells of bytes to be freed, which a start finds by itself. Else it belongs to a record of that kind, whose id is
  * the second element of the key (`of`) or its last (`ends`).
  */
@@ -64,11 +64,11 @@ const places: Readonly<Record<string, Place>> = {
 
 const NOWHERE: readonly number[] = [];
 
-export class SlotPlaces {
+export class ShardPlaces {
   readonly #every: readonly number[];
   /** By kind, then by id: of the index, for records that cannot be read. */
   readonly #indexed = new Map<OwnKind, ReadonlyMap<string, string>>();
-  /** Records whose owner nobody knows: they lie in the first slot. */
+  /** Records whose owner nobody knows: they lie in the first shard. */
   unowned = 0;
 
   /** @param records all of them. */
@@ -79,7 +79,7 @@ export class SlotPlaces {
     this.#every = Array.from({ length: count }, (_, index) => index);
   }
 
-  /** The slots that get it. @throws Error for a kind that this version does not know. */
+  /** The shards that get it. @throws Error for a kind that this version does not know. */
   of(key: StoreKey, value: Uint8Array): readonly number[] {
     const [kind] = key;
     const isKnown = typeof kind === 'string' && Object.hasOwn(places, kind);
@@ -87,15 +87,15 @@ export class SlotPlaces {
     if (place === undefined) throw new Error(`${shown(key)} is a record of an unknown kind`);
     if (place === 'none') return NOWHERE;
     if (place === 'every') return this.#every;
-    if (place === 'owner') return [slotOf(String(key[1]), this.count)];
-    if (place === 'own') return [this.#slotOf(kind as OwnKind, String(key[1]), value)];
-    if ('of' in place) return [this.#slotOf(place.of, String(key[1]))];
-    return [this.#slotOf(place.ends, String(key.at(-1)))];
+    if (place === 'owner') return [shardOf(String(key[1]), this.count)];
+    if (place === 'own') return [this.#shardOf(kind as OwnKind, String(key[1]), value)];
+    if ('of' in place) return [this.#shardOf(place.of, String(key[1]))];
+    return [this.#shardOf(place.ends, String(key.at(-1)))];
   }
 
-  #slotOf(kind: OwnKind, id: string, value?: Uint8Array): number {
+  #shardOf(kind: OwnKind, id: string, value?: Uint8Array): number {
     const owner = this.ownerOf(kind, id, value);
-    if (owner !== null) return slotOf(owner, this.count);
+    if (owner !== null) return shardOf(owner, this.count);
     this.unowned += 1;
     return 0;
   }

@@ -1,9 +1,9 @@
 /**
- * Owns what serves a slot: the actors of all kinds that work on its records, and the routes that reach them.
+ * Owns what serves a shard: the actors of all kinds that work on its records, and the routes that reach them.
  * It must never outlive its records, nor leave an actor behind when it is closed.
  *
- * A slot is a share of the accounts with all that is theirs (`rules/slots.ts`). Who holds its lease opens it here, and closes it
- * when the lease is lost. What a process has once, whatever slots it serves, is in `shared.ts`.
+ * A shard is a share of the accounts with all that is theirs (`rules/shards.ts`). Who holds its lease opens it here, and closes it
+ * when the lease is lost. What a process has once, whatever shards it serves, is in `shared.ts`.
  */
 import { Promotion } from '../chat/promotion.js';
 import { ChatService } from '../chat/service.js';
@@ -13,17 +13,17 @@ import { openBatches } from './batches.js';
 import { openCaches } from './caches.js';
 import { type Context, faultLog } from './context.js';
 import { openFiles } from './files.js';
-import type { SlotRecords } from './records.js';
+import type { ShardRecords } from './records.js';
 import { openResponses } from './responses.js';
+import { shardRoutes } from './shard-routes.js';
 import type { Shared } from './shared.js';
-import { slotRoutes } from './slot-routes.js';
 import { openSnapshotTier } from './snapshots.js';
 
-/** The order of opening: who works with a part is opened after it. @param context closes the slot. */
-export async function openSlot(
+/** The order of opening: who works with a part is opened after it. @param context closes the shard. */
+export async function openShard(
   context: Context,
   shared: Shared,
-  own: SlotRecords,
+  own: ShardRecords,
 ): Promise<Route[]> {
   const { records } = own;
   const { gate, accounts, users } = openAccounts(context, records, shared.file);
@@ -43,7 +43,7 @@ export async function openSlot(
     chats,
   });
   const actors = { gate, accounts, users, caches, files, ...kept, chats, batches };
-  return slotRoutes(context, { ...shared, ...actors });
+  return shardRoutes(context, { ...shared, ...actors });
 }
 
 type ChatParts = Pick<

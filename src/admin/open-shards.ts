@@ -1,10 +1,10 @@
 /**
- * Owns the records in PostgreSQL for an operator's command that has all of them, in however many slots they lie.
- * It must never take one slot while a service has another.
+ * Owns the records in PostgreSQL for an operator's command that has all of them, in however many shards they lie.
+ * It must never take one shard while a service has another.
  */
 import { wakefulClock } from '../clock.js';
 import { limits } from '../limits/index.js';
-import { allSlots, nameOf, type Slot } from '../rules/slots.js';
+import { allShards, nameOf, type Shard } from '../rules/shards.js';
 import { Mirror } from '../store/mirror.js';
 import {
   type Answer,
@@ -18,12 +18,12 @@ import { PostgresStore } from '../store/postgres-store.js';
 import type { Store } from '../store/store.js';
 import { UnionStore } from '../store/union-store.js';
 
-export interface LedSlots {
+export interface LedShards {
   readonly storeId: string;
-  readonly slots: readonly Slot[];
-  /** Of each slot, led. */
+  readonly shards: readonly Shard[];
+  /** Of each shard, led. */
   readonly stores: readonly PostgresStore[];
-  /** Of all slots; of several, to be read only. */
+  /** Of all shards; of several, to be read only. */
   readonly records: Store;
   close(): Promise<void>;
 }
@@ -37,25 +37,25 @@ export async function partingOf(url: string): Promise<Parting> {
   }
 }
 
-/** For what works on records in one slot alone. @throws Error that says what to do first. */
-export function assertOneSlot({ slots }: { readonly slots: readonly Slot[] }): void {
-  if (slots.length === 1) return;
+/** For what works on records in one shard alone. @throws Error that says what to do first. */
+export function assertOneShard({ shards }: { readonly shards: readonly Shard[] }): void {
+  if (shards.length === 1) return;
   throw new Error(
-    `the records lie in ${slots.length} slots: with all services stopped, \`preface migrate slots 1\` puts them together first`,
+    `the records lie in ${shards.length} shards: with all services stopped, \`preface migrate shards 1\` puts them together first`,
   );
 }
 
-/** @param folder of this process alone, for copies. @throws Error that names who has a slot; then none stays taken. */
-export async function leadSlots(url: string, folder: string): Promise<LedSlots> {
-  const { storeId, slots: count } = await partingOf(url);
-  const slots = allSlots(count);
-  const doors = slots.slice(0, limits.slotDoorsMax).map(() => new PostgresConnection(url));
-  const stores = slots.map((slot) => {
-    const door = doors[slot.index % doors.length] as PostgresConnection;
-    const mirror = new Mirror(folder, nameOf('mirror', slot));
-    const parts = { connection: new SharedDoor(door), mirror, clock: wakefulClock, slots: count };
+/** @param folder of this process alone, for copies. @throws Error that names who has a shard; then none stays taken. */
+export async function leadShards(url: string, folder: string): Promise<LedShards> {
+  const { storeId, shards: count } = await partingOf(url);
+  const shards = allShards(count);
+  const doors = shards.slice(0, limits.shardDoorsMax).map(() => new PostgresConnection(url));
+  const stores = shards.map((shard) => {
+    const door = doors[shard.index % doors.length] as PostgresConnection;
+    const mirror = new Mirror(folder, nameOf('mirror', shard));
+    const parts = { connection: new SharedDoor(door), mirror, clock: wakefulClock, shards: count };
     const release = async () => {};
-    return new PostgresStore({ ...parts, part: nameOf('records', slot), release }, storeId);
+    return new PostgresStore({ ...parts, part: nameOf('records', shard), release }, storeId);
   });
   const close = async () => {
     for (const store of stores) await store.close();
@@ -67,25 +67,25 @@ export async function leadSlots(url: string, folder: string): Promise<LedSlots> 
       if (holder !== null) throw new Error(`${holder.words}: stop the services first`);
     }
     // From here on nobody else can change it.
-    const { slots: now } = await partingOf(url);
+    const { shards: now } = await partingOf(url);
     if (now !== count)
-      throw new Error('the slots of the records changed meanwhile: run this again');
+      throw new Error('the shards of the records changed meanwhile: run this again');
   } catch (cause) {
     await close();
     throw cause;
   }
   const [only] = stores;
   const records = stores.length === 1 && only !== undefined ? only : new UnionStore(stores);
-  return { storeId, slots, stores, records, close };
+  return { storeId, shards, stores, records, close };
 }
 
-/** @param act has all records to itself. @param folder as `leadSlots`. */
-export async function withSlots<Result>(
+/** @param act has all records to itself. @param folder as `leadShards`. */
+export async function withShards<Result>(
   url: string,
   folder: string,
-  act: (led: LedSlots) => Promise<Result>,
+  act: (led: LedShards) => Promise<Result>,
 ): Promise<Result> {
-  const led = await leadSlots(url, folder);
+  const led = await leadShards(url, folder);
   try {
     return await act(led);
   } finally {
@@ -93,7 +93,7 @@ export async function withSlots<Result>(
   }
 }
 
-/** A connection of several stores: each slot with its own would be too many for a database. */
+/** A connection of several stores: each shard with its own would be too many for a database. */
 class SharedDoor implements DatabaseDoor {
   constructor(private readonly door: PostgresConnection) {}
 

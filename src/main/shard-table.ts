@@ -1,13 +1,13 @@
 /**
- * Owns the way of a request to the slot of its owner, on this node or on another one.
- * It must never let two slots answer for one owner, nor this node for a slot that it does not hold.
+ * Owns the way of a request to the shard of its owner, on this node or on another one.
+ * It must never let two shards answer for one owner, nor this node for a shard that it does not hold.
  */
 import type { Exchange } from '../http/exchange.js';
 import { unavailable } from '../http/forward.js';
 import type { RequestHead } from '../http/request.js';
 import { type Route, Router } from '../http/router.js';
 import type { Instead } from '../http/server.js';
-import { slotOf } from '../rules/slots.js';
+import { shardOf } from '../rules/shards.js';
 import type { Standing } from './records.js';
 
 /** Whose a request is; null: nobody that is known. */
@@ -20,16 +20,16 @@ export interface OpenTable {
   readonly always: readonly Route[];
 }
 
-export class SlotTable {
+export class ShardTable {
   readonly #standings: readonly Standing[];
   readonly #meanwhile: readonly Route[];
   #open: OpenTable | null = null;
   #always = new Router([]);
-  /** Of each slot that is served here. They are the same rows in the same order. */
+  /** Of each shard that is served here. They are the same rows in the same order. */
   readonly #served: (readonly Route[] | null)[];
   #isReady = false;
   #tellReady: () => void = () => {};
-  /** Resolves when this node knows of every slot who serves it. From then on a request waits for one slot alone, if for any. */
+  /** Resolves when this node knows of every shard who serves it. From then on a request waits for one shard alone, if for any. */
   readonly ready = new Promise<void>((resolve) => {
     this.#tellReady = resolve;
   });
@@ -54,13 +54,13 @@ export class SlotTable {
     this.look();
   }
 
-  /** @param routes null: the slot is not served here any more. */
-  serve(slot: number, routes: readonly Route[] | null): void {
-    this.#served[slot] = routes;
+  /** @param routes null: the shard is not served here any more. */
+  serve(shard: number, routes: readonly Route[] | null): void {
+    this.#served[shard] = routes;
     this.take(this.routes);
   }
 
-  /** To be called when a slot has another place. */
+  /** To be called when a shard has another place. */
   look(): void {
     if (this.#isReady || this.#open === null) return;
     this.#isReady = this.#standings.every(({ isReady }) => isReady);
@@ -73,7 +73,7 @@ export class SlotTable {
     const rows = this.#served.find((each) => each !== null) ?? null;
     // One that stands by for all owners tells of itself: all else the node answers that serves.
     if (this.isOne) return rows === null ? this.#meanwhile : [...always, ...rows];
-    // What every node answers stands last: it comes before the same row of one slot.
+    // What every node answers stands last: it comes before the same row of one shard.
     return [...(rows ?? []).map((row, at) => this.#ofAll(row, at)), ...always];
   }
 
@@ -86,19 +86,19 @@ export class SlotTable {
     if (path === '/health' || path === '/ready') return this.#isReady ? null : starts;
     if (this.#open === null) return starts;
     if (this.#always.allow(path) !== undefined) return null;
-    return this.#standings[this.#slotOf(head)]?.instead(head) ?? null;
+    return this.#standings[this.#shardOf(head)]?.instead(head) ?? null;
   };
 
   /** Where the node listens that serves a WebSocket; null: this one does, or none is known. */
   readonly originOf = (head: Pick<RequestHead, 'path' | 'headers'>): string | null => {
     if (!this.isOne && this.#open === null) return null;
-    return this.#standings[this.isOne ? 0 : this.#slotOf(head)]?.origin ?? null;
+    return this.#standings[this.isOne ? 0 : this.#shardOf(head)]?.origin ?? null;
   };
 
-  /** A request of nobody is refused by any slot: by one of this node's, where it has one. */
-  #slotOf(head: Pick<RequestHead, 'path' | 'headers'>): number {
+  /** A request of nobody is refused by any shard: by one of this node's, where it has one. */
+  #shardOf(head: Pick<RequestHead, 'path' | 'headers'>): number {
     const owner = this.#open?.ownerOf(head) ?? null;
-    if (owner !== null) return slotOf(owner, this.#standings.length);
+    if (owner !== null) return shardOf(owner, this.#standings.length);
     return Math.max(
       0,
       this.#served.findIndex((routes) => routes !== null),
@@ -108,7 +108,7 @@ export class SlotTable {
   #ofAll(row: Route, at: number): Route {
     const { path, socket } = row;
     const found = (headers: readonly string[], asked: string): Route => {
-      const own = this.#served[this.#slotOf({ path: asked, headers })]?.[at];
+      const own = this.#served[this.#shardOf({ path: asked, headers })]?.[at];
       if (own === undefined) throw unavailable('this node does not serve the user any more');
       return own;
     };
