@@ -64,6 +64,8 @@ async function fenced(t: Test, server: TestPostgres): Promise<void> {
   await later.compare();
   await t.rejects(openParts(connection, [first, later]), /nothing is switched/);
   await openParts(connection, [later]);
+  const [whole] = await led(t, url, 1);
+  await whole?.part(2);
   const [store] = await led(t, url, 2);
   t.ok(store?.held);
   await t.rejects(PartWriter.claim(connection, 'records-0'), /has the part records-0: stop/);
