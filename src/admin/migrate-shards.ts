@@ -22,7 +22,7 @@ import { ownerOfBucket } from '../store/s3-blobs.js';
 import { scanWithPauses } from '../store/scan.js';
 import type { Store } from '../store/store.js';
 import { bucketOf, markOf } from './bucket.js';
-import { type LedShards, withShards } from './open-shards.js';
+import { type LedShards, partingOf, RecordsInUse, withShards } from './open-shards.js';
 import { copyObjects, removeObjectsElsewhere } from './shard-objects.js';
 import { ShardPlaces } from './shard-places.js';
 import { withTemporaryFolder } from './temporary-folder.js';
@@ -54,8 +54,16 @@ export async function migrateShards(config: Config, count: number): Promise<Shar
   if (count > 1 && config.blobs === null) throw new Error(NO_BUCKET);
   // All records come into it, and the system's own place may be small.
   return await withTemporaryFolder(dataDir, async (folder) => {
-    return await alone(url, folder, (run) => migrateAll({ ...run, config, url }, count));
+    return await alone(url, folder, (run) => migrateAll({ ...run, config, url }, count)).catch(
+      async (cause: unknown) => await asItIs(url, count, cause),
+    );
   });
+}
+
+/** Records that lie in so many shards already need not be anybody's: who starts a cluster may ask for it each time. */
+async function asItIs(url: string, count: number, cause: unknown): Promise<ShardsNote> {
+  if (!(cause instanceof RecordsInUse) || (await partingOf(url)).shards !== count) throw cause;
+  return { before: count, moves: [] };
 }
 
 /** What a run works with. */

@@ -28,6 +28,11 @@ export interface LedShards {
   close(): Promise<void>;
 }
 
+/** A service has records that a command wants to itself. */
+export class RecordsInUse extends Error {
+  override readonly name = 'RecordsInUse';
+}
+
 export async function partingOf(url: string): Promise<Parting> {
   const connection = new PostgresConnection(url);
   try {
@@ -64,7 +69,7 @@ export async function leadShards(url: string, folder: string): Promise<LedShards
   try {
     for (const store of stores) {
       const holder = await store.lead();
-      if (holder !== null) throw new Error(`${holder.words}: stop the services first`);
+      if (holder !== null) throw new RecordsInUse(`${holder.words}: stop the services first`);
     }
     // From here on nobody else can change it.
     const { shards: now } = await partingOf(url);

@@ -196,6 +196,11 @@ async function thereAndBack(t: Test, server: TestPostgres): Promise<void> {
     code: 1,
     out: /stop the services first/,
   });
+  t.match(
+    await preface(env, 'migrate', 'shards', '1'),
+    { code: 0, out: /lie in so many shards already: 1/ },
+    'what is as it is to be is left to the service',
+  );
   await service.close();
 
   await knownKinds(t, server, store);
