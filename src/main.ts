@@ -91,8 +91,8 @@ async function openShares(
   const { config, opened } = context;
   const keeper = node.shards.length === 1 ? null : node.keeper(() => shares.give());
   const standings = node.shards.map((shard) => {
-    const mayTake = () => keeper === null || keeper.mayTake(shard.index);
-    return standingOf(context, { node, shard, mayTake, moved: () => table.look() });
+    const share = keeper?.share(shard.index) ?? null;
+    return standingOf(context, { node, shard, share, moved: () => table.look() });
   });
   const table: ShardTable = new ShardTable(standings, routesMeanwhile(context, standings));
   const server = serverOf(context, table);

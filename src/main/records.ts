@@ -8,7 +8,7 @@ import type { Instead } from '../http/server.js';
 import type { Shard } from '../rules/shards.js';
 import { isFull, LmdbStore, type LmdbStoreOptions } from '../store/lmdb-store.js';
 import { PostgresNode } from '../store/postgres-node.js';
-import type { PostgresStore, Waits } from '../store/postgres-store.js';
+import type { PostgresStore, Share, Waits } from '../store/postgres-store.js';
 import { Reserve } from '../store/reserve.js';
 import type { Store } from '../store/store.js';
 import type { Context } from './context.js';
@@ -76,15 +76,15 @@ const NO_BUCKET =
 export interface StandingParts {
   readonly node: PostgresNode;
   readonly shard: Shard;
-  /** Whether this node takes the shard when it is free. */
-  readonly mayTake: () => boolean;
+  /** With the other nodes; null where there is one shard. */
+  readonly share: Share | null;
   /** Told when requests may have another way. */
   readonly moved: () => void;
 }
 
 export function standingOf(
   { config, clock, log, opened }: Context,
-  { node, shard, mayTake, moved }: StandingParts,
+  { node, shard, share, moved }: StandingParts,
 ): Standing {
   const name = shard.count === 1 ? 'stand-by' : `shard ${shard.index}`;
   const forwarder = opened.add(new Forwarder({ clock, log }), (part) => part.close());
@@ -122,7 +122,7 @@ export function standingOf(
       store = node.store(shard);
       return await leading(store, {
         leaving,
-        mayTake,
+        ...(share === null ? {} : { share }),
         origin: own,
         held({ words, origin }) {
           // Two nodes that each call themselves 127.0.0.1: the other one cannot be reached by that.

@@ -60,14 +60,22 @@ export interface Holder {
   readonly origin: string | null;
 }
 
+/** What a node that shares the records with others knows of a shard. */
+export interface Share {
+  /** False: another node is to have it when it is free. */
+  mayTake(): boolean;
+  /** The rows of the shard and of `records`, a moment old; null: they are to be asked for. */
+  seen(): { readonly shard: PartRow; readonly records: PartRow } | null;
+}
+
 /** Who waits for the lease. */
 export interface Waits {
   /** Where others reach this process. */
   readonly origin?: string;
   /** It does not want it any more. */
   readonly leaving?: AbortSignal;
-  /** False: another process is to have it when it is free. Absent: it is taken whenever it is free. */
-  mayTake?(): boolean;
+  /** With others that share the records. Absent: it is taken whenever it is free. */
+  readonly share?: Share;
   /** It is this process's now, and the records are read next. */
   taken(): void;
   /** Another one has it. */
@@ -163,18 +171,23 @@ export class PostgresStore implements Store {
     return null;
   }
 
-  async #otherHolder(): Promise<Holder & { readonly isOwn: boolean }> {
-    const row = await readPart(this.#connection, this.#part);
-    await this.#assertParting(row);
-    this.#seen = Number(row.version);
+  /** @param seen null: the database is asked. */
+  async #otherHolder(
+    seen: ReturnType<Share['seen']> = null,
+  ): Promise<Holder & { readonly isOwn: boolean }> {
+    const row = seen?.shard ?? (await readPart(this.#connection, this.#part));
+    await this.#assertParting(row, seen?.records ?? null);
+    const version = Number(row.version);
+    // What was seen may be older than what this store has followed since.
+    this.#seen = seen === null ? version : Math.max(this.#seen, version);
     const { words, origin } = holderOf(row);
     return { words, origin, isOwn: this.#lease.isOf(row.holder) };
   }
 
   /** @throws Error where the records lie in another number of shards: nobody waits for this part any more. */
-  async #assertParting(row: PartRow): Promise<void> {
+  async #assertParting(row: PartRow, records: PartRow | null): Promise<void> {
     const isOfShards = this.#shards !== undefined && this.#shards > 1;
-    const now = isOfShards ? await readPart(this.#connection, 'records') : row;
+    const now = isOfShards ? (records ?? (await readPart(this.#connection, 'records'))) : row;
     const isClosed = Number(row.format) === PARTED_FORMAT;
     if (!isClosed && (!isOfShards || shardsOf(now) === this.#shards)) return;
     throw new Error(`the records lie in ${shardsText(shardsOf(now))} now: start again`);
@@ -185,11 +198,11 @@ export class PostgresStore implements Store {
    * is written, so that taking over reads little.
    */
   async leadWhenFree(waits: Waits): Promise<void> {
-    const { origin, taken, held, lost, mayTake = () => true } = waits;
+    const { held, lost } = waits;
     const { leaving = new AbortController().signal } = waits;
     while (this.#closing === null) {
       try {
-        const holder = await this.#leadOrWait(origin, taken, mayTake);
+        const holder = await this.#leadOrWait(waits);
         leaving.throwIfAborted();
         if (holder === null) return;
         held(holder);
@@ -204,14 +217,11 @@ export class PostgresStore implements Store {
   }
 
   /** A taking whose answer was lost is ended, even where another process is to have what is free. */
-  async #leadOrWait(
-    origin: string | undefined,
-    taken: () => void,
-    mayTake: () => boolean,
-  ): Promise<Holder | null> {
-    if (mayTake() || this.#lease.isTaken) return await this.lead(origin, taken);
-    const { words, origin: at, isOwn } = await this.#otherHolder();
-    return isOwn ? await this.lead(origin, taken) : { words, origin: at };
+  async #leadOrWait({ origin, taken, share }: Waits): Promise<Holder | null> {
+    const lead = () => this.lead(origin, () => taken());
+    if (share === undefined || share.mayTake() || this.#lease.isTaken) return await lead();
+    const { words, origin: at, isOwn } = await this.#otherHolder(share.seen());
+    return isOwn ? await lead() : { words, origin: at };
   }
 
   /** Who takes over without a copy reads all records then. */

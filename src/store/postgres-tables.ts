@@ -106,11 +106,11 @@ export const statements = {
     text: `DELETE FROM preface_parts
       WHERE part LIKE 'node-%' AND held_until < now() - $1::float8 * INTERVAL '1 millisecond'`,
   },
-  /** All shards, and all nodes. */
+  /** How the records are parted, all shards, and all nodes. */
   holders: {
     name: 'holders',
-    text: `SELECT part, holder, held_until >= now() AS held FROM preface_parts
-      WHERE part LIKE 'records-%' OR part LIKE 'node-%'`,
+    text: `SELECT part, store_id, format, version, fence, holder, held_until >= now() AS held FROM preface_parts
+      WHERE part = 'records' OR part LIKE 'records-%' OR part LIKE 'node-%'`,
   },
   /** From here on each shard has a holder of its own, and nobody can take the whole. $1 part, $2 fence, $3 format, $4 holder. */
   partRecords: {
@@ -236,10 +236,9 @@ export interface PartRow {
   readonly holder: string;
 }
 
-/** Of a shard, or a node. */
-export interface HolderRow {
+/** Of a part, or a node. */
+export interface HolderRow extends PartRow {
   readonly part: string;
-  readonly holder: string;
   /** Whether its lease lasts. */
   readonly held: boolean;
 }

@@ -7,7 +7,7 @@ import { limits } from '../limits/index.js';
 import { givesShard, type ShardView, shardsToTake } from '../rules/shard-keeper.js';
 import { DATA_FORMAT } from './data-format.js';
 import type { DatabaseDoor } from './postgres-connection.js';
-import { nodeOf } from './postgres-store.js';
+import { nodeOf, type Share } from './postgres-store.js';
 import { type HolderRow, type NodeRow, statements } from './postgres-tables.js';
 
 export interface ShardKeeperParts {
@@ -29,6 +29,8 @@ export class ShardKeeper {
   readonly #parts: ShardKeeperParts;
   #view: ShardView | null = null;
   #mine: ReadonlySet<number> = new Set();
+  /** Of the last look, by part. */
+  #rows: ReadonlyMap<string, HolderRow> = new Map();
   /** Since when each shard was seen free without a break. */
   #freeSinceMs: (number | null)[] = [];
   #isGiving = false;
@@ -55,9 +57,17 @@ export class ShardKeeper {
     await this.#look();
   }
 
-  /** Whether this node takes the shard if it is free. */
-  mayTake(index: number): boolean {
-    return this.#mine.has(index);
+  /** Of a shard. */
+  share(index: number): Share {
+    return {
+      mayTake: () => this.#mine.has(index),
+      seen: () => {
+        const [shard, records] = [`records-${index}`, 'records'].map((part) =>
+          this.#rows.get(part),
+        );
+        return shard === undefined || records === undefined ? null : { shard, records };
+      },
+    };
   }
 
   /** It is given no shards any more. Those that it holds are its own until it closes them. */
@@ -90,9 +100,11 @@ export class ShardKeeper {
     try {
       await this.#say();
       const { rows } = await connection.query<HolderRow>(statements.holders);
+      this.#rows = new Map(rows.map((row) => [row.part, row]));
       if (!this.#closed) this.#saw(viewOf(rows, this.#parts));
     } catch {
       this.#view = null;
+      this.#rows = new Map();
     }
   }
 

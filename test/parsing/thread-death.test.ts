@@ -15,7 +15,7 @@ t.test('a thread whose heap is too small for a body', async (t) => {
     tasksPerThread: 1,
     queueMax: 100,
     sleepsBetweenTasks: true,
-    heapBytesMax: 24 * MIB,
+    heapBytesMax: 16 * MIB,
     onThreadError: ({ message }) => ended.push(message),
   });
   t.teardown(() => pool.close());

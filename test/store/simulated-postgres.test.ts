@@ -14,7 +14,8 @@ const STATEMENTS = 600;
 const LEASES_MS = [0, 86_400_000];
 
 function randomStatement(random: Random, fences: readonly string[]): [Statement, unknown[]] {
-  const part = random(8) === 0 ? 'keys' : 'records';
+  const part = random(8) === 0 ? 'keys' : random(8) === 0 ? 'records-1' : 'records';
+  const node = `node-${random(3)}`;
   const holder = `holder ${random(3)}`;
   const ms = LEASES_MS[random(2)];
   const last = fences.at(-1) ?? null;
@@ -37,6 +38,10 @@ function randomStatement(random: Random, fences: readonly string[]): [Statement,
     [statements.rows, [part, keys]],
     [statements.page, [part, keys[0], 1 + random(4)]],
     [statements.changes, [part, version]],
+    [statements.announceNode, [node, 'the id', 1, holder, ms]],
+    [statements.removeNode, [node]],
+    [statements.removeDeadNodes, [LEASES_MS[random(2)]]],
+    [statements.holders, []],
   ];
   return all[random(all.length)] ?? [statements.readPart, [part]];
 }

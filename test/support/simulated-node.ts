@@ -228,7 +228,7 @@ export class SimulatedNode {
     await store.leadWhenFree({
       origin: name,
       leaving: life.leaving.signal,
-      mayTake: () => keeper === null || keeper.mayTake(turn.shard.index),
+      ...(keeper === null ? {} : { share: keeper.share(turn.shard.index) }),
       taken() {
         turn.origin = null;
       },

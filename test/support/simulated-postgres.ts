@@ -126,12 +126,11 @@ export class SimulatedPostgres {
   }
 
   #announce([row, storeId, format, node, ms]: Values): number {
-    this.#addPart([row, storeId, format]);
+    const isNew = this.#addPart([row, storeId, format]) === 1;
     const made = this.#parts.get(String(row));
-    if (made !== undefined) {
-      made.holder = String(node);
-      made.heldUntilMs = this.nowMs() + Number(ms);
-    }
+    if (made === undefined) return 0;
+    if (isNew) made.holder = String(node);
+    made.heldUntilMs = this.nowMs() + Number(ms);
     return 1;
   }
 
@@ -144,12 +143,10 @@ export class SimulatedPostgres {
 
   #holders(): Rows {
     return [...this.#parts]
-      .filter(([part]) => /^(?:records|node)-/.test(part))
-      .map(([part, { holder, heldUntilMs }]) => ({
-        part,
-        holder,
-        held: heldUntilMs >= this.nowMs(),
-      }));
+      .filter(([part]) => /^(?:records$|records-|node-)/.test(part))
+      .flatMap(([part, { heldUntilMs }]) =>
+        this.#shown(part).map((row) => ({ ...row, part, held: heldUntilMs >= this.nowMs() })),
+      );
   }
 
   #heldBy(part: unknown, fence: unknown): Part | null {
