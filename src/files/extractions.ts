@@ -2,6 +2,7 @@
  * Owns the way from a file's bytes to its text: equal bytes of an owner are read once, with retries until there is a result.
  * It must never write a record, nor report a text as extracted before it is safe from a power cut.
  */
+import { rm } from 'node:fs/promises';
 import { type Clock, pause } from '../clock.js';
 import { ApiError } from '../errors.js';
 import { limits } from '../limits/index.js';
@@ -143,19 +144,24 @@ export class Extractions {
     const text = textBlob(id);
     // An earlier attempt, or an earlier run of the service, may have left a part of it.
     room.giveBack(id);
-    await this.#forget(id);
+    for (const name of readBlobs(id)) await rm(blobs.partPath(name), { force: true });
     const source = () => blobs.read(sourceBlob(id));
     const [target, notesTarget] = [blobs.partPath(text), blobs.partPath(notesBlob(id))];
     const { withRoom } = blobs;
     const bounds = { text: await room.bound(record), withRoom };
     const request = { owner, source, crc32: record.crc32, filename, target, notesTarget };
     const result = await extraction.extract({ ...request, ...bounds }, { signal });
-    if (result.type === 'refused') return result;
+    if (result.type === 'refused') {
+      await this.#forget(id);
+      return result;
+    }
     const document = await this.#withRoom(record, result.document);
     if (document.type === 'refused') {
       await this.#forget(id);
       return document;
     }
+    // Before and not after: while this process was stopped, another node may have read the file.
+    await this.#assertMayWrite();
     if (document.document.notes !== undefined) await blobs.adopt(notesBlob(id));
     else await blobs.remove(notesBlob(id));
     await blobs.adopt(text);

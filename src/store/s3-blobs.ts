@@ -97,7 +97,9 @@ export class S3Blobs implements Blobs {
 
   async adopt(name: string): Promise<void> {
     const path = this.partPath(name);
-    const writer = new S3Writer({ s3: this.#s3, name, held: this.#bytes.uploaded });
+    // Another node may have written the text meanwhile. What became of a write that failed is not removed: it may be that one's.
+    const held = this.#bytes.uploaded;
+    const writer = new S3Writer({ s3: this.#s3, name, held, replaces: true });
     const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW);
     try {
       await poured(file, writer, name);

@@ -15,6 +15,8 @@ export interface S3WriterParts {
   readonly name: string;
   /** Of all writers. */
   readonly held: HeldBytes;
+  /** Whether it takes the place of an object, which others may write too; then nothing is removed. */
+  readonly replaces?: boolean;
 }
 
 export class S3Writer implements BlobWriter {
@@ -75,8 +77,10 @@ export class S3Writer implements BlobWriter {
   }
 
   async #create(name: string): Promise<void> {
+    const { s3, replaces = false } = this.#parts;
+    if (replaces) return await s3.put(name, Buffer.concat(this.#gathered));
     this.#placed = name;
-    const isNew = await this.#parts.s3.create(name, Buffer.concat(this.#gathered));
+    const isNew = await s3.create(name, Buffer.concat(this.#gathered));
     if (isNew) return;
     this.#placed = null;
     throw Object.assign(new Error(`there is an object ${name}`), { code: 'EEXIST' });

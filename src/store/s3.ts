@@ -108,6 +108,11 @@ export class S3 {
     return attempt > 1 && (await this.bytesOf(name)) === Buffer.byteLength(body);
   }
 
+  /** In place of what has the name. */
+  async put(name: string, body: Uint8Array): Promise<void> {
+    await this.#done({ method: 'PUT', name, body }, []);
+  }
+
   /** null where there is none. */
   async bytesOf(name: string): Promise<number | null> {
     const { status, headers } = await this.#done({ method: 'HEAD', name }, [404]);

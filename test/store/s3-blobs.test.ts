@@ -6,12 +6,15 @@ import { randomBytes } from 'node:crypto';
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { ApiError } from '../../src/errors.js';
 import { limits } from '../../src/limits/index.js';
 import { anyRoom } from '../../src/room.js';
 import { allShards, onlyShard, type Shard } from '../../src/rules/shards.js';
 import { DamagedBlob } from '../../src/store/blobs.js';
 import { HeldBytes } from '../../src/store/held-bytes.js';
+import type { S3 } from '../../src/store/s3.js';
 import { S3Blobs } from '../../src/store/s3-blobs.js';
+import { S3Writer } from '../../src/store/s3-writer.js';
 import { blobsContract } from '../contract/blobs.js';
 import { apiError } from '../support/api-error.js';
 import { S3Server, s3Key, s3Missing } from '../support/s3-server.js';
@@ -107,6 +110,33 @@ t.test('on a real server', { skip: s3Missing }, async (t) => {
     t.equal(String(server.bytes('shard-1/a.source')), 'first');
     await t.rejects(open(t, server, 'store-b', other), /hold the files of other records/);
   });
+
+  t.test(
+    'a text takes the place of another, and a write that failed removes nothing',
+    async (t) => {
+      const { blobs } = await open(t);
+      const adopt = async (text: string) => {
+        writeFileSync(blobs.partPath('e.text'), text);
+        await blobs.adopt('e.text');
+      };
+      await adopt('of one node');
+      await adopt('of the other');
+      const file = await blobs.read('e.text');
+      t.equal((await file.readFile()).toString(), 'of the other');
+      await file.close();
+      const asked: string[] = [];
+      const fails = async () => {
+        asked.push('put');
+        throw new ApiError('unavailable', { error: 'no answer in time' });
+      };
+      const s3 = { put: fails, remove: async () => void asked.push('remove') } as unknown as S3;
+      const held = new HeldBytes(2 ** 20);
+      const writer = new S3Writer({ s3, name: 'e.text', held, replaces: true });
+      await writer.write(Buffer.from('late'));
+      await t.rejects(writer.keep('e.text'), /cannot take the request now/);
+      t.same(asked, ['put']);
+    },
+  );
 
   t.test('all shards have one bound on copies and on uploads', async (t) => {
     const server = await S3Server.start(t);

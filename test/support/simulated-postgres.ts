@@ -145,7 +145,11 @@ export class SimulatedPostgres {
     return [...this.#parts]
       .filter(([part]) => /^(?:records$|records-|node-)/.test(part))
       .flatMap(([part, { heldUntilMs }]) =>
-        this.#shown(part).map((row) => ({ ...row, part, held: heldUntilMs >= this.nowMs() })),
+        this.#shown(part).map((row) => ({
+          part,
+          ...row,
+          held: heldUntilMs >= this.nowMs(),
+        })),
       );
   }
 
