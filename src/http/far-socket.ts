@@ -6,7 +6,7 @@ import type { IncomingMessage } from 'node:http';
 import { WebSocket } from 'ws';
 import { limits } from '../limits/index.js';
 import type { Exchange } from './exchange.js';
-import { forwardedHeaders, isForwarded, returnedHeaders, unavailable } from './forward.js';
+import { forwardedHeaders, isForwarded, unavailable } from './forward.js';
 import type { SocketWire } from './socket-reply.js';
 
 /** The half that the client sees. */
@@ -14,16 +14,8 @@ export interface NearSocket extends SocketWire {
   end(code: number, reason: string): unknown;
 }
 
-/** The other node did not open it, and says why. */
-export class FarRefusal {
-  constructor(
-    readonly status: number,
-    readonly headers: Record<string, string>,
-    readonly body: string,
-  ) {}
-}
-
 const GOING_AWAY = 1001;
+const REFUSED = 1008;
 /** Codes that stand for an end without a word cannot be sent. */
 const UNSENDABLE = new Set([1005, 1006, 1015]);
 /** Messages by which a turn ends begin like this. */
@@ -31,8 +23,11 @@ const TURN_ENDS = /^\{"type":"(?:error|response\.(?:completed|incomplete|failed)
 const TURN_END_BYTES = 64;
 const REFUSAL_BYTES_MAX = 64 * 1024;
 
-/** @throws ApiError `unavailable` where the node cannot be reached; FarRefusal. */
-export async function openFarSocket(exchange: Exchange, origin: string): Promise<FarSocket> {
+/**
+ * The client's half is opened at once, and not when the other one is: the library may end the process where it is opened later.
+ * @throws ApiError `unavailable` for what was passed on before.
+ */
+export function farSocket(exchange: Exchange, origin: string): FarSocket {
   if (isForwarded(exchange)) throw unavailable('this node does not serve');
   const { path, query } = exchange;
   const target = query === '' ? path : `${path}?${query}`;
@@ -47,14 +42,6 @@ export async function openFarSocket(exchange: Exchange, origin: string): Promise
       perMessageDeflate: false,
     },
   );
-  exchange.onGone(() => far.terminate());
-  await new Promise<void>((resolve, reject) => {
-    far.once('open', resolve);
-    far.on('error', () => reject(unavailable('the node that serves did not answer')));
-    far.once('unexpected-response', (_request, response) => {
-      refusalOf(response).then(reject, reject);
-    });
-  });
   return new FarSocket(far);
 }
 
@@ -68,48 +55,62 @@ function askedHeaders(exchange: Exchange): Record<string, string> {
   return kept;
 }
 
-async function refusalOf(response: IncomingMessage): Promise<FarRefusal> {
+/** What the other node said in place of opening it; null: nothing that can be shown. */
+async function errorOf(response: IncomingMessage): Promise<object | null> {
   const pieces: Buffer[] = [];
   let bytes = 0;
-  for await (const piece of response) {
-    bytes += (piece as Buffer).length;
-    if (bytes > REFUSAL_BYTES_MAX) break;
-    pieces.push(piece as Buffer);
+  try {
+    for await (const piece of response) {
+      bytes += (piece as Buffer).length;
+      if (bytes > REFUSAL_BYTES_MAX) return null;
+      pieces.push(piece as Buffer);
+    }
+    const { error } = JSON.parse(Buffer.concat(pieces).toString()) as { error?: unknown };
+    return typeof error === 'object' ? error : null;
+  } catch {
+    return null;
   }
-  const body = Buffer.concat(pieces).toString();
-  return new FarRefusal(response.statusCode ?? 502, returnedHeaders(response), body);
 }
 
 export class FarSocket {
   #near: NearSocket | null = null;
-  /** What came before the client's half was open. */
-  #early: { readonly data: Buffer; readonly isBinary: boolean }[] = [];
+  /** What the client sent before the other half was open. */
+  #early: Buffer[] = [];
+  #earlyBytes = 0;
   /** Turns that the client began and the other node did not end yet. */
   #turns = 0;
   #leaving: { readonly code: number; readonly reason: string } | null = null;
 
   constructor(readonly far: WebSocket) {
     far.binaryType = 'nodebuffer';
+    far.on('open', () => {
+      for (const message of this.#early.splice(0)) far.send(message, { binary: false });
+    });
     far.on('message', (data, isBinary) => this.#came(data as Buffer, isBinary));
+    far.on('unexpected-response', (_request, response) => void this.#refused(response));
     far.on('error', () => far.terminate());
     far.on('close', (code, reason) => this.#farClosed(code, reason.toString()));
   }
 
   open(near: NearSocket): void {
     this.#near = near;
-    for (const { data, isBinary } of this.#early.splice(0)) this.#came(data, isBinary);
-    if (this.far.readyState === WebSocket.CLOSED) near.end(GOING_AWAY, GONE);
   }
 
   /** @param message is the library's memory. */
   take(message: ArrayBuffer): void {
-    if (this.far.readyState !== WebSocket.OPEN || this.#leaving !== null) return;
-    if (this.far.bufferedAmount + message.byteLength > limits.farMessageBytesMax) {
+    const { far } = this;
+    const isOpen = far.readyState === WebSocket.OPEN;
+    if ((!isOpen && far.readyState !== WebSocket.CONNECTING) || this.#leaving !== null) return;
+    this.#earlyBytes += isOpen ? 0 : message.byteLength;
+    const waiting = isOpen ? far.bufferedAmount + message.byteLength : this.#earlyBytes;
+    if (waiting > limits.farMessageBytesMax || this.#early.length >= limits.socketWaitingMax) {
       this.#near?.end(GOING_AWAY, 'the node that serves takes no more messages now');
       return;
     }
     this.#turns += 1;
-    this.far.send(Buffer.from(message.slice(0)), { binary: false });
+    const copy = Buffer.from(message.slice(0));
+    if (isOpen) far.send(copy, { binary: false });
+    else this.#early.push(copy);
   }
 
   writable(): void {
@@ -131,12 +132,22 @@ export class FarSocket {
 
   #came(data: Buffer, isBinary: boolean): void {
     const near = this.#near;
-    if (near === null) return void this.#early.push({ data, isBinary });
+    if (near === null) return;
     near.send(data, isBinary);
     if (TURN_ENDS.test(data.toString('latin1', 0, TURN_END_BYTES)) && this.#turns > 0)
       this.#turns -= 1;
     if (this.#leaving !== null) this.leave(this.#leaving.code, this.#leaving.reason);
     else if (near.getBufferedAmount() > limits.streamBacklogBytesMax) this.far.pause();
+  }
+
+  /** The client is told as by a message, since its half is open. */
+  async #refused(response: IncomingMessage): Promise<void> {
+    const status = response.statusCode ?? 0;
+    const error = await errorOf(response);
+    if (error !== null)
+      this.#near?.send(Buffer.from(JSON.stringify({ type: 'error', status, error })), false);
+    this.#near?.end(status === 401 || status === 403 ? REFUSED : GOING_AWAY, NOT_OPENED);
+    this.far.terminate();
   }
 
   #farClosed(code: number, reason: string): void {
@@ -145,4 +156,5 @@ export class FarSocket {
   }
 }
 
-const GONE = 'the node that served is gone';
+const GONE = 'the node that serves is gone';
+const NOT_OPENED = 'the node that serves did not open the WebSocket';

@@ -220,7 +220,7 @@ async function stream(
   sink.end();
 }
 
-export function returnedHeaders({ headers }: IncomingMessage): Record<string, string> {
+function returnedHeaders({ headers }: IncomingMessage): Record<string, string> {
   const kept: Record<string, string> = {};
   for (const [name, value] of Object.entries(headers)) {
     if (value === undefined || NOT_RETURNED.has(name)) continue;

@@ -218,17 +218,18 @@ class Front implements Edge, SocketEdge {
   }
 
   answer(res: Uws.HttpResponse, req: Uws.HttpRequest, opens: OpensSocket): void {
-    const run = (exchange: Exchange, head: RequestHead) => {
-      exchange.routed(head);
-      opens.here(exchange);
-      this.#check(exchange);
-    };
-    const pass = (head: RequestHead) => {
-      const origin = this.#originOf(head);
-      if (origin === null) return null;
-      return (exchange: Exchange) => opens.elsewhere(exchange, origin);
-    };
-    this.#admit(res, req, run, pass);
+    this.#admit(
+      res,
+      req,
+      (exchange, head) => {
+        exchange.routed(head);
+        const origin = this.#originOf(head);
+        if (origin === null) opens.here(exchange);
+        else opens.elsewhere(exchange, origin);
+        this.#check(exchange);
+      },
+      (head) => (this.#originOf(head) === null ? this.#instead(head) : null),
+    );
   }
 
   begin(wire: Wire, head: RequestHead, prepare: (exchange: Exchange) => void): void {
@@ -239,7 +240,7 @@ class Front implements Edge, SocketEdge {
     res: Uws.HttpResponse,
     req: Uws.HttpRequest,
     run: (exchange: Exchange, head: RequestHead) => void,
-    pass: Instead = () => null,
+    insteadOf: Instead = this.#instead,
   ): void {
     const head = copyRequest(req, this.newRequestId);
     if (head.refusal) {
@@ -247,7 +248,7 @@ class Front implements Edge, SocketEdge {
       this.#told(refusedReport(head, head.refusal));
       return;
     }
-    const instead = () => pass(head) ?? this.#instead(head);
+    const instead = () => insteadOf(head);
     this.#begin(res, head, (exchange) => run(exchange, head), undefined, instead);
   }
 

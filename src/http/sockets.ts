@@ -9,7 +9,7 @@ import { limits } from '../limits/index.js';
 import { webSocketError } from '../protocol/responses-events.js';
 import { type BodyBudget, overloaded } from './body.js';
 import type { Exchange, Wire } from './exchange.js';
-import { FarRefusal, type FarSocket, openFarSocket } from './far-socket.js';
+import { type FarSocket, farSocket } from './far-socket.js';
 import { headerOf, type RequestHead } from './request.js';
 import type { SocketCheck } from './router.js';
 import { utf8 } from './sink.js';
@@ -31,8 +31,8 @@ export interface SocketEdge {
 export interface OpensSocket {
   /** Throws for a client that may not have one. */
   here(exchange: Exchange): void;
-  /** @param origin of the node that serves the user. */
-  elsewhere(exchange: Exchange, origin: string): Promise<void>;
+  /** The same. @param origin of the node that serves the user. */
+  elsewhere(exchange: Exchange, origin: string): void;
 }
 
 type Socket = Uws.WebSocket<Opening>;
@@ -113,16 +113,9 @@ export class Sockets {
         this.#assertRoom(account);
         upgrade(exchange, account, null);
       },
-      elsewhere: async (exchange, origin) => {
+      elsewhere: (exchange, origin) => {
         this.#assertRoom(null);
-        try {
-          const far = await openFarSocket(exchange, origin);
-          if (exchange.gone) far.lose();
-          else res.cork(() => upgrade(exchange, FAR, far));
-        } catch (cause) {
-          if (!(cause instanceof FarRefusal)) throw cause;
-          if (!exchange.gone) exchange.reply(cause.status, cause.body, cause.headers);
-        }
+        upgrade(exchange, FAR, farSocket(exchange, origin));
       },
     });
   }
