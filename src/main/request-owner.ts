@@ -2,14 +2,12 @@
  * Owns the look at whose a request is, before it is let in: by that it is sent to the shard that answers it.
  * It must never let a request in: the gate of the shard does.
  */
-
 import { requestKey } from '../http/auth.js';
 import type { Keys } from '../http/gate.js';
 import { headerOf, type RequestHead } from '../http/request.js';
 import { keyOwner } from '../store/keys.js';
 
-const USER = /^\/admin\/v1\/users\/([^/]+)\//;
-const OF_USER = /^\/admin\/v1\/users\/([^/]+)$/;
+const USER = /^\/admin\/v1\/users\/([^/]+)(?:\/|$)/;
 
 /**
  * The account of the key, or the user that an operator names in the path; null: nobody that is known. The name in a key that is
@@ -19,7 +17,7 @@ export function ownerOfRequest(
   keys: Pick<Keys, 'lookup'>,
   { path, headers }: Pick<RequestHead, 'path' | 'headers'>,
 ): string | null {
-  const [, user] = USER.exec(path) ?? OF_USER.exec(path) ?? [];
+  const [, user] = USER.exec(path) ?? [];
   try {
     if (user !== undefined) return decodeURIComponent(user);
     const bearer = requestKey(headerOf(headers, 'authorization'), headerOf(headers, 'x-api-key'));
