@@ -2,7 +2,6 @@
  * Owns the proof that the bytes of files come whole from the disk into a bucket and back, also after an interruption.
  * It must look at the disk and into the server's own folder, never ask the command what it did.
  */
-import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import {
   existsSync,
@@ -15,10 +14,9 @@ import {
 } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { changeByte } from '../support/changed-byte.js';
+import { preface as run, type Said } from '../support/command.js';
 import { blobs, contentOf, upload } from '../support/file-client.js';
 import { listen } from '../support/listen.js';
 import { skipPostgres, TestPostgres } from '../support/postgres.js';
@@ -27,23 +25,9 @@ import { openService, serviceEnv, temporaryFolder } from '../support/service.js'
 
 t.setTimeout(300_000);
 
-const run = promisify(execFile);
-const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
-
-interface Said {
-  readonly code: number;
-  readonly out: string;
-}
-
-async function preface(dataDir: string, more: object, ...args: string[]): Promise<Said> {
+function preface(dataDir: string, more: object, ...args: string[]): Promise<Said> {
   const env = Object.assign({ PATH: process.env.PATH }, serviceEnv(dataDir), more);
-  try {
-    const { stdout, stderr } = await run(process.execPath, [cli, ...args], { env });
-    return { code: 0, out: stdout + stderr };
-  } catch (cause) {
-    const { code, stdout, stderr } = cause as { code: number; stdout: string; stderr: string };
-    return { code, out: stdout + stderr };
-  }
+  return run(env, ...args);
 }
 
 const lines = (at: number) => `${at} ${randomBytes(2_000).toString('hex')}`;

@@ -2,12 +2,10 @@
  * Owns the proof that records in PostgreSQL come whole into shards and back, each to the shard of its owner, with the bytes of files.
  * It must look into the tables and the object store's own folder, never ask the command what it did.
  */
-import { execFile, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { ShardPlaces } from '../../src/admin/shard-places.js';
 import { decodeRecord } from '../../src/codec.js';
@@ -16,6 +14,7 @@ import { unpackKeys } from '../../src/store/change-log.js';
 import { bytesKey, keyBytes } from '../../src/store/key-order.js';
 import { MemoryStore } from '../../src/store/memory-store.js';
 import type { StoreKey } from '../../src/store/store.js';
+import { cli, preface } from '../support/command.js';
 import { skipPostgres, TestPostgres } from '../support/postgres.js';
 import { S3Server, s3Missing } from '../support/s3-server.js';
 import { openService, serviceEnv, type TestService, temporaryFolder } from '../support/service.js';
@@ -23,8 +22,6 @@ import { until } from '../support/until.js';
 
 t.setTimeout(300_000);
 
-const run = promisify(execFile);
-const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
 const READY_MS_MAX = 60_000;
 const users = ['alice', 'bob', 'carol', 'dave', 'erin', 'frank'];
 const keyOf = (user: string) => `key-of-${user}`;
@@ -39,16 +36,6 @@ function envOf(dataDir: string, store: string, more: Env): Env {
     PREFACE_API_KEYS: users.map((user) => `${user}:${keyOf(user)}`).join(),
   };
   return Object.assign(serviceEnv(dataDir), own, more);
-}
-
-async function preface(env: Env, ...args: string[]) {
-  try {
-    const { stdout, stderr } = await run(process.execPath, [cli, ...args], { env });
-    return { code: 0, out: stdout + stderr };
-  } catch (cause) {
-    const { code, stdout, stderr } = cause as { code: number; stdout: string; stderr: string };
-    return { code, out: stdout + stderr };
-  }
 }
 
 interface Row {
