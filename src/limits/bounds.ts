@@ -546,13 +546,13 @@ export const limits = {
   /** Retry-after when the disk does not take a write. */
   storeRetryMs: 5_000,
   /** How long a process has the records in PostgreSQL after it last said so, and how much earlier it stops by itself. */
-  leaseMs: 3_000,
-  leaseMarginMs: 500,
-  leaseRenewMs: 750,
+  leaseMs: 1_600,
+  leaseMarginMs: 300,
+  leaseRenewMs: 350,
   /** Between two attempts to take a lease, or to reach a database. */
-  leasePollMs: 250,
+  leasePollMs: 150,
   /** How long a shard may be free before a node takes it that is not its turn: the other one may be unable to. */
-  shardFreeMsMax: 4_000,
+  shardFreeMsMax: 2_500,
   /** After its last word the row of a node is removed. */
   deadNodeMs: 60_000,
   /** Retry-after while no node serves: a client that tries twice more comes when another has taken over. */
