@@ -3,16 +3,10 @@
  * It must never take one shard while a service has another.
  */
 import { wakefulClock } from '../clock.js';
-import { limits } from '../limits/index.js';
 import { allShards, nameOf, type Shard } from '../rules/shards.js';
 import { Mirror } from '../store/mirror.js';
-import {
-  type Answer,
-  type DatabaseDoor,
-  PostgresConnection,
-  type Query,
-  type Statement,
-} from '../store/postgres-connection.js';
+import { PostgresConnection } from '../store/postgres-connection.js';
+import { PostgresDoors } from '../store/postgres-doors.js';
 import { openRecords, type Parting } from '../store/postgres-part.js';
 import { PostgresStore } from '../store/postgres-store.js';
 import type { Store } from '../store/store.js';
@@ -54,17 +48,16 @@ export function assertOneShard({ shards }: { readonly shards: readonly Shard[] }
 export async function leadShards(url: string, folder: string): Promise<LedShards> {
   const { storeId, shards: count } = await partingOf(url);
   const shards = allShards(count);
-  const doors = shards.slice(0, limits.shardDoorsMax).map(() => new PostgresConnection(url));
+  const doors = new PostgresDoors(url, count);
   const stores = shards.map((shard) => {
-    const door = doors[shard.index % doors.length] as PostgresConnection;
     const mirror = new Mirror(folder, nameOf('mirror', shard));
-    const parts = { connection: new SharedDoor(door), mirror, clock: wakefulClock, shards: count };
+    const parts = { connection: doors.door(), mirror, clock: wakefulClock, shards: count };
     const release = async () => {};
     return new PostgresStore({ ...parts, part: nameOf('records', shard), release }, storeId);
   });
   const close = async () => {
     for (const store of stores) await store.close();
-    for (const door of doors) await door.close();
+    await doors.close();
   };
   try {
     for (const store of stores) {
@@ -96,27 +89,4 @@ export async function withShards<Result>(
   } finally {
     await led.close();
   }
-}
-
-/** A connection of several stores: each shard with its own would be too many for a database. */
-class SharedDoor implements DatabaseDoor {
-  constructor(private readonly door: PostgresConnection) {}
-
-  get database(): string {
-    return this.door.database;
-  }
-
-  get localAddress(): string | null {
-    return this.door.localAddress;
-  }
-
-  run<Result>(act: (query: Query) => Promise<Result>): Promise<Result> {
-    return this.door.run(act);
-  }
-
-  query<Row>(statement: Statement, values?: readonly unknown[]): Promise<Answer<Row>> {
-    return this.door.query(statement, values);
-  }
-
-  async close(): Promise<void> {}
 }

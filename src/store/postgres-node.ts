@@ -6,6 +6,7 @@ import { allShards, nameOf, onlyShard, type Shard } from '../rules/shards.js';
 import { claim, makeFolder, type Release } from './lmdb-open.js';
 import { Mirror } from './mirror.js';
 import { PostgresConnection } from './postgres-connection.js';
+import { PostgresDoors } from './postgres-doors.js';
 import { openRecords } from './postgres-part.js';
 import { nodeName, PostgresStore, type PostgresStoreOptions } from './postgres-store.js';
 import { ShardKeeper } from './shard-keeper.js';
@@ -24,8 +25,8 @@ export class PostgresNode {
     readonly database: string,
     /** With which this machine reaches the database; null for a database on it. */
     readonly localAddress: string | null,
-    /** Of the folder, when no store is open any more. */
-    readonly close: Release,
+    readonly doors: PostgresDoors,
+    readonly release: Release,
   ) {}
 
   /** @throws Error that names the folder or the database, and the remedy. */
@@ -40,7 +41,8 @@ export class PostgresNode {
       assertOwnFolder(folder, storeId, database);
       const all = allShards(shards);
       const name = nodeName();
-      return new PostgresNode(options, storeId, all, name, database, localAddress, release);
+      const doors = new PostgresDoors(url, all.length);
+      return new PostgresNode(options, storeId, all, name, database, localAddress, doors, release);
     } catch (cause) {
       await release();
       throw cause;
@@ -48,6 +50,12 @@ export class PostgresNode {
       await connection.close();
     }
   }
+
+  /** When no store is open any more. The folder is free then. */
+  readonly close = async (): Promise<void> => {
+    await this.doors.close();
+    await this.release();
+  };
 
   /** Of the shards, where there are several. @param gives ends when this node gave a shard up. */
   keeper(gives: () => Promise<void>): ShardKeeper {
@@ -59,9 +67,9 @@ export class PostgresNode {
 
   /** Of a shard, with nothing read yet, and without the lease. One at a time. */
   store(shard: Shard, close: Release = async () => {}): PostgresStore {
-    const { url, folder, clock, bytesMax = Number.POSITIVE_INFINITY } = this.options;
+    const { folder, clock, bytesMax = Number.POSITIVE_INFINITY } = this.options;
     const mirror = new Mirror(folder, nameOf('mirror', shard), bytesMax / shard.count);
-    const connection = new PostgresConnection(url);
+    const connection = this.doors.door();
     const part = nameOf('records', shard);
     const { name: node, storeId } = this;
     const parts = { part, connection, mirror, clock, release: close, node, shards: shard.count };
