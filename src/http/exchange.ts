@@ -260,7 +260,7 @@ export class Exchange {
     if (body === null || body.complete || body.remainingBytes > limits.bodyDiscardBytesMax)
       return null;
     return new Promise((resolve) => {
-      const cancel = this.#edge.clock.after(limits.lingerMsMax, resolve);
+      const cancel = this.#edge.clock.after(limits.refusalWaitMsMax, resolve);
       const done = () => {
         cancel();
         resolve();

@@ -61,7 +61,9 @@ export const limits = {
   /** A request that is answered early may send this much more body and keep its connection. */
   bodyDiscardBytesMax: MIB,
   /** How long a refused request may go on sending its body, so that its client reads the answer. */
-  lingerMsMax: 5_000,
+  lingerMsMax: 30_000,
+  /** How long a refusal waits for a small body that is still on its way. */
+  refusalWaitMsMax: 5_000,
   /** How long clients are told that a connection may rest. The library closes it after 8 to 12 s, and tells nobody. */
   connectionRestS: 5,
   /** How long a closing server waits for running requests. */

@@ -7,6 +7,7 @@ import { limits } from '../../src/limits/index.js';
 import { seededRandom, testSeed } from '../../src/plugin/test/random-text.js';
 import { clientsOf, startEdge } from '../support/edge.js';
 import { request } from '../support/raw-client.js';
+import { SimulatedClock } from '../support/simulated-clock.js';
 import { until } from '../support/until.js';
 
 const edge = await startEdge();
@@ -231,6 +232,20 @@ t.test('a body of 100 MB is 413 at once, declared or not', async (t) => {
   t.equal(whole.status, 413, 'a client that sends all of it before it reads gets its answer, too');
   await whole.text();
   t.ok(await until(() => edge.server.activeCount === 0), 'nothing is left behind');
+});
+
+t.test('a slow client may send what was refused for half a minute, and no longer', async (t) => {
+  const clock = new SimulatedClock();
+  const slow = await startEdge({ clock });
+  t.teardown(() => slow.server.close(0));
+  const sender = clientsOf(t, slow).client();
+  sender.send(request('POST /refuse', [`Content-Length: ${100 * MIB}`]));
+  t.match(await sender.answer('provided'), /^HTTP\/1\.1 401 [\s\S]*connection: close\r\n/);
+  await clock.advance(29_999);
+  t.ok(await sender.send(Buffer.alloc(20 * MIB)).flushed(), 'its bytes are read');
+  t.notOk(sender.closed, 'the connection is open');
+  await clock.advance(1);
+  t.ok(await sender.until(({ closed }) => closed), 'then it is cut');
 });
 
 t.test('random bytes and random damage do not end the process', async (t) => {
