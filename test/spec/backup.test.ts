@@ -1,12 +1,11 @@
 /**
  * A backup taken while others write, and the service that is made of it: all that was acknowledged before it began.
  */
-import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { askWith, createCache, getCache, said, untilCache } from '../support/cache-client.js';
+import { preface, type Said } from '../support/command.js';
 import { contentOf, gatedEnv, upload } from '../support/file-client.js';
 import { openService, type TestService, temporaryFolder } from '../support/service.js';
 import { until } from '../support/until.js';
@@ -14,24 +13,13 @@ import { until } from '../support/until.js';
 // Many processes, one after the other, on a machine that may be busy.
 t.setTimeout(300_000);
 
-interface Ended {
-  readonly code: number;
-  readonly out: string;
-}
-
-function preface(dataDir: string, ...words: string[]): Promise<Ended> {
-  const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
+function run(dataDir: string, ...words: string[]): Promise<Said> {
   const { PATH, HOME } = process.env;
-  const env = { PATH, HOME, PREFACE_DATA_DIR: dataDir };
-  return new Promise((resolve) => {
-    execFile(process.execPath, [cli, ...words], { env }, (error, stdout, stderr) => {
-      resolve({ code: error === null ? 0 : Number(error.code ?? -1), out: stdout + stderr });
-    });
-  });
+  return preface({ PATH, HOME, PREFACE_DATA_DIR: dataDir }, ...words);
 }
 
 async function must(dataDir: string, ...words: string[]): Promise<string> {
-  const { code, out } = await preface(dataDir, ...words);
+  const { code, out } = await run(dataDir, ...words);
   if (code !== 0) throw new Error(`${words[0]}: ${code}: ${out}`);
   return out;
 }
@@ -165,7 +153,7 @@ t.test('what is in the way, or no backup, is refused, and nothing changes', asyn
   mkdirSync(used);
   writeFileSync(join(used, 'mine'), '');
   const refused = async (dataDir: string, words: string[], reason: RegExp) => {
-    const { code, out } = await preface(dataDir, ...words);
+    const { code, out } = await run(dataDir, ...words);
     t.equal(code, 1, out);
     t.match(out, reason);
   };
@@ -174,7 +162,7 @@ t.test('what is in the way, or no backup, is refused, and nothing changes', asyn
   await refused(service.dataDir, ['backup', join(service.dataDir, 'x')], /inside the data folder/);
   await refused(join(root, 'none'), ['backup', join(root, 'b')], /holds nothing/);
   const twice = join(root, 'twice');
-  const once = () => preface(service.dataDir, 'backup', twice);
+  const once = () => run(service.dataDir, 'backup', twice);
   const both = await Promise.all([once(), once()]);
   t.equal(both[0].code + both[1].code, 1, 'two at once: one has the folder');
   await refused(service.dataDir, ['restore', twice], /is not empty/);
@@ -197,7 +185,7 @@ t.test('data and backups of a newer version are refused, untouched', async (t) =
   const manifest = join(folder, 'backup.json');
   writeFileSync(manifest, JSON.stringify({ format: 99, files: 0, bytes: 0 }));
   const dataDir = join(temporaryFolder(t), 'data');
-  const { code, out } = await preface(dataDir, 'restore', folder);
+  const { code, out } = await run(dataDir, 'restore', folder);
   t.equal(code, 1);
   t.match(out, /written by a newer version of preface.*format 99/);
   t.notOk(existsSync(dataDir));
