@@ -4,19 +4,22 @@
  * It must never decide anything that the service itself decides, nor show a stack unless asked to.
  */
 import { readFileSync } from 'node:fs';
-import { Argument, Command, CommanderError } from 'commander';
+import { Argument, Command, CommanderError, Option } from 'commander';
 import { addBackup } from './cli/backup-commands.js';
 import type { Finding } from './cli/doctor.js';
 import { addMigrate } from './cli/migrate-commands.js';
 import { fetchWeights, listedModels, pullWeights } from './cli/model-commands.js';
 import { addMove } from './cli/move-command.js';
 import { letReadersLeave, note, print, printable, printJson, printRows } from './cli/print.js';
+import type { ProcessMessage } from './cli/processes.js';
 import { addCaches, addFiles } from './cli/resource-commands.js';
 import { command, configOf, type Flags, rightly, serveHelp, UsageError } from './cli/settings.js';
 import { wipeSecrets } from './cli/wiped-environment.js';
+import type { Service, StandsBy } from './main.js';
 import { addGrantFlags, balanceKind, readUserFlags } from './settings/accounts.js';
 import type { Config } from './settings/config.js';
 import { type SettingName, secretSettings, settingNames } from './settings/table.js';
+import type { ServiceLog } from './telemetry/log.js';
 import type { GpuKind } from './weights/gpu-library.js';
 
 const FIRST_USER = 'default';
@@ -32,11 +35,14 @@ async function run(argv: readonly string[]): Promise<void> {
   }
 }
 
+/** Where the reason of a failure goes. */
+let lastWord = (reason: string): void => void note(`preface: ${reason}`);
+
 function report(cause: unknown): number {
   // Commander has printed its own line, or the help.
   if (cause instanceof CommanderError) return cause.exitCode === 0 ? 0 : 2;
   const error = cause instanceof Error ? cause : new Error(String(cause));
-  note(`preface: ${process.env.PREFACE_DEBUG ? error.stack : error.message}`);
+  lastWord(String(process.env.PREFACE_DEBUG ? error.stack : error.message));
   return cause instanceof UsageError ? 2 : 1;
 }
 
@@ -52,6 +58,9 @@ function program(): Command {
       '--accept-data-loss',
       'begin anew where the records are lost, and remove the files that they named',
     )
+    // One of several processes is started with them.
+    .addOption(new Option('--process <number>').hideHelp())
+    .addOption(new Option('--shared-port <port>').hideHelp())
     .addHelpText('after', serveHelp())
     .action((flags: Flags) => serve(flags));
   command(root, 'demo', 'show what a context cache saves, on a service of its own', [])
@@ -152,37 +161,31 @@ function addGpu(gpu: Command): void {
 // -------------------------------------------------------------------- serve
 
 async function serve(flags: Flags): Promise<void> {
+  // One of several processes of a service: what it says goes to the one that started it.
+  const isOneOf = flags.process !== undefined;
+  if (isOneOf) lastWord = (reason) => tell({ type: 'failed', reason });
   const config = configOf(flags);
+  const start = config.processes > 1 && !isOneOf ? await several(config) : alone(config, flags);
   // Before anything else runs: what is started from here on runs as the same user.
   const byFlag = secretSettings.some((name) => flags[name] !== undefined);
   if (!wipeSecrets(byFlag ? 'preface serve' : null)) note(SHOWN);
   let close: (() => Promise<void>) | null = null;
   let isEnding = false;
-  onSignals((code) => {
+  const end = (code: number) => {
     if (close === null) process.exit(code);
+    if (isEnding) return;
     isEnding = true;
     close().then(() => process.exit(0), fail);
-    // A second signal ends the process at once.
-    onSignals((second) => process.exit(second));
-  });
-  if (flags.acceptDataLoss) {
-    const { acceptLoss } = await import('./cli/accept-loss.js');
-    await acceptLoss(config);
-  }
-  await fetchWeights(config);
-  await prepareWeights(config);
-  // Imported here, so that every other command runs on machines where the addons do not load.
-  const { serve: start } = await import('./main.js');
-  if (config.apiKeys.length === 0) {
-    const { makeFirstKeys } = await import('./cli/key-commands.js');
-    await makeFirstKeys(config, FIRST_USER);
-  }
-  const { openLog } = await import('./telemetry/log.js');
-  const log = openLog({ level: config.logLevel, json: !process.stderr.isTTY });
-  const standsBy = (end: (() => Promise<void>) | null) => {
-    close = end;
+    // A second signal ends the process at once. The same one comes to one of several from more than one side.
+    if (!isOneOf) onSignals((second) => process.exit(second));
   };
-  const service = await start(config, log.line, log.report, standsBy).catch((cause: unknown) => {
+  onSignals(end);
+  if (isOneOf) endWith(() => end(1));
+  else await prepare(config, flags);
+  const standsBy = (ends: (() => Promise<void>) | null) => {
+    close = ends;
+  };
+  const service = await start(standsBy).catch((cause: unknown) => {
     // Told to end while it stood by: the process ends when all is closed.
     if (isEnding) return null;
     throw cause;
@@ -190,9 +193,77 @@ async function serve(flags: Flags): Promise<void> {
   if (service === null) return;
   close = () => service.close();
   void service.lost.then(fail);
+  if (isOneOf) return;
   print(`console: ${new URL('/console', service.url)}`);
   // Last: who starts the service waits for this line.
   print(`preface listening on ${service.url}`);
+}
+
+/** What comes before the first request, once for all processes. */
+async function prepare(config: Config, flags: Flags): Promise<void> {
+  if (flags.acceptDataLoss) {
+    const { acceptLoss } = await import('./cli/accept-loss.js');
+    await acceptLoss(config);
+  }
+  await fetchWeights(config);
+  await prepareWeights(config);
+}
+
+async function firstKeys(config: Config): Promise<void> {
+  if (config.apiKeys.length > 0) return;
+  const { makeFirstKeys } = await import('./cli/key-commands.js');
+  await makeFirstKeys(config, FIRST_USER);
+}
+
+type Start = (standsBy: StandsBy) => Promise<Service>;
+
+function alone(config: Config, flags: Flags): Start {
+  const port = flags.sharedPort === undefined ? null : Number(flags.sharedPort);
+  const opened = (url: string) => tell({ type: 'opened', url });
+  return async (standsBy) => {
+    // Imported here, so that every other command runs on machines where the addons do not load.
+    const { serve: start } = await import('./main.js');
+    if (port === null) await firstKeys(config);
+    const log = await openedLog(config, flags.process);
+    const shared = port === null ? null : { port, opened };
+    return await start(config, log.line, log.report, standsBy, shared);
+  };
+}
+
+/** @throws UsageError where one process alone can serve. */
+async function several(config: Config): Promise<Start> {
+  const { assertSeveral, Processes } = await import('./cli/processes.js');
+  assertSeveral(config);
+  // The processes read their settings by themselves: with the keys that are wiped here.
+  const env = Object.assign({}, process.env);
+  const [, file = '', ...words] = process.argv;
+  return async (standsBy) => {
+    await firstKeys(config);
+    const { wakefulClock: clock } = await import('./clock.js');
+    const { line: log, report } = await openedLog(config);
+    const parts = { config, command: [file, ...words], env, clock, log, report } as const;
+    const processes = new Processes(parts);
+    standsBy(() => processes.close());
+    const url = await processes.begin();
+    return { url, lost: new Promise(() => {}), close: () => processes.close() };
+  };
+}
+
+async function openedLog({ logLevel: level }: Config, number?: string): Promise<ServiceLog> {
+  const { openLog } = await import('./telemetry/log.js');
+  const who = number === undefined ? undefined : Number(number);
+  return openLog({ level, json: !process.stderr.isTTY, process: who });
+}
+
+/** @param end is called when the one that started this process is gone. */
+function endWith(end: () => void): void {
+  process.once('disconnect', end);
+  // What has failed does not go on for that.
+  process.channel?.unref();
+}
+
+function tell(message: ProcessMessage): void {
+  process.send?.(message);
 }
 
 const SHOWN =

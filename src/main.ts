@@ -37,16 +37,24 @@ export interface Service {
 /** Told when a node begins to stand by, and how to end it then, whereupon `serve` fails; null: it takes over. */
 export type StandsBy = (close: (() => Promise<void>) | null) => void;
 
+/** Of several processes of one service, each of which has a port of its own too. */
+export interface SharedPort {
+  readonly port: number;
+  /** Told when this process takes requests there. */
+  readonly opened: (url: string) => void;
+}
+
 /** @throws Error that names what could not be opened and the cure; then nothing stays open. */
 export async function serve(
   config: Config,
   log: (line: string) => void,
   take: TakeReport = (told) => void (told.type !== 'request' && log(reportText(told))),
   standsBy: StandsBy = () => {},
+  sharedPort: SharedPort | null = null,
 ): Promise<Service> {
   const context = openContext(config, log, take);
   try {
-    const { url, lost } = await open(context, standsBy);
+    const { url, lost } = await open(context, standsBy, sharedPort);
     return { url, lost, close: () => context.opened.close() };
   } catch (cause) {
     await context.opened.close();
@@ -55,10 +63,14 @@ export async function serve(
 }
 
 /** The order of opening: who works with a part is opened after it. */
-async function open(context: Context, standsBy: StandsBy): Promise<Omit<Service, 'close'>> {
+async function open(
+  context: Context,
+  standsBy: StandsBy,
+  sharedPort: SharedPort | null,
+): Promise<Omit<Service, 'close'>> {
   const { config, opened } = context;
   const { records, node } = await openRecords(context);
-  if (node !== null) return await openShares(context, node, standsBy);
+  if (node !== null) return await openShares(context, node, standsBy, sharedPort);
   const server = serverOf(context, null);
   const shared = await openShared(context, server);
   const own = await openShard(context, shared, { shard: onlyShard, records, storeId: null });
@@ -87,6 +99,7 @@ async function openShares(
   context: Context,
   node: PostgresNode,
   standsBy: StandsBy,
+  sharedPort: SharedPort | null,
 ): Promise<Omit<Service, 'close'>> {
   const { config, opened } = context;
   const keeper = node.shards.length === 1 ? null : node.keeper(() => shares.give());
@@ -111,7 +124,9 @@ async function openShares(
   const shares: ShardTurns = new ShardTurns({ turns, keeper, ready, listening, drainMs });
   opened.add(shares, (part) => part.close());
   standsBy(() => opened.close());
-  await shares.begin(() => standsBy(null));
+  // Not before: the others answer what this process would refuse until then.
+  const takesShared = sharedPort && ready.then(() => share(config, listening, sharedPort));
+  await Promise.all([shares.begin(() => standsBy(null)), takesShared]);
   return { url: urlOf(config.host, listening.port), lost: shares.lost };
 }
 
@@ -161,6 +176,11 @@ async function listenEarly(
   log(`stand-by: listening on ${urlOf(config.host, listening.port)} until the records are here`);
   // Drained before all other parts are closed: the next node serves while requests are still refused here.
   return opened.add(listening, (part) => part.close(config.limits.drainMs, limits.drainSeenMs));
+}
+
+async function share({ host }: Config, listening: Server, { port, opened }: SharedPort) {
+  await listening.share(port);
+  opened(urlOf(host, port));
 }
 
 const NEVER = new Promise<Error>(() => {});

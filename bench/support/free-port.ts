@@ -12,11 +12,12 @@ import { createServer } from 'node:net';
 const [FROM, BELOW] = [20_000, 32_000];
 const ATTEMPTS_MAX = 100;
 
-/** One of 127.0.0.1 that was free a moment ago. */
-export async function freePort(): Promise<number> {
+/** One of 127.0.0.1 that was free a moment ago, and so many behind it. */
+export async function freePort(more = 0): Promise<number> {
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
-    const port = randomInt(FROM, BELOW);
-    if (await isFree(port)) return port;
+    const port = randomInt(FROM, BELOW - more);
+    const ports = Array.from({ length: 1 + more }, (_, at) => port + at);
+    if ((await Promise.all(ports.map(isFree))).every(Boolean)) return port;
   }
   throw new Error(`of ${ATTEMPTS_MAX} ports none is free`);
 }

@@ -26,6 +26,7 @@ import { addonChecksums } from './addon-checksums.js';
 import type { Damage, DataReport } from './check-data.js';
 import { gpuDevices } from './gpu-commands.js';
 import { usedWeights } from './model-commands.js';
+import { assertSeveral } from './processes.js';
 import { speedText } from './type-speeds.js';
 import { lookAtWeights } from './weights-look.js';
 
@@ -56,6 +57,7 @@ export async function examine(load: () => Config, { checkData = false } = {}): P
   let config: Config;
   try {
     config = load();
+    if (config.processes > 1) assertSeveral(config);
   } catch (cause) {
     return [...machine, bad('settings', (cause as Error).message, 'preface serve --help')];
   }
@@ -295,15 +297,19 @@ async function heldFinding(
 
 // ---------------------------------------------------------- port and folders
 
-async function portFinding({ host, port }: Config): Promise<Finding> {
-  const code = await new Promise<string | undefined>((resolve) => {
-    const server = createServer();
-    server.once('error', (cause: NodeJS.ErrnoException) => resolve(cause.code));
-    server.listen(port, host, () => server.close(() => resolve(undefined)));
-  });
-  const address = `${host}:${port}`;
-  if (code === undefined)
-    return ok('port', port === 0 ? `any free port of ${host}` : `${address} is free`);
+/** Several processes have ports of their own behind that of the service. */
+async function portFinding({ host, port: first, processes }: Config): Promise<Finding> {
+  const last = processes === 1 ? first : first + processes;
+  for (let port = first; port <= last; port += 1) {
+    const code = await portFault(host, port);
+    if (code !== undefined) return portFailure(`${host}:${port}`, code);
+  }
+  if (first === 0) return ok('port', `any free port of ${host}`);
+  if (last === first) return ok('port', `${host}:${first} is free`);
+  return ok('port', `${host}:${first} is free, and so are those of the processes, up to ${last}`);
+}
+
+function portFailure(address: string, code: string): Finding {
   const cures: Readonly<Record<string, string>> = {
     EADDRINUSE:
       'end the other program (perhaps a running preface), or set PREFACE_PORT (0: any free port)',
@@ -314,6 +320,15 @@ async function portFinding({ host, port }: Config): Promise<Finding> {
     `cannot listen on ${address}: ${code}`,
     cures[code] ?? 'set PREFACE_HOST to an address of this machine',
   );
+}
+
+/** @returns undefined for a port that is free. */
+async function portFault(host: string, port: number): Promise<string | undefined> {
+  return await new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', (cause: NodeJS.ErrnoException) => resolve(cause.code));
+    server.listen(port, host, () => server.close(() => resolve(undefined)));
+  });
 }
 
 /** The folder itself, or its nearest parent that exists. */

@@ -26,6 +26,8 @@ const uws = createRequire(import.meta.url)('uWebSockets.js') as typeof Uws;
 /** The library sends a text larger than its cork buffer at once, even if the connection is cut in the same call. */
 const CORK_BYTES = 16 * 1024;
 const EXCLUSIVE_PORT = 1;
+/** The kernel spreads connections over all sockets of one user that listen so. */
+const SHARED_PORT = 0;
 /** Keeps all ids of one process at one length. */
 const REQUEST_COUNT_START = 1_000_000_000;
 
@@ -71,6 +73,8 @@ export interface Server {
   readonly activeCount: number;
   /** Bytes of bodies that are not whole or not read yet. */
   readonly bodyBytesHeld: number;
+  /** Listens on one more port, which other processes share. @throws Error where it is another program's. */
+  share(port: number): Promise<void>;
   /** Requests under way of these accounts. */
   running(of: Cut['ends']): number;
   /** Takes these routes in place of those it listened with. */
@@ -131,9 +135,12 @@ async function listenWith(front: Front, options: ListenOptions): Promise<Server>
   socketPaths.forEach(bind);
   serve(routes);
   app.any('/*', (res, req) => front.take(res, req));
-  const socket = await listen(app, host, port);
+  const socket = await listen(app, host, port, EXCLUSIVE_PORT);
+  const shared: Uws.us_listen_socket[] = [];
   let closing: Promise<void> | null = null;
   const close = async (drainMs: number, seenMs: number) => {
+    // Other processes take the connections that come.
+    for (const each of shared) uws.us_listen_socket_close(each);
     await front.drained(drainMs);
     await front.drainedFor(seenMs);
     uws.us_listen_socket_close(socket);
@@ -150,6 +157,11 @@ async function listenWith(front: Front, options: ListenOptions): Promise<Server>
     serve(next) {
       serve(next);
       return server;
+    },
+    async share(port) {
+      const found = await listen(app, host, port, SHARED_PORT);
+      if (closing === null) shared.push(found);
+      else uws.us_listen_socket_close(found);
     },
     running: (of) => front.running(of).length,
     cut: (cut) => front.cut(cut),
@@ -448,12 +460,13 @@ async function listen(
   app: Uws.TemplatedApp,
   host: string,
   port: number,
+  how: typeof EXCLUSIVE_PORT | typeof SHARED_PORT,
 ): Promise<Uws.us_listen_socket> {
   const found = await new Promise<Uws.us_listen_socket | false>((resolve) => {
-    // The typed overloads lack the one with a host and options, which the addon has: without the option a second
-    // process could listen on the same port and take half of the requests.
+    // The typed overloads lack the one with a host and options, which the addon has: where the port is not exclusive a
+    // second process listens on it too, and takes half of the requests.
     const typed = app as unknown as { listen: ListenExclusive };
-    typed.listen(host, port, EXCLUSIVE_PORT, resolve);
+    typed.listen(host, port, how, resolve);
   });
   if (found) return found;
   throw await listenError(host, port);

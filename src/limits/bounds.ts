@@ -373,6 +373,12 @@ export const limits = {
   queueRetryMsMin: 1_000,
   queueRetryMsMax: 10 * 60_000,
 
+  // ------------------------------------------------------- service processes
+  processesMax: 64,
+  /** One that ended is started again after so long, each time twice as long; anew after one that ran for the longest delay. */
+  processRestartDelayMs: 250,
+  processRestartDelayMsMax: 30_000,
+
   // -------------------------------------------------------- engine processes
   /** Streams of all models of an engine; their slots are fewer. */
   engineStreamsMax: 4_096,

@@ -50,8 +50,7 @@ export function assertRelations(limits: Limits, windows: typeof modelWindows): v
   assertMemory(limits);
   assert(limits.pieceLengthMax < limits.encodeChunkLengthMax);
   assert(limits.weightsLockBeatMs * 4 < limits.weightsLockStaleMs);
-  assert(limits.hostPingsLateMax < limits.hostPingsMax);
-  assert(limits.hostRestartDelayMs <= limits.hostRestartDelayMsMax);
+  assertProcesses(limits);
   assert(limits.schemaDepthMax < limits.jsonDepthMax);
   assertGrammar(limits);
   assert(limits.queueOwnerShareMax < 1, 'one owner must not have all the room');
@@ -66,6 +65,12 @@ export function assertRelations(limits: Limits, windows: typeof modelWindows): v
   assert(limits.queueRetryMsMin < limits.queueRetryMsMax);
   assertCacheRelations(limits);
   assertResponseRelations(limits, windows);
+}
+
+function assertProcesses(limits: Limits): void {
+  assert(limits.hostPingsLateMax < limits.hostPingsMax);
+  assert(limits.hostRestartDelayMs <= limits.hostRestartDelayMsMax);
+  assert(limits.processRestartDelayMs <= limits.processRestartDelayMsMax);
 }
 
 function assertStreams(limits: Limits): void {

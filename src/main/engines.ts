@@ -25,7 +25,7 @@ import { TokenCounter } from '../pool/token-counter.js';
 import { nativeFreeEngines, pluginName } from '../settings/built-in-plugins.js';
 import type { Config, ModelConfig } from '../settings/config.js';
 import { countOnlyModels } from '../settings/count-only.js';
-import { thisMachine } from '../settings/machine.js';
+import { partOfMachine, thisMachine } from '../settings/machine.js';
 import { pluginFinder } from '../settings/plugins.js';
 import { freeBytes, residentBytes, seldom, sizeBytes } from '../telemetry/figures.js';
 import type { EngineGauges } from '../telemetry/metrics.js';
@@ -62,8 +62,11 @@ function placeOf({ engineProcess }: Config, module: string): EnginePlace {
 }
 
 function hostStart(config: Config, module: string, sharesSnapshots: boolean): HostStart {
-  const { exact, speculation, kv, threads, slots, memory, pinnedMemory, snapshotDisk } = config;
-  const { memoryBytes } = thisMachine(process.env);
+  const { exact, speculation, kv, slots, memory, pinnedMemory, snapshotDisk, processes } = config;
+  const { memoryBytes, cores } = partOfMachine(thisMachine(process.env), processes);
+  // Each would find out how many threads are best beside others that find out the same.
+  const own = processes === 1 ? null : { single: cores, batch: cores };
+  const threads = config.threads ?? own;
   const weightsBytesMax = Math.max(0, memoryBytes - memory - pinnedMemory);
   const models = config.models
     .filter(({ engine }) => engine === module)

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { readField } from './fields.js';
-import { type Machine, thisMachine } from './machine.js';
+import { type Machine, partOfMachine, thisMachine } from './machine.js';
 import { type PluginFinder, pluginFinder } from './plugins.js';
 import { type Json, type Origin, SettingPath, unknownSetting } from './setting-path.js';
 import {
@@ -48,7 +48,10 @@ export function loadConfig({ flags, env, ...sources }: ConfigSources): Config {
   };
   checkVariables(env);
   const file = readSettingsFile(given);
-  const read = settingNames.map((name) => [name, readSetting(name, given, file)] as const);
+  const processes = readSetting('processes', given, file) as SettingValues['processes'];
+  // What a default takes of the machine, all processes take together.
+  const part: Given = { ...given, machine: partOfMachine(given.machine, processes) };
+  const read = settingNames.map((name) => [name, readSetting(name, part, file)] as const);
   const values = Object.fromEntries(read) as SettingValues;
   const extractors = values.extractors ?? given.plugins.builtIns('extractor');
   const at = new SettingPath('', originOf(given, file.path, file.folder));

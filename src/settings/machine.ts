@@ -13,6 +13,13 @@ export interface Machine {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
+/** The part of it that one of so many processes takes. */
+export function partOfMachine(machine: Machine, processes: number): Machine {
+  const { memoryBytes, cores } = machine;
+  const part = (whole: number) => Math.max(1, Math.floor(whole / processes));
+  return { ...machine, memoryBytes: part(memoryBytes), cores: part(cores) };
+}
+
 /** @param told replaces what is found. */
 export function thisMachine(
   env: Machine['env'],

@@ -60,6 +60,11 @@ export const settings = {
     defaultText: 'where it listens',
     help: 'where the other nodes of that PostgreSQL reach this one; a node that listens on 0.0.0.0 is reached where it reaches the database from',
   },
+  processes: {
+    kind: integer(1, limits.processesMax),
+    default: 1,
+    help: 'processes that serve on this machine, each a node of its own, for records in PostgreSQL on Linux; all listen on `port`, and each on a port of its own, the next ones',
+  },
   blobs: {
     kind: s3Address(),
     default: null,

@@ -24,6 +24,8 @@ export interface LogOptions {
   readonly level: string;
   /** False: lines of text, for a terminal. */
   readonly json: boolean;
+  /** Which of several processes writes; absent: there is one. */
+  readonly process?: number | undefined;
 }
 
 const STANDARD_ERROR = 2;
@@ -33,7 +35,7 @@ const WRITE_BYTES_MAX = 131_072;
 const GATHER_MS = 100;
 
 /** Lines that are not written yet when the process ends are written then. */
-export function openLog({ level, json }: LogOptions): ServiceLog {
+export function openLog({ level, json, process: number }: LogOptions): ServiceLog {
   // Not synchronous: a slow reader of the log must not delay requests.
   const out = destination({
     fd: STANDARD_ERROR,
@@ -60,9 +62,11 @@ export function openLog({ level, json }: LogOptions): ServiceLog {
     lines.leave();
     out.flushSync();
   });
-  const logger = pino({ level, base: null, timestamp: isoTime() }, lines);
+  const base = number === undefined ? null : { process: number };
+  const who = number === undefined ? '' : `${number} | `;
+  const logger = pino({ level, base, timestamp: isoTime() }, lines);
   const text = (name: 'error' | 'warn' | 'info', line: string) => {
-    if (logger.isLevelEnabled(name)) lines.write(`${line}\n`);
+    if (logger.isLevelEnabled(name)) lines.write(`${who}${line}\n`);
   };
   return {
     line: (line) => (json ? logger.info(line) : text('info', line)),

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Test } from 'tap';
 import { freePort } from '../../bench/support/free-port.js';
+import { sharesAt } from '../../bench/support/shares.js';
 import { startClusterBalancer } from './balancers.js';
 import { intoShards, TestPostgres } from './postgres.js';
 import { S3Server } from './s3-server.js';
@@ -83,11 +84,8 @@ export class ClusterNode {
   }
 
   /** How many shards of the users it serves; 0 for one that does not answer. */
-  async shards(): Promise<number> {
-    const signal = AbortSignal.timeout(LOOK_MS_MAX);
-    const asked = fetch(`http://127.0.0.1:${this.port}/metrics`, { signal });
-    const text = await asked.then((response) => response.text()).catch(() => '');
-    return Number(/^preface_shards_served (\d+)$/m.exec(text)?.[1] ?? 0);
+  shards(): Promise<number> {
+    return sharesAt(this.port);
   }
 
   async end(): Promise<void> {
