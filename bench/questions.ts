@@ -23,6 +23,7 @@ import { question as llamaServerShortStreams } from './llama-server-short-stream
 import { question as llamaServerStreams } from './llama-server-streams.js';
 import { question as ocrPages } from './ocr-pages.js';
 import { question as pdfText } from './pdf-text.js';
+import { question as processes } from './processes.js';
 import { question as promotion } from './promotion.js';
 import { question as proxyOverhead } from './proxy-overhead.js';
 import { question as speculation } from './speculation.js';
@@ -46,6 +47,7 @@ export const questions: readonly Question[] = [
   draft,
   cookbook,
   chatEcho,
+  processes,
   getModel,
   streamChunks,
   proxyOverhead,

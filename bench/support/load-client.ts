@@ -39,8 +39,10 @@ async function load(task: LoadTask): Promise<Loaded> {
     sent += 1;
     return true;
   };
-  const connections = Array.from({ length: task.connections }, () => {
-    const connection = new Connection(task, takeTurn, (ok, body, waitedMs) => {
+  const texts = [task.request, ...(task.also ?? [])];
+  const connections = Array.from({ length: task.connections }, (_, at) => {
+    const text = texts[at % texts.length] ?? '';
+    const connection = new Connection(task, text, takeTurn, (ok, body, waitedMs) => {
       run.requests += 1;
       run.waitedMs += waitedMs;
       waits.push(waitedMs);
@@ -82,10 +84,11 @@ class Connection {
 
   constructor(
     readonly task: LoadTask,
+    request: string,
     readonly takeTurn: () => boolean,
     readonly onAnswer: (ok: boolean, body: () => string, waitedMs: number) => void,
   ) {
-    this.#request = Buffer.from(task.request, 'latin1');
+    this.#request = Buffer.from(request, 'latin1');
     this.whole = new Promise((resolve) => {
       this.#settle = resolve;
     });

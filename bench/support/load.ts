@@ -15,6 +15,8 @@ export interface LoadTask {
   readonly requests: number | null;
   /** All bytes of a request, one character per byte. */
   readonly request: string;
+  /** Requests as long as that one, which further connections send, in turn. */
+  readonly also?: readonly string[];
   /** Index of the nine digits that count the requests. */
   readonly serialAt: number | null;
   /** Pause of a connection after each answer; 0 if absent. */

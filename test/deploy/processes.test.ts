@@ -4,7 +4,7 @@
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
@@ -211,6 +211,14 @@ async function killed(t: Test, several: Several): Promise<void> {
   for (const key of keys) t.ok(await newCache(base, key));
 }
 
+/** One that is waited for at the end, for up to ten seconds. */
+function beginRequest(t: Test, port: number): void {
+  const socket = connect(port, '127.0.0.1').on('error', () => {});
+  t.teardown(() => socket.destroy());
+  const head = ['POST /v1/chat/completions HTTP/1.1', 'host: 127.0.0.1', 'content-length: 100'];
+  socket.write(`${head.join('\r\n')}\r\nauthorization: Bearer ${firstKey}\r\n\r\n{`);
+}
+
 async function ended(t: Test, several: Several): Promise<void> {
   const { service } = several;
   const pids = pidsOf(several);
@@ -255,11 +263,12 @@ else {
     for (const port of ports) t.ok(await newCache(`http://127.0.0.1:${port}`, firstKey));
     t.equal((await call(base, 'GET', '/ready')).status, 200);
     const pids = pidsOf(several);
+    for (const port of ports) beginRequest(t, port);
     process.kill(service.pid, 'SIGTERM');
     await until(async () => (await call(base, 'GET', '/ready').catch(() => null)) === null);
     process.kill(service.pid, 'SIGTERM');
-    t.equal(await service.ended, 143, 'a second signal ends all at once');
-    await until(() => haveEnded(pids), 1_000, 'they ended');
+    await until(() => haveEnded(pids), 4_000, 'a second signal ends all at once');
+    t.equal(await service.ended, 143);
   });
 
   await t.test('a start that fails in all of them fails once', async (t) => {

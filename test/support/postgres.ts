@@ -55,7 +55,7 @@ export class TestPostgres {
   #made = 0;
 
   /** Runs until the test ends. */
-  static async start(t: Test): Promise<TestPostgres> {
+  static async start(t: Pick<Test, 'teardown'>): Promise<TestPostgres> {
     const server = new TestPostgres();
     t.teardown(() => server.#end());
     server.#make();

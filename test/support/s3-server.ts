@@ -43,7 +43,7 @@ export class S3Server {
 
   private constructor(readonly folder: string) {}
 
-  static async start(t: Test): Promise<S3Server> {
+  static async start(t: Pick<Test, 'teardown'>): Promise<S3Server> {
     const server = new S3Server(temporaryFolder(t));
     mkdirSync(join(server.folder, 'bucket'));
     server.#port = await freePort();

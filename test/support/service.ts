@@ -57,7 +57,7 @@ export function serviceEnv(dataDir: string): Env {
   };
 }
 
-export function temporaryFolder(t: Test): string {
+export function temporaryFolder(t: Pick<Test, 'teardown'>): string {
   const folder = mkdtempSync(join(tmpdir(), 'preface-test-'));
   // Teardowns run in the order of their registration, with the service's own among them.
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));

@@ -1,0 +1,153 @@
+/**
+ * Owns the question what several processes of one service answer together, and what a chat costs then: most users are served by
+ * another process than the one that got the connection.
+ * It must never measure two services at once, nor send the chats of one user alone: those come to one process.
+ */
+import { chatRequest } from './support/chat.js';
+import { checkOf } from './support/check.js';
+import { freePort } from './support/free-port.js';
+import { lasting } from './support/http-side.js';
+import { LoadClient, type LoadTask } from './support/load.js';
+import { hasProc } from './support/processes.js';
+import type { Line, OpenQuestion, Question, Sample, Scale, Side } from './support/question.js';
+import { KEY, type Server, startService } from './support/servers.js';
+import { untilShared } from './support/shares.js';
+
+const COUNTS = [1, 2, 4] as const;
+const SHARDS = 16;
+const USERS = 64;
+const CONNECTIONS = 64;
+const TINY_REQUESTS = 64;
+
+export const question: Question = {
+  name: 'processes',
+  title: 'Chats on the echo engine, several processes',
+  async open(scale) {
+    if (!hasProc) return { skipped: 'it needs /proc' };
+    // The second of them is built where it is not there: for who asks this question alone.
+    const { intoShards, skipPostgres, TestPostgres } = await import('../test/support/postgres.js');
+    const { S3Server, s3Missing } = await import('../test/support/s3-server.js');
+    const missing = skipPostgres || s3Missing;
+    if (missing !== false) return { skipped: missing };
+    const { temporaryFolder } = await import('../test/support/service.js');
+    const ends: (() => unknown)[] = [];
+    const until = { teardown: (end: () => unknown) => void ends.unshift(end) };
+    const store = await (await TestPostgres.start(until)).database();
+    await intoShards(store, temporaryFolder(until), SHARDS);
+    const env = { ...(await S3Server.start(until)).env(), PREFACE_STORE: store };
+    const close = async () => {
+      for (const end of ends) await end();
+    };
+    return openQuestion(scale, env, close);
+  },
+};
+
+type Env = Readonly<Record<string, string>>;
+
+function openQuestion(scale: Scale, env: Env, close: () => Promise<void>): OpenQuestion {
+  const runs = COUNTS.map((processes) => new Runs(processes, scale, env));
+  const lines = runs
+    .slice(1)
+    .flatMap(({ rate, cost }) => [
+      line(rate, runs[0]?.rate, 'chats/s', 'more'),
+      line(cost, runs[0]?.cost, 'CPU ms / chat', 'less'),
+    ]);
+  return {
+    sides: runs.flatMap(({ rate, cost }) => [rate, cost]),
+    lines,
+    notes: [
+      'Clients and processes share all cores: the client is on the last one, the processes are on any.',
+      `${USERS} users on ${CONNECTIONS} connections, ${SHARDS} shards, records in PostgreSQL, which is not counted.`,
+    ],
+    close,
+  };
+}
+
+function line(side: Side, floor: Side | undefined, unit: string, better: 'more' | 'less'): Line {
+  const floors = floor === undefined ? [] : [floor.name];
+  const bounds = { judged: 'ratio', better, must: null, goal: null } as const;
+  return { label: side.name, subject: side.name, unit, floors, ...bounds };
+}
+
+/** A service with so many processes, which is started for each round: one that rests looks at the database all the time. */
+class Runs {
+  readonly #rounds = new Map<number, Promise<Sample>>();
+  readonly rate: Side;
+  readonly cost: Side;
+
+  constructor(
+    readonly processes: number,
+    readonly scale: Scale,
+    readonly env: Env,
+  ) {
+    const name = processes === 1 ? '1 process' : `${processes} processes`;
+    const roundsMax = scale.rounds;
+    this.rate = { name, roundsMax, measure: (round) => this.#round(round) };
+    this.cost = {
+      name: `${name}, cost`,
+      roundsMax,
+      measure: async (round) => {
+        const { beside = {}, ...sample } = await this.#round(round);
+        return { ...sample, value: beside[CPU_MS] ?? Number.NaN };
+      },
+    };
+  }
+
+  /** Both sides are figures of one measurement. */
+  #round(round: number): Promise<Sample> {
+    const run = this.#rounds.get(round) ?? this.#measure();
+    this.#rounds.set(round, run);
+    return run;
+  }
+
+  async #measure(): Promise<Sample> {
+    const { processes, env } = this;
+    const port = await freePort(processes);
+    const service = await startService({
+      core: 'any',
+      env: {
+        ...env,
+        PREFACE_PORT: String(port),
+        PREFACE_PROCESSES: String(processes),
+        PREFACE_API_KEYS: keys.map((key, at) => `user-${at}:${key}`).join(','),
+      },
+    });
+    const client = new LoadClient();
+    try {
+      const own = Array.from({ length: processes }, (_, at) => port + 1 + at);
+      await untilShared(processes === 1 ? [port] : own, SHARDS, keys);
+      return await this.#load(service, client);
+    } finally {
+      await client.close();
+      await service.close();
+    }
+  }
+
+  async #load(service: Server, client: LoadClient): Promise<Sample> {
+    const { tiny, ms } = this.scale;
+    const [request = '', ...also] = keys.map((key) => chat.request.replace(KEY, key));
+    const requests = tiny ? TINY_REQUESTS : null;
+    const { serialAt } = chat;
+    const task = { connections: CONNECTIONS, ms, requests, request, also, serialAt };
+    // Compilers and connections are warm in a service that has run for a while.
+    const warm = { ...task, ms: tiny ? 1 : 2 * ms } satisfies Omit<LoadTask, 'port'>;
+    const before = await client.load(service, warm);
+    const loaded = await client.load(service, task);
+    return {
+      value: loaded.requests / (loaded.ms / 1000),
+      errors: before.errors + loaded.errors,
+      check: checkOf(lasting(loaded.body)),
+      beside: {
+        [CPU_MS]: (1000 * loaded.cpuS) / loaded.requests,
+        'cores that the processes used': loaded.cpuS / (loaded.ms / 1000),
+        'p50, ms': loaded.p50Ms,
+        'p99, ms': loaded.p99Ms,
+      },
+    };
+  }
+}
+
+const CPU_MS = 'CPU ms / chat';
+const chat = chatRequest('What is the weather like in town 000000000 today?');
+/** As long as that of one user alone. */
+const keys = Array.from({ length: USERS }, (_, at) => `user-${at}`.padEnd(KEY.length, '-'));
