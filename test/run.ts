@@ -9,6 +9,7 @@ import { availableParallelism, tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type FinalResults, Parser, type Result } from 'tap-parser';
+import { inSources } from './support/source-positions.js';
 
 /** The longest, `bench`, took 9.5 minutes on a slow machine that did nothing else. */
 const FILE_MS_MAX = 15 * 60_000;
@@ -133,7 +134,7 @@ async function runAll(files: readonly string[], jobs: number): Promise<Outcome[]
 
 async function runFile(file: string): Promise<Outcome> {
   const startMs = performance.now();
-  const child = spawn(process.execPath, ['--enable-source-maps', '--import', PLAIN, file], {
+  const child = spawn(process.execPath, ['--import', PLAIN, file], {
     stdio: ['ignore', 'pipe', 'pipe'],
     // One bound, here: tap's own of 30 s would make a slow machine a failed test.
     env: { ...process.env, TAP_TIMEOUT: String(FILE_MS_MAX / 1000) },
@@ -144,7 +145,7 @@ async function runFile(file: string): Promise<Outcome> {
   const [outcome] = await Promise.all([readTap(child.stdout), once(child, 'close')]);
   clearTimeout(timer);
   const name = relative(root, file);
-  outcome.stderr = Buffer.concat(errors).toString();
+  outcome.stderr = inSources(Buffer.concat(errors).toString());
   outcome.failures.push(...lostTests(outcome.stderr));
   if (outcome.failures.length === 0) outcome.failures.push(...exitFailure(child));
   outcome.name = name;
@@ -184,7 +185,7 @@ async function readTap(output: NodeJS.ReadableStream): Promise<Outcome> {
 }
 
 function describe(result: Result): string {
-  return `not ok: ${result.fullname}\n${JSON.stringify(result.diag, null, 2)}`;
+  return inSources(`not ok: ${result.fullname}\n${JSON.stringify(result.diag, null, 2)}`);
 }
 
 /** tap ends a file that waits between two tests of its root and has a teardown there: what comes later is not run. */
