@@ -90,26 +90,29 @@ function describeHostileText(t: SuiteTest, tokenizer: Tokenizer): void {
   t.test('no text costs more than a small multiple of prose', async (t) => {
     const plain = prose(HOSTILE_LENGTH);
     tokenizer.encode(plain);
-    const base = costPerByte(tokenizer, plain);
+    const base = encoded(tokenizer, plain).perByte;
     for (const [name, text] of Object.entries(hostileTexts(HOSTILE_LENGTH))) {
-      t.ok(decoded(tokenizer.info().vocabulary, tokenizer.encode(text)) === text, name);
-      const ratio = Math.min(costPerByte(tokenizer, text), costPerByte(tokenizer, text)) / base;
+      const { ids, perByte } = encoded(tokenizer, text);
+      t.ok(decoded(tokenizer.info().vocabulary, ids) === text, name);
+      let ratio = perByte / base;
+      // What the machine or a collection took is not in a second look.
+      if (ratio > RATIO_MAX) ratio = encoded(tokenizer, text).perByte / base;
       t.ok(ratio <= RATIO_MAX, `${name}: ${ratio.toFixed(2)} times the work of prose`);
     }
     for (const letter of [' ', 'a']) {
       const text = letter.repeat(ENDLESS_LENGTH);
-      const ratio = costPerByte(tokenizer, text) / base;
+      const ratio = encoded(tokenizer, text).perByte / base;
       t.ok(ratio <= RATIO_MAX, `a million of '${letter}': ${ratio.toFixed(2)}`);
     }
   });
 }
 
-/** CPU time, not the clock: others share the machine. */
-function costPerByte(tokenizer: Tokenizer, text: string): number {
+/** With the microseconds for each byte: of CPU, not of the clock, since others share the machine. */
+function encoded(tokenizer: Tokenizer, text: string) {
   const before = process.cpuUsage();
-  tokenizer.encode(text);
+  const ids = tokenizer.encode(text);
   const { user, system } = process.cpuUsage(before);
-  return Math.max(1, user + system) / Buffer.byteLength(text);
+  return { ids, perByte: Math.max(1, user + system) / Buffer.byteLength(text) };
 }
 
 function decoded(vocabulary: Vocabulary, ids: Iterable<number>): string {
