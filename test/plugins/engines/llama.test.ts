@@ -164,10 +164,7 @@ for (const [name, weights, count] of [
 }
 
 t.test('beyond the contract', async (t) => {
-  // One that answers with sense.
-  const whole = { id: 'whole', weights: WHOLE, window: 2_048 };
-  const { models } = options();
-  const engine: Engine = await plugin.open(options({ models: [...models, whole] }));
+  const engine: Engine = await plugin.open(options());
   t.teardown(() => engine.close());
   const answer = (over: Partial<GenerateTask> = {}): Promise<Answer> =>
     answerOf(t, engine, task(over));
@@ -354,15 +351,16 @@ t.test('beyond the contract', async (t) => {
   t.test('a constraint with a trigger leaves the output free until then', async (t) => {
     const schema =
       '{"type":"object","properties":{"a":{"type":"string","maxLength":9}},"required":["a"]}';
+    // One that answers with sense, and alone: several weights of one engine are loaded in another way, and would be compared anew.
+    const models = [{ id: 'm', weights: WHOLE, window: 2_048 }];
+    const sensible = await plugin.open(options({ models }));
+    t.teardown(() => sensible.close());
     // The second trigger ends inside a token, whose rest may not come.
     for (const trigger of ['vast', 'va']) {
       const prompt = chat('Tell me about the sea.');
-      const { ids, reasons } = await answer({
-        model: whole.id,
-        prompt,
-        maxTokens: 120,
-        constraint: callConstraint(schema, trigger),
-      });
+      const constraint = callConstraint(schema, trigger);
+      const of = task({ prompt, maxTokens: 120, constraint });
+      const { ids, reasons } = await answerOf(t, sensible, of);
       const [before = '', after = ''] = text(ids[0]).split(trigger);
       t.ok(before.length > 0);
       const { name, arguments: input } = JSON.parse(after);
