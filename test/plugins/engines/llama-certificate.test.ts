@@ -60,8 +60,8 @@ for (const type of ['q8_0', 'q4_0', 'q4_K'] as const) {
     async (t) => {
       const weights = join(folder, `${type}.gguf`);
       const plain = join(folder, `${type}-layers.gguf`);
-      // The kernels of q4_0 take rows by groups: whose bits differ rarely if at all is looked at in all layers.
-      keepLayers(smallModelPath, plain, type === 'q4_0' ? 30 : 8, 30);
+      // The kernels of q4_0 take rows by groups: whose bits differ rarely if at all is looked at in more layers.
+      keepLayers(smallModelPath, plain, type === 'q4_0' ? 12 : 3, 30);
       if (type === 'q4_K') quantize(plain, weights, type);
       else await convert(plain, weights, type);
       const fromMs = performance.now();
