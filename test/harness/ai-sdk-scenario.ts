@@ -22,6 +22,8 @@ function provider(baseURL: string | undefined, apiKey = API_KEY) {
 const echo = provider(ECHO_URL)('svc-v1-8k');
 const real = provider(REAL_URL)('svc-v1-8k');
 const once = { maxRetries: 0 };
+/** Tokens for the longest answer that a tool or a schema here lets be. */
+const ENOUGH = 200;
 const prompt = 'Weather in Rome for 3 days?';
 const tools = {
   get_weather: tool({
@@ -100,7 +102,7 @@ async function aForcedTool() {
     prompt,
     tools,
     toolChoice,
-    maxOutputTokens: 60,
+    maxOutputTokens: ENOUGH,
     ...once,
   });
   assert.equal(answer.finishReason, 'tool-calls');
@@ -114,7 +116,7 @@ async function aForcedToolInAStream() {
     prompt,
     tools,
     toolChoice: 'required',
-    maxOutputTokens: 60,
+    maxOutputTokens: ENOUGH,
     ...once,
   });
   await answer.consumeStream();
@@ -128,7 +130,7 @@ async function anObject() {
     model: real,
     prompt: 'Choose a paint.',
     output: Output.object({ schema }),
-    maxOutputTokens: 60,
+    maxOutputTokens: ENOUGH,
     ...once,
   });
   assert.ok(['red', 'green'].includes(output.colour));

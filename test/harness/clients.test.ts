@@ -8,6 +8,7 @@ import t, { type Test } from 'tap';
 import { nodePackages } from '../sdk/node-packages.js';
 import { LANGCHAIN, LITELLM, pythonVenv } from '../sdk/python-venv.js';
 import { runScenario } from '../sdk/services.js';
+import { shallowSettings } from '../support/shallow-weights.js';
 import { skipWithoutWeights } from '../support/weights.js';
 import { startHarnessServices } from './services.js';
 
@@ -27,7 +28,8 @@ const INSTALL_MS_MAX = 5 * 60_000;
 t.setTimeout(900_000);
 
 t.test('clients', { skip: skipWithoutWeights }, async (t: Test) => {
-  const services = await startHarnessServices(t);
+  // Tools and schemas hold what it says, and they are all that is asked of it.
+  const services = await startHarnessServices(t, shallowSettings());
   await t.test('AI SDK 6', async (t) => {
     await runScenario(t, process.execPath, [aiSdk], services);
   });

@@ -12,6 +12,8 @@ from pydantic import BaseModel, Field
 from steps import raises, run, step
 
 KEY = os.environ["API_KEY"]
+# Tokens for the longest answer that a tool or a schema here lets be.
+ENOUGH = 200
 
 
 def chat(url="ECHO_URL", **more):
@@ -71,7 +73,7 @@ def limits_and_stop():
 
 @step
 def a_tool_and_its_result():
-    asker = chat("REAL_URL", max_tokens=60, temperature=0).bind_tools([get_weather], tool_choice="get_weather")
+    asker = chat("REAL_URL", max_tokens=ENOUGH, temperature=0).bind_tools([get_weather], tool_choice="get_weather")
     question = HumanMessage("Weather in Rome for 3 days?")
     answer = asker.invoke([question])
     [call] = answer.tool_calls
@@ -84,7 +86,7 @@ def a_tool_and_its_result():
 
 @step
 def a_tool_in_a_stream():
-    asker = chat("REAL_URL", max_tokens=60).bind_tools([get_weather], tool_choice="any")
+    asker = chat("REAL_URL", max_tokens=ENOUGH).bind_tools([get_weather], tool_choice="any")
     whole = None
     for chunk in asker.stream("Weather in Rome for 3 days?"):
         whole = chunk if whole is None else whole + chunk
@@ -95,7 +97,7 @@ def a_tool_in_a_stream():
 @step
 def structured_output():
     for method in ("json_schema", "function_calling"):
-        paint = chat("REAL_URL", max_tokens=60).with_structured_output(Paint, method=method).invoke("Choose a paint.")
+        paint = chat("REAL_URL", max_tokens=ENOUGH).with_structured_output(Paint, method=method).invoke("Choose a paint.")
         assert isinstance(paint, Paint), (method, paint)
 
 

@@ -14,6 +14,8 @@ litellm.telemetry = False
 # What it says besides goes to the standard output.
 litellm.suppress_debug_info = True
 KEY = os.environ["API_KEY"]
+# Tokens for the longest answer that a tool or a schema here lets be.
+ENOUGH = 200
 WEATHER = {
     "type": "function",
     "function": {
@@ -88,7 +90,7 @@ def cached_tokens_are_told():
 @step
 def a_forced_tool():
     forced = {"type": "function", "function": {"name": "get_weather"}}
-    answer = ask("Weather in Rome?", url="REAL_URL", tools=[WEATHER], tool_choice=forced, max_tokens=40)
+    answer = ask("Weather in Rome?", url="REAL_URL", tools=[WEATHER], tool_choice=forced, max_tokens=ENOUGH)
     [call] = answer.choices[0].message.tool_calls
     assert answer.choices[0].finish_reason == "tool_calls" and call.function.name == "get_weather", answer
     assert list(json.loads(call.function.arguments)) == ["city"], call
@@ -98,7 +100,7 @@ def a_forced_tool():
 def an_answer_by_a_schema():
     schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0, "maximum": 9}}, "required": ["n"]}
     wanted = {"type": "json_schema", "json_schema": {"name": "number", "schema": schema, "strict": True}}
-    text = ask("A number.", url="REAL_URL", response_format=wanted, max_tokens=40).choices[0].message.content
+    text = ask("A number.", url="REAL_URL", response_format=wanted, max_tokens=ENOUGH).choices[0].message.content
     assert 0 <= json.loads(text)["n"] <= 9, text
 
 
@@ -108,7 +110,7 @@ def the_messages_api():
         root = os.environ["ECHO_URL"].removesuffix("/v1")
         kept = [{"type": "text", "text": "A story. " * 50, "cache_control": {"type": "ephemeral"}}]
         messages = [{"role": "system", "content": kept}, {"role": "user", "content": text}]
-        return ask(text, model="anthropic/svc-v1-8k", api_base=root, messages=messages, max_tokens=40, **more)
+        return ask(text, model="anthropic/svc-v1-8k", api_base=root, messages=messages, max_tokens=ENOUGH, **more)
 
     answer = said("one two three")
     assert answer.choices[0].message.content == "one two three", answer
