@@ -17,7 +17,7 @@ import { CacheWorld, creationOf, derivationOf } from '../support/cache-world.js'
 import type { Fate } from '../support/mortal-store.js';
 import { settled } from '../support/simulated-clock.js';
 
-const RUNS = Number(process.env.TEST_RUNS ?? 1_200);
+const RUNS = Number(process.env.TEST_RUNS ?? 300);
 const STEPS = 25;
 const KEEP_S = 40;
 const OWNERS = ['alice', 'bob'] as const;

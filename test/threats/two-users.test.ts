@@ -12,9 +12,9 @@ import type { Fields } from '../support/chat-client.js';
 import { openService, type TestService, temporaryFolder } from '../support/service.js';
 import { TINY_TEMPLATE, writeTinyModel } from '../support/tiny-models.js';
 
-t.setTimeout(300_000);
+const ROUNDS = Number(process.env.TEST_RUNS ?? 2);
+t.setTimeout(Math.max(300, ROUNDS * 60) * 1_000);
 
-const ROUNDS = Number(process.env.TEST_RUNS ?? 4);
 const STEPS = 16;
 /** What every prompt begins with: the words of the template. */
 const COMMON_TOKENS_MAX = 16;

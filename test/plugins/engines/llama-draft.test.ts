@@ -1,5 +1,6 @@
 /**
  * A draft model guesses tokens and changes no bit of an answer; where it cannot guess, the model is refused with the reason.
+ * TEST_SCHEDULES=2000 runs so many seeds in place of a few; a failure names its seed.
  */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -15,11 +16,11 @@ import { ask, differenceOf, freeRows, tasksOf } from '../../support/guesses.js';
 import { quantize } from '../../support/quantize.js';
 import { TINY_TOKENS, type TinyModel, writeTinyModel } from '../../support/tiny-models.js';
 
-const SEEDS = 25;
+const SEEDS = Number(process.env.TEST_SCHEDULES ?? 10);
 const PROVED = 'engine-llama-exactness.json';
 const folder = await mkdtemp(join(tmpdir(), 'preface-draft-'));
 t.teardown(() => rm(folder, { recursive: true }));
-t.setTimeout(600_000);
+t.setTimeout(Math.max(600, SEEDS * 10) * 1_000);
 
 async function modelFile(arch: TinyModel, seed = 1, type?: string): Promise<string> {
   const weights = join(folder, `${arch}-${seed}${type ?? ''}.gguf`);

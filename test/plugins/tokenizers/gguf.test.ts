@@ -1,4 +1,7 @@
-/** Every kind of vocabulary of a GGUF gives the ids of the engine's own tokenizer, and none of special tokens. */
+/**
+ * Every kind of vocabulary of a GGUF gives the ids of the engine's own tokenizer, and none of special tokens.
+ * `TEST_TEXTS=2000` draws so many random texts of each kind in place of a few hundred.
+ */
 import { join } from 'node:path';
 import t from 'tap';
 import plugin from '../../../plugins/tokenizers/gguf/index.js';
@@ -21,7 +24,7 @@ import { openReference, skipWithoutWeights, smallModelPath } from '../../support
 t.setTimeout(300_000);
 
 const folder = t.testdir();
-const RANDOM_TEXTS = 2_000;
+const RANDOM_TEXTS = Number(process.env.TEST_TEXTS ?? 300);
 
 const vocabularies: Readonly<Record<string, VocabularySettings>> = {
   'sentence-pieces': sentencePieces(),
@@ -155,10 +158,10 @@ for (const pre of PRE_TOKENIZERS) {
     const seed = testSeed();
     const random = seededRandom(seed);
     const letters = "abcXYZ019 '/\n.,!?-sStTrReE\t";
-    const words = Array.from({ length: 1_000 }, () =>
+    const words = Array.from({ length: RANDOM_TEXTS }, () =>
       Array.from({ length: 1 + random(40) }, () => letters[random(letters.length)]).join(''),
     );
-    const texts = Array.from({ length: 1_000 }, () => randomText(random, 1 + random(20)));
+    const texts = Array.from({ length: RANDOM_TEXTS }, () => randomText(random, 1 + random(20)));
     const all = [...words, ...texts, ...Object.values(hostileTexts(1_000))];
     const known = all.filter((text) => DIFFERS[pre]?.test(text) !== true);
     t.equal(await difference(path, known), null, `seed ${seed}`);
