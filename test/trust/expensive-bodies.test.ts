@@ -17,6 +17,10 @@ import { until } from '../support/until.js';
 t.setTimeout(480_000);
 const skip = hasThreadFigures ? false : 'it reads /proc';
 const MIB = 2 ** 20;
+/** At the same time: twice as many of the largest ones as one account may have held. */
+const CROWD = 12;
+/** Of random ones, some of each kind; `npm run test:bodies` is the long run. */
+const BODIES = 40;
 
 type Send = (
   bytes: Buffer,
@@ -90,7 +94,7 @@ t.test('bodies made to be expensive', { skip }, async (t) => {
   const send = sender(service.url, service.key);
   const seed = testSeed();
   const cpu: number[] = [];
-  for (let i = 0; i < 60; i += 1) {
+  for (let i = 0; i < BODIES; i += 1) {
     const { path, kind, bytes } = expensiveBody(seed + i, 2 * MIB);
     const before = mainThreadCpuMs(service.pid);
     const { status } = await send(bytes, path);
@@ -194,7 +198,7 @@ async function unread(service: ServiceProcess, line: string, count: number): Pro
   return heads.map((text) => Number(text.split(' ')[1]));
 }
 
-/** @returns the statuses of 26 uploads at the same time. */
+/** @returns the statuses of uploads at the same time. */
 async function uploads(
   url: string,
   headers: Readonly<Record<string, string>>,
@@ -206,7 +210,7 @@ async function uploads(
   const bytes = Buffer.from(await made.arrayBuffer());
   const type = { 'content-type': made.headers.get('content-type') ?? '' };
   const one = () => post(new URL(`${url}/files`), bytes, { ...headers, ...type });
-  const answers = await Promise.all(Array.from({ length: 26 }, one));
+  const answers = await Promise.all(Array.from({ length: CROWD }, one));
   return answers.map(({ status }) => status);
 }
 
@@ -254,7 +258,7 @@ t.test('what one account can make the service hold', { skip }, async (t) => {
   };
   for (const [name, body, to] of bodies) {
     await whileDoing(name, async () => {
-      const answers = await Promise.all(Array.from({ length: 26 }, () => send(body, to)));
+      const answers = await Promise.all(Array.from({ length: CROWD }, () => send(body, to)));
       return answers.map(({ status }) => status);
     });
   }
@@ -262,7 +266,7 @@ t.test('what one account can make the service hold', { skip }, async (t) => {
   await whileDoing('uploads', () => uploads(service.url, headers, 'x', 8 * MIB));
   await whileDoing('a form with a long field', () => uploads(service.url, headers, one, 1));
   await whileDoing('lists of caches that nobody reads', () =>
-    unread(service, 'GET /v1/caching', 26),
+    unread(service, 'GET /v1/caching', CROWD),
   );
   const kept = `{"model":"svc-v1","messages":[${said('hi', one)}]}`;
   const { id: cacheId } = JSON.parse((await send(Buffer.from(kept), path.create)).text) as {
