@@ -17,6 +17,8 @@ interface Unlisted {
   _FPDFTextObj_SetTextRenderMode(object: number, mode: number): number;
   _FPDFFormObj_CountObjects(object: number): number;
   _FPDFFormObj_GetObject(object: number, index: number): number;
+  _FPDFPage_GetRotation(page: number): number;
+  _FPDFPage_SetRotation(page: number, quarters: number): void;
   _FPDF_GetPageBoundingBox(page: number, rect: number): number;
   _FPDF_PageToDevice(
     page: number,

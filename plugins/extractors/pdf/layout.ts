@@ -68,6 +68,8 @@ export function textOfPage(chars: readonly PageChar[], rules: PageRules): BoxedT
 /** Of a place between two rules: cells with tabs between them, each of one line, or the rows that no rule parts. */
 function rowsOf(cells: readonly (readonly PageChar[])[]): Line[] {
   const lines = cells.map((cell) => linesOf(cell));
+  // Of blanks alone.
+  if (lines.every(({ length }) => length === 0)) return [];
   return areRows(lines) ? stepsOf(lines).map(rowOf) : [rowOf(lines)];
 }
 

@@ -10,8 +10,8 @@ export interface CharFont {
   readonly name: string;
 }
 
-/** Of a line, in quarters clockwise: 3 runs upwards, 1 downwards. Null for a line that is slanted or upside down. */
-export type Turn = 1 | 3 | null;
+/** Of a line, in quarters clockwise: 1 runs downwards, 2 is upside down, 3 runs upwards. Null for a line that is slanted. */
+export type Turn = 1 | 2 | 3 | null;
 
 export interface PageChar {
   /** Code point. */

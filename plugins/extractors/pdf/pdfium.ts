@@ -6,6 +6,7 @@ import type { ExtractionBounds, LinePlace } from 'preface/plugin';
 import { type GreyPicture, shrinkOf } from '../ocr/picture.js';
 import { NO_TEXT, type PlacedText } from '../shared/placed.js';
 import { type Box, unreadAreas } from './areas.js';
+import { charactersOf, charactersOfPage, inReadingOrder } from './characters.js';
 import { withFounderLetters } from './founder-letters.js';
 import { withLettersOfGlyphs } from './glyph-numbers.js';
 import { type Instance, type Pdfium, putBack, takeInstance } from './instance.js';
@@ -13,11 +14,10 @@ import { textOfPage } from './layout.js';
 import { fontKey, type NamedLigatures, namedLigatures } from './named-ligatures.js';
 import { hasStamps, hasWidgets, notesOf } from './notes.js';
 import { hideText, type PagePicture, picturesOf, rulesOf } from './objects.js';
-import type { CharFont, PageChar } from './page-char.js';
+import type { PageChar } from './page-char.js';
 import type { Unmapped } from './quality.js';
 import type { PageRules } from './tables.js';
 import { withLetters, withTexLetters } from './tex-codes.js';
-import { turnOf } from './turns.js';
 import { withLettersOfPairs } from './two-byte-map.js';
 
 export interface PdfText extends PlacedText {
@@ -178,8 +178,8 @@ export class PdfFile {
       const max = this.bounds.textLengthMax;
       if (count > max)
         throw coded('bound', `a page has ${count} characters, at most ${max} are read`);
-      const drawn = withTexLetters(this.#withLigatures(this.#chars(text, count)));
-      const chars = withLettersOfGlyphs(drawn);
+      const read = inReadingOrder(pdfium, page, charactersOf(pdfium, text));
+      const chars = withLettersOfGlyphs(withTexLetters(this.#withLigatures(read)));
       const { text: words, boxes } = textOfPage(chars, this.#rules(page));
       const lines = this.#places(page, boxes);
       return {
@@ -221,46 +221,6 @@ export class PdfFile {
   #size(page: number): PageSize {
     const { pdfium } = this;
     return { width: pdfium._FPDF_GetPageWidth(page), height: pdfium._FPDF_GetPageHeight(page) };
-  }
-
-  #chars(text: number, count: number): PageChar[] {
-    const { pdfium } = this;
-    const bare = pdfium.wasmExports;
-    const rect = this.#allocate(16);
-    let box: Float32Array = new Float32Array(0);
-    const fonts = new Map<number, CharFont>();
-    const chars: PageChar[] = [];
-    for (let i = 0; i < count; i += 1) {
-      const code = bare.FPDFText_GetUnicode(text, i);
-      const isUnmapped = bare.FPDFText_HasUnicodeMapError(text, i) === 1;
-      // Most calls would be for spaces and line ends, whose positions are not needed.
-      if (code > SPACE || isUnmapped) bare.FPDFText_GetLooseCharBox(text, i, rect);
-      // The heap moves when it grows.
-      if (box.buffer !== pdfium.HEAPU8.buffer)
-        box = new Float32Array(pdfium.HEAPU8.buffer, rect, 4);
-      const { 0: left = 0, 1: top = 0, 2: right = 0, 3: bottom = 0 } = box;
-      const isGuess = code === SPACE && bare.FPDFText_IsGenerated(text, i) === 1;
-      const font = isUnmapped ? this.#font(text, i, fonts) : undefined;
-      const turn = code > SPACE ? turnOf(bare.FPDFText_GetCharAngle(text, i)) : undefined;
-      // All alike: a page has thousands of them.
-      chars.push({ code, isGuess, isUnmapped, font, turn, left, right, bottom, top });
-    }
-    pdfium.wasmExports.free(rect);
-    return chars;
-  }
-
-  #font(text: number, index: number, known: Map<number, CharFont>): CharFont | undefined {
-    const { pdfium } = this;
-    const object = pdfium._FPDFText_GetTextObject(text, index);
-    const id = object === 0 ? 0 : pdfium._FPDFTextObj_GetFont(object);
-    if (id === 0 || known.has(id)) return known.get(id);
-    const at = this.#allocate(FONT_NAME_BYTES_MAX);
-    const bytes = pdfium._FPDFFont_GetBaseFontName(id, at, FONT_NAME_BYTES_MAX);
-    const name = bytes > FONT_NAME_BYTES_MAX ? NO_NAME : latin1(pdfium, at, bytes - 1);
-    pdfium.wasmExports.free(at);
-    const font = { id, name };
-    known.set(id, font);
-    return font;
   }
 
   /** The document is searched for names where a font of a page has codes without a letter. */
@@ -329,11 +289,7 @@ export class PdfFile {
   }
 
   #characterBoxes(page: number): Box[] {
-    const text = this.pdfium._FPDFText_LoadPage(page);
-    if (text === 0) return [];
-    const chars = this.#chars(text, this.pdfium._FPDFText_CountChars(text));
-    this.pdfium._FPDFText_ClosePage(text);
-    return chars.filter(({ code }) => code > SPACE);
+    return charactersOfPage(this.pdfium, page).filter(({ code }) => code > SPACE);
   }
 
   #pageBox(page: number): Box {
@@ -470,14 +426,6 @@ function isControl(code: number): boolean {
 }
 
 const TITLE_BYTES_MAX = 4096;
-const FONT_NAME_BYTES_MAX = 256;
-/** Of a font whose name is too long to be told. */
-const NO_NAME = '?';
-
-function latin1({ HEAPU8 }: Pdfium, at: number, bytes: number): string {
-  return Buffer.from(HEAPU8.subarray(at, at + Math.max(0, bytes))).toString('latin1');
-}
-
 function openingError(code: number): Error {
   if (code === PASSWORD_ERROR) return coded('encrypted', 'it opens with a password only');
   if (code === SECURITY_ERROR)

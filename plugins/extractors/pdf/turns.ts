@@ -1,20 +1,18 @@
 /**
- * Owns lines that run upwards or downwards: where their characters lie as who reads the line sees it.
- * It must never change the boxes of other lines, such as slanted ones and those upside down: the library gives their words in another order.
+ * Owns lines that run upwards, downwards or upside down: where their characters lie as who reads the line sees it.
+ * It must never change the boxes of slanted lines.
  */
 import type { PageChar, Turn } from './page-char.js';
 
 /** As a share of a quarter: what a writer's rounding may turn a line. */
 const ROUNDING = 0.01;
+const TURNS = [undefined, 1, 2, 3] as const;
 
 /** Of an angle in radians, clockwise. Undefined for a line that is not turned. */
 export function turnOf(angle: number): Turn | undefined {
   const quarters = angle / (Math.PI / 2);
   const nearest = Math.round(quarters);
-  if (Math.abs(quarters - nearest) > ROUNDING) return null;
-  const turn = nearest & 3;
-  if (turn === 0) return undefined;
-  return turn === 1 || turn === 3 ? turn : null;
+  return Math.abs(quarters - nearest) > ROUNDING ? null : TURNS[nearest & 3];
 }
 
 /** As the line runs to the right. */
@@ -23,6 +21,8 @@ export function alongLine(char: PageChar): PageChar {
   switch (char.turn) {
     case 1:
       return { ...char, left: -top, right: -bottom, bottom: left, top: right };
+    case 2:
+      return { ...char, left: -right, right: -left, bottom: -top, top: -bottom };
     case 3:
       return { ...char, left: bottom, right: top, bottom: -right, top: -left };
     default:

@@ -170,3 +170,13 @@ t.test('letters that are drawn twice, one over the other, are letters once', asy
   t.equal(text('a', 5), 'aa', 'one beside the other');
   t.equal(text('f', 0), 'ff', 'a ligature');
 });
+
+t.test('a row of blanks is no row of a table', async (t) => {
+  const lines = (...places: number[]) => places.map((at) => ({ at, from: 0, to: 90 }));
+  const drawn = { across: lines(0, 30, 60, 90), upright: lines(0, 45, 90) };
+  const chars = [...'abcd\u00a0'].map((shown, at) => {
+    const [left, bottom] = [at % 2 === 0 ? 10 : 55, 70 - Math.floor(at / 2) * 30];
+    return { code: shown.codePointAt(0) ?? 0, left, right: left + 5, bottom, top: bottom + 10 };
+  });
+  t.equal(textOfPage(chars, { drawn, shaded: NO_RULES.shaded }).text, 'a\tb\nc\td');
+});

@@ -387,26 +387,6 @@ function pageOfPieces(...pieces: [string, string][]): Buffer {
   ]);
 }
 
-t.test('lines that run upwards or downwards are lines', async (t) => {
-  const places: [string, (line: number, along: number) => [number, number]][] = [
-    ['0 1 -1 0', (line, along) => [100 + line * 14, 50 + along]],
-    ['0 -1 1 0', (line, along) => [300 - line * 14, 350 - along]],
-    ['1 0 0 1', (line, along) => [50 + along, 300 - line * 14]],
-  ];
-  for (const [turn, at] of places) {
-    const piece = (text: string, line: number, along = 0): [string, string] => [
-      `${turn} ${at(line, along).join(' ')}`,
-      text,
-    ];
-    const row = [piece('in this', 0), piece('cell', 0, 120), piece('is', 1, 60)];
-    t.equal((await readAll(extractor, pageOfPieces(...row)))[0]?.text, 'in this\tcell\nis', turn);
-    // The library has these from left to right.
-    if (turn === '0 -1 1 0') continue;
-    const lines = [piece('It', 0), piece('is', 1), piece('in', 2)];
-    t.equal((await readAll(extractor, pageOfPieces(...lines)))[0]?.text, 'It\nis\nin', turn);
-  }
-});
-
 t.test('a letter below another begins a line', async (t) => {
   const [page] = await readAll(
     extractor,
