@@ -4,6 +4,7 @@
  */
 import { areaOf, type Box, holds } from './areas.js';
 import type { PageChar } from './page-char.js';
+import { alongLines } from './turns.js';
 
 /** A line that is drawn, along one axis: `at` on the other one. In points. */
 export interface Rule {
@@ -40,6 +41,12 @@ const CELLS_MAX = 20_000;
 const CELL_CHARS_MAX = 800;
 /** As a share of the cells: where fewer hold something the grid is that of a chart or a form. */
 const FILLED_MIN = 0.25;
+/** As a factor of their height: letters of a word are so near, and lie no further over each other. */
+const TOUCHING = 0.1;
+const OVER = 0.3;
+/** Words that reach over the edge of a cell: some are too long for it, but where there are more, as a share of the characters, the lines belong to a drawing. */
+const CUTS_ALLOWED = 2;
+const CUT_SHARE_MAX = 0.01;
 
 export interface Table {
   /** In the order of `chars`, the first one that stands in it. */
@@ -93,6 +100,11 @@ class Fill {
   #count = 0;
   /** Of the last character that is drawn. */
   #cell = 0;
+  /** Null where a space follows it. */
+  #last: PageChar | null = null;
+  #cuts = 0;
+  /** The last character stands beyond the cell in which its word begins. */
+  #isBeyond = false;
 
   constructor(readonly grid: Grid) {}
 
@@ -102,13 +114,26 @@ class Fill {
       this.#count += 1;
       if (char.turn !== undefined) this.#turned += 1;
       const cell = this.#cellOf(char);
-      // What lies between two lines of a cell may be that of the cells beside it.
-      if (cell !== this.#cell) this.#held.get(cell)?.push({ ...char, code: LINE_END });
-      this.#cell = cell;
+      if (cell === this.#cell) this.#isBeyond = false;
+      else this.#enter(cell, char);
     }
+    this.#last = char.code > SPACE ? char : null;
     const held = this.#held.get(this.#cell) ?? [];
     held.push(char);
     this.#held.set(this.#cell, held);
+  }
+
+  #enter(cell: number, char: PageChar): void {
+    // A word that is too long for its cell stays whole.
+    if (this.#last !== null && isOneWord(...alongLines(this.#last, char))) {
+      if (!this.#isBeyond) this.#cuts += 1;
+      this.#isBeyond = true;
+      return;
+    }
+    this.#isBeyond = false;
+    // What lies between two lines of a cell may be that of the cells beside it.
+    this.#held.get(cell)?.push({ ...char, code: LINE_END });
+    this.#cell = cell;
   }
 
   #cellOf({ left, right, top, bottom }: PageChar): number {
@@ -127,7 +152,8 @@ class Fill {
     const isTurned = this.#turned > this.#count / 2;
     const isSparse = this.#held.size < cellCount * FILLED_MIN;
     const isLarge = [...this.#held.values()].some((held) => held.length > CELL_CHARS_MAX);
-    if (this.#first === -1 || isTurned || isSparse || isLarge) return null;
+    const isCut = this.#cuts > Math.max(CUTS_ALLOWED, this.#count * CUT_SHARE_MAX);
+    if (this.#first === -1 || isTurned || isSparse || isLarge || isCut) return null;
     const rows = Array.from({ length: ys.length - 1 }, (_, row) =>
       Array.from({ length: columns }, (_, column) => this.#held.get(row * columns + column) ?? []),
     ).filter((row) => row.some((cell) => cell.length > 0));
@@ -272,6 +298,13 @@ function isDrawn(rules: readonly Rule[], at: number | undefined, along: number):
   return rules.some(
     (rule) => Math.abs(rule.at - (at ?? 0)) <= NEAR && rule.from <= along && along <= rule.to,
   );
+}
+
+function isOneWord(last: PageChar, next: PageChar): boolean {
+  const height = Math.max(last.top - last.bottom, next.top - next.bottom);
+  const gap = next.left - last.right;
+  const isLevel = Math.abs(next.bottom - last.bottom) < height / 2;
+  return isLevel && gap < TOUCHING * height && gap > -OVER * height;
 }
 
 function meet(a: Box, b: Box): boolean {

@@ -140,6 +140,19 @@ t.test('a frame, a line below a heading and the grid of a chart make no table', 
   );
 });
 
+t.test('a word that is too long for its cell stays whole', async (t) => {
+  const words = WRAPPED.map((each) => each.replace('(name)', '(name, uncharacteristically)'));
+  const read = READ.replace('long name', 'long name, uncharacteristically');
+  t.equal(await textOf([...GRID, ...words].join('\n')), read);
+});
+
+t.test('lines that cut words are those of a drawing', async (t) => {
+  const posts = Array.from({ length: 15 }, (_, at) => upright(50 + at * 21));
+  const lines = [310, 290, 270, 250, 230].map((y) => say('Text that was here before', 60, y));
+  const drawing = [...[200, 240, 280, 320].map((y) => across(y)), ...posts];
+  t.equal(await textOf([...drawing, ...lines].join('\n')), await textOf(lines.join('\n')));
+});
+
 t.test('a page of many thousand lines is a drawing', async (t) => {
   const strokes = Array.from({ length: 12_000 }, (_, at) => across(200 + (at % 120)));
   const paths = Array.from({ length: 30 }, (_, at) => {
