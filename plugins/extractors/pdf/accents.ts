@@ -34,34 +34,31 @@ const DOTTED: ReadonlyMap<string, string> = new Map([
 /** The characters in the same order. */
 export function withAccents(chars: Iterable<PageChar>): readonly PageChar[] {
   const all = [...chars];
-  return all.some(({ code }) => COMBINING.has(code)) ? [...joined(all)] : all;
+  return all.some(({ code }) => COMBINING.has(code)) ? joined(all) : all;
 }
 
-/** An accent comes before its letter. */
-function* joined(chars: readonly PageChar[]): Generator<PageChar> {
-  let accent: PageChar | null = null;
+/** An accent comes before its letter, or behind it. */
+function joined(chars: readonly PageChar[]): PageChar[] {
+  const found: PageChar[] = [];
   for (const char of chars) {
-    const code: number | null = accent === null ? null : composed(accent, char);
-    if (code !== null) {
-      accent = null;
-      yield { ...char, code };
-      continue;
-    }
-    if (accent !== null) yield accent;
-    accent = COMBINING.has(char.code) ? char : null;
-    if (accent === null) yield char;
+    const last = found.at(-1);
+    const [accent, letter] = COMBINING.has(char.code) ? [char, last] : [last, char];
+    const code = accent === undefined || letter === undefined ? null : composed(accent, letter);
+    if (code === null || letter === undefined) found.push(char);
+    else found[found.length - 1] = { ...letter, code };
   }
-  if (accent !== null) yield accent;
+  return found;
 }
 
 /** Null where they are two characters, or no letter of Unicode. */
 function composed(first: PageChar, second: PageChar): number | null {
+  const mark = COMBINING.get(first.code);
+  if (mark === undefined) return null;
   const [accent, { code, left, right, top, bottom }] = alongLines(first, second);
   const middle = (accent.left + accent.right) / 2;
   const isOver = middle > left && middle < right && accent.top > bottom && accent.bottom < top;
   if (!isOver) return null;
   const letter = String.fromCodePoint(code);
-  const combining = COMBINING.get(accent.code) ?? '';
-  const [one = '', ...others] = `${DOTTED.get(letter) ?? letter}${combining}`.normalize('NFC');
+  const [one = '', ...others] = `${DOTTED.get(letter) ?? letter}${mark}`.normalize('NFC');
   return others.length === 0 && one !== letter ? (one.codePointAt(0) ?? null) : null;
 }

@@ -130,6 +130,7 @@ t.test('an accent that is drawn over a letter is part of it', async (t) => {
     textOfChars(places.map(([text, left]) => char(text, left)));
   t.equal(word(['M', 0], ['´', 5], ['a', 5], ['ˇ', 10.5], ['c', 10]), 'Máč');
   t.equal(word(['A', 0], ['¨', 5], ['ı', 5], ['t', 10]), 'Aït');
+  t.equal(word(['o', 0], ['¨', 0.5], ['l', 5], ['a', 10], ['¨', 10.5]), 'ölä', 'behind it');
   t.equal(word(['a', 0], ['~', 5], ['n', 10]), 'a~n', 'one beside the other');
   t.equal(word(['¨', 0], ['7', 0], ['´', 5]), '¨7´', 'no letter');
 });
