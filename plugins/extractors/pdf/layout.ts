@@ -12,6 +12,10 @@ import { alongLine } from './turns.js';
 const WORD_GOES_ON = 2;
 /** As a factor of the line's height: a gap wider than any inside a sentence, even a justified one. */
 const CELL_GAP = 1.6;
+/** The same between two figures, which a sentence parts by a space alone. */
+const FIGURE_GAP = 0.6;
+/** As a factor of a figure's width: the space of some fonts is as wide. */
+const FIGURE_SPACE = 1.2;
 /** As a factor of the line's height: a gap larger than between lines of a paragraph. */
 const PARAGRAPH_GAP = 0.9;
 /** As a factor of the line's height: the gap between letters of a word. */
@@ -306,6 +310,10 @@ function separator(last: PageChar, next: PageChar, between: string): string {
   const gap = next.left - last.right;
   if (isSameLine(last, next)) {
     if (gap > CELL_GAP * height) return '\t';
+    if (gap > FIGURE_GAP * height && areFigures(last, next)) {
+      const width = Math.max(last.right - last.left, next.right - next.left);
+      if (gap > FIGURE_SPACE * width) return '\t';
+    }
     // The library takes letters that are placed one by one for lines, where it does not know their height.
     const isLineEnd = /^[\r\n]+$/.test(between);
     return between === '' || (isLineEnd && Math.abs(gap) < TOUCHING * height) ? '' : ' ';
@@ -335,6 +343,13 @@ function isBelow(last: PageChar, next: PageChar): boolean {
 function isLetter(code: number): boolean {
   return /[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}\p{N}]/u.test(
     String.fromCodePoint(code),
+  );
+}
+
+function areFigures(last: PageChar, next: PageChar): boolean {
+  return (
+    /[\p{Nd}%)*†‡]/u.test(String.fromCodePoint(last.code)) &&
+    /[\p{Nd}\p{Sc}(<>≤≥.+\u2212\u2012-\u2014-]/u.test(String.fromCodePoint(next.code))
   );
 }
 

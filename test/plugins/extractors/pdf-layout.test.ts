@@ -104,6 +104,23 @@ t.test('an empty gap is a space, where letters touch within words', async (t) =>
   t.equal(text(['f', 0], ['i', -5], ['r', 6], ['m', 0]), 'firm', 'behind a ligature');
 });
 
+t.test('figures that stand further apart than words are cells', async (t) => {
+  const text = (first: string, second: string, gap: number, width = 5) => {
+    const chars = [...`${first} ${second}`].map((shown, at) => {
+      const left = at * width + (at > first.length ? gap - width : 0);
+      return { code: shown.codePointAt(0) ?? 0, left, right: left + width, bottom: 100, top: 110 };
+    });
+    return textOfChars(chars);
+  };
+  t.equal(text('1,087', '22.5', 7), '1,087\t22.5');
+  t.equal(text('12%', '$7', 7), '12%\t$7');
+  t.equal(text('10', '000', 4), '10 000', 'a space between thousands');
+  t.equal(text('10', '20', 8, 8), '10 20', 'a space as wide as a figure');
+  t.equal(text('in', '2006', 7), 'in 2006');
+  t.equal(text('2006', 'by', 7), '2006 by');
+  t.equal(text('in', '2006', 17), 'in\t2006');
+});
+
 t.test('a letter behind a ligature lies over the space between them', async (t) => {
   const text = (gap: number) => {
     const places: [string, number, number][] = [
