@@ -6,7 +6,7 @@ import type { IncomingMessage } from 'node:http';
 import { WebSocket } from 'ws';
 import { limits } from '../limits/index.js';
 import type { Exchange } from './exchange.js';
-import { forwardedHeaders, isForwarded, unavailable } from './forward.js';
+import { forwardedHeaders, isForwarded, sendable, unavailable } from './forward.js';
 import type { SocketWire } from './socket-reply.js';
 
 /** The half that the client sees. */
@@ -25,32 +25,34 @@ const REFUSAL_BYTES_MAX = 64 * 1024;
 
 /**
  * The client's half is opened at once, and not when the other one is: the library may end the process where it is opened later.
- * @throws ApiError `unavailable` for what was passed on before.
+ * @throws ApiError `unavailable` for what was passed on before, `invalid` for what cannot be sent.
  */
 export function farSocket(exchange: Exchange, origin: string): FarSocket {
   if (isForwarded(exchange)) throw unavailable('this node does not serve');
   const { path, query } = exchange;
-  const target = query === '' ? path : `${path}?${query}`;
-  const protocols = (exchange.header('sec-websocket-protocol') ?? '').split(',');
-  const far = new WebSocket(
-    origin.replace(/^http/, 'ws') + target,
-    protocols.map((each) => each.trim()).filter((each) => each !== ''),
-    {
-      headers: askedHeaders(exchange),
-      handshakeTimeout: limits.forwardConnectMs,
-      maxPayload: limits.farMessageBytesMax,
-      perMessageDeflate: false,
-    },
+  // The sign of a fragment is one of many in a query here; the library refuses it.
+  const target = (query === '' ? path : `${path}?${query}`).replaceAll('#', '%23');
+  // Its subprotocols are between the client and its own half.
+  const far = sendable(
+    () =>
+      new WebSocket(origin.replace(/^http/, 'ws') + target, {
+        headers: askedHeaders(exchange),
+        handshakeTimeout: limits.forwardConnectMs,
+        maxPayload: limits.farMessageBytesMax,
+        perMessageDeflate: false,
+      }),
   );
   return new FarSocket(far);
 }
 
-function askedHeaders(exchange: Exchange): Record<string, string> {
+/** The other node sees again what was given more than once: it refuses some of that. */
+function askedHeaders(exchange: Exchange): Record<string, string[]> {
   const pairs = forwardedHeaders(exchange);
-  const kept: Record<string, string> = {};
+  const kept: Record<string, string[]> = {};
   for (let i = 0; i < pairs.length; i += 2) {
     const [name = '', value = ''] = [pairs[i], pairs[i + 1]];
-    if (!/^(?:host|content-length|sec-websocket-.*)$/.test(name)) kept[name] = value;
+    if (/^(?:host|content-length|transfer-encoding|sec-websocket-.*)$/.test(name)) continue;
+    kept[name] = [...(Object.hasOwn(kept, name) ? (kept[name] ?? []) : []), value];
   }
   return kept;
 }

@@ -14,8 +14,8 @@ import type { Clock } from '../clock.js';
 import { ApiError, invalid } from '../errors.js';
 import { limits } from '../limits/index.js';
 import { ClientGoneError, type Exchange, type Headers } from './exchange.js';
+import { isOwnVia, VIA_NAME } from './request.js';
 
-const NAME = 'preface';
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 /** They belong to one connection, or are written anew. */
 const NOT_FORWARDED = new Set([
@@ -130,8 +130,13 @@ function begun(exchange: Exchange, { origin, agent, signal }: Way): ClientReques
   const target = query === '' ? path : `${path}?${query}`;
   const host = hostname.replace(/^\[|\]$/g, '');
   const options: RequestOptions = { host, port, method, path: target, agent, signal };
+  return sendable(() => requestOf(Object.assign(options, { headers: forwardedHeaders(exchange) })));
+}
+
+/** @throws ApiError for a head that Node refuses to send. */
+export function sendable<Sent>(begin: () => Sent): Sent {
   try {
-    return requestOf(Object.assign(options, { headers: forwardedHeaders(exchange) }));
+    return begin();
   } catch (cause) {
     if (!UNSENDABLE.has((cause as NodeJS.ErrnoException).code ?? '')) throw cause;
     throw invalid('the path or a header holds a character that is not allowed there');
@@ -147,7 +152,7 @@ export function forwardedHeaders(exchange: Exchange): string[] {
     if (!NOT_FORWARDED.has(name)) kept.push(name, Buffer.from(value).toString('latin1'));
   }
   const via = exchange.header('via');
-  const own = `1.1 ${NAME}`;
+  const own = `1.1 ${VIA_NAME}`;
   kept.push('via', via === undefined ? own : `${via}, ${own}`, 'x-request-id', requestId);
   if (declaredBytes === 0 && exchange.header('content-length') === undefined) {
     kept.push('content-length', '0');
@@ -156,8 +161,7 @@ export function forwardedHeaders(exchange: Exchange): string[] {
 }
 
 export function isForwarded(exchange: Exchange): boolean {
-  const via = exchange.header('via') ?? '';
-  return via.split(',').some((each) => each.trim().split(' ')[1] === NAME);
+  return isOwnVia(exchange.header('via'));
 }
 
 /** Sends the body until it has ended, or the answer is there. */

@@ -42,6 +42,14 @@ export function onlyHeaderOf(headers: readonly string[], name: string): string |
   return headerOf(headers, name);
 }
 
+/** As which a node names itself to the next one. */
+export const VIA_NAME = 'preface';
+
+/** Whether a node has forwarded it. */
+export function isOwnVia(via: string | undefined): boolean {
+  return via?.split(',').some((each) => each.trim().split(' ')[1] === VIA_NAME) ?? false;
+}
+
 let collected: string[] = [];
 const collect = (name: string, value: string): void => {
   collected.push(name, value);
@@ -76,6 +84,9 @@ export function copyRequest(source: RequestSource, newRequestId: () => string): 
       case 'host':
         framing.hosts += 1;
         break;
+      case 'via':
+        framing.isForwarded ||= isOwnVia(value);
+        break;
       case 'x-request-id':
         requestId ??= echoedRequestId(value);
         break;
@@ -102,6 +113,7 @@ class Framing {
   authorizations = 0;
   apiKeys = 0;
   hosts = 0;
+  isForwarded = false;
   #lengths = 0;
   #codings = 0;
   #fault: string | null = null;
@@ -127,13 +139,14 @@ class Framing {
     if (this.apiKeys > 1) return invalid('x-api-key is given more than once');
     if (this.hosts > 1) return invalid('Host is given more than once');
     // The library has a bound of its own, but it only holds for heads that come in more than one packet.
-    if (headerBytes > limits.headerBytesMax) {
-      return invalid(
-        `path and headers have ${headerBytes} bytes, at most ${limits.headerBytesMax} are allowed`,
-      );
+    const { forwardHeaders, forwardHeaderBytes } = limits;
+    const bytesMax = limits.headerBytesMax + (this.isForwarded ? forwardHeaderBytes : 0);
+    if (headerBytes > bytesMax) {
+      return invalid(`path and headers have ${headerBytes} bytes, at most ${bytesMax} are allowed`);
     }
-    if (headerCount > limits.headerCountMax) {
-      return invalid(`${headerCount} headers, at most ${limits.headerCountMax} are allowed`);
+    const countMax = limits.headerCountMax + (this.isForwarded ? forwardHeaders : 0);
+    if (headerCount > countMax) {
+      return invalid(`${headerCount} headers, at most ${countMax} are allowed`);
     }
     return null;
   }

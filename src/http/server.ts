@@ -20,7 +20,7 @@ import { utf8 } from './sink.js';
 import { type OpensSocket, type SocketEdge, Sockets } from './sockets.js';
 
 // The library reads its bound on headers once, when its addon is loaded: so it is set first, and loaded here.
-process.env.UWS_HTTP_MAX_HEADERS_SIZE = String(limits.headerBytesMax);
+process.env.UWS_HTTP_MAX_HEADERS_SIZE = String(limits.headerBytesMax + limits.forwardHeaderBytes);
 const uws = createRequire(import.meta.url)('uWebSockets.js') as typeof Uws;
 
 /** The library sends a text larger than its cork buffer at once, even if the connection is cut in the same call. */

@@ -571,6 +571,9 @@ export const limits = {
   turnEndMsMax: 20_000,
   /** Rest of a connection to the node that serves. The library closes one that rests for 8 s. */
   forwardIdleMs: 4_000,
+  /** Headers that a node adds to a request that it forwards, and their bytes: the longest head arrives, too. */
+  forwardHeaders: 4,
+  forwardHeaderBytes: 256,
   /** How long a node may take to connect to another one. */
   forwardConnectMs: 2_000,
   /** Between two looks for what other processes wrote: keys and grants. */

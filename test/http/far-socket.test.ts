@@ -8,6 +8,7 @@ import type { Exchange } from '../../src/http/exchange.js';
 import { type Asker, route } from '../../src/http/router.js';
 import { startServer } from '../../src/http/server.js';
 import { limits } from '../../src/limits/index.js';
+import { RawClient, request } from '../support/raw-client.js';
 import { SocketClient } from '../support/socket-client.js';
 import { until } from '../support/until.js';
 
@@ -15,6 +16,10 @@ const DONE = '{"type":"response.completed"}';
 /** More than a client's half may hold. */
 const LARGE_BYTES = 4 * limits.streamBacklogBytesMax;
 const LARGE = 12;
+const UPGRADE = [
+  ...['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13'],
+  'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
+];
 
 /** The node that serves: `hold` waits, `large` is answered by many large events, all else at once with what was asked. */
 async function startFar(t: Test) {
@@ -48,16 +53,17 @@ async function startFar(t: Test) {
 
 async function startNear(t: Test, origin: () => string | null) {
   const at = { host: '127.0.0.1', port: 0, routes: [], socketPaths: ['/turns'] };
+  const faults: unknown[] = [];
   const server = await startServer({
     clock: systemClock,
     ...at,
-    report: () => {},
+    report: (report) => void (report.type === 'fault' && faults.push(report.fault)),
     originOf: origin,
   });
   t.teardown(() => server.close(0));
   const open = (headers: Record<string, string> = { authorization: 'Bearer alice' }) =>
     new SocketClient(t, `http://127.0.0.1:${server.port}/turns?a=b`, headers).opened();
-  return { server, open };
+  return { server, open, faults };
 }
 
 async function start(t: Test) {
@@ -79,6 +85,8 @@ t.test('messages pass both ways, and the end of either half is that of the other
   client.close();
   await until(() => far.server.activeCount === 0);
   const other = await near.open();
+  other.send('three');
+  t.match(await other.turn(), [{ body: 'three' }, {}], 'both halves are open');
   await far.server.cut({
     ends: () => true,
     drainMs: 0,
@@ -130,4 +138,32 @@ t.test('many large messages arrive whole and in order', async (t) => {
     events.slice(0, -1).map(({ at }) => at),
     Array.from({ length: LARGE }, (_, at) => at),
   );
+});
+
+t.test('the head arrives as it was sent', async (t) => {
+  const { far, near } = await start(t);
+  const asked = async (path: string, lines: readonly string[]) => {
+    const client = new RawClient(near.server.port);
+    t.teardown(() => client.destroy());
+    const all = [...UPGRADE, 'Authorization: Bearer alice', ...lines];
+    client.send(request(`GET ${path}`, all));
+    await client.until(({ text }) => text.includes('\r\n\r\n'));
+    return client;
+  };
+  const seenOf = async (path: string, lines: readonly string[]) => {
+    const before = far.seen.length;
+    const client = await asked(path, lines);
+    t.match(client.text, /^HTTP\/1\.1 101/, `${path} ${lines.join()}`);
+    return await until(() => far.seen[before], undefined, 'the other half is asked for');
+  };
+  const persons = (await seenOf('/turns', ['X-Person: one', 'X-Person: two'])) ?? [];
+  const all = persons.filter((_, at) => persons[at - 1] === 'x-person');
+  t.same(all, ['one', 'two'], 'who may be given only once is refused by the node that serves');
+  const coded = (await seenOf('/turns', ['Transfer-Encoding: chunked'])) ?? [];
+  t.notOk(coded.includes('transfer-encoding'), 'it has no body');
+  await seenOf('/turns', ['Sec-WebSocket-Protocol: one word']);
+  await seenOf('/turns?a=#b', []);
+  const wrong = await asked('/turns', ['X-Person: a\x7fb']);
+  t.match(wrong.text, /^HTTP\/1\.1 400/);
+  t.same(near.faults, [], 'what a client sends is no fault of the server');
 });

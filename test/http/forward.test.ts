@@ -121,6 +121,27 @@ t.test('the head arrives as it was sent', async (t) => {
   t.match(await empty.answer('"content-length","0"'), /^HTTP\/1\.1 200/);
 });
 
+t.test('the longest head arrives, too, and nobody may send a longer one', async (t) => {
+  const mirror = await startMirror(t);
+  const front = await startFront(t, mirror);
+  const many = (count: number) => Array.from({ length: count }, (_, at) => `X-H${at}: v`);
+  // Beside host and connection, which are written anew.
+  const long = (bytes: number) => [`X-Long: ${'v'.repeat(bytes - '/seen'.length - 'test'.length)}`];
+  const { headerBytesMax, headerCountMax, forwardHeaders, forwardHeaderBytes } = limits;
+  const status = async (port: number, headers: readonly string[]) => {
+    const client = clientAt(t, port).send(request('GET /seen', headers));
+    return (await client.answer('}')).slice(9, 12);
+  };
+  for (const headers of [many(headerCountMax - 1), long(headerBytesMax)]) {
+    t.equal(await status(front.port, headers), '200', `${headers.length} headers`);
+    t.equal(await status(front.port, [...headers, 'X-More: v']), '400', 'one more');
+  }
+  const far = Number(new URL(mirror).port);
+  const via = 'Via: 1.1 preface';
+  t.equal(await status(far, [via, ...many(headerCountMax + forwardHeaders - 1)]), '400');
+  t.equal(await status(far, [via, ...long(headerBytesMax + forwardHeaderBytes)]), '400');
+});
+
 t.test('large bodies pass both ways', async (t) => {
   const front = await startFront(t, far.base);
   const body = randomBytes(3 * 1024 * 1024);
