@@ -24,6 +24,17 @@ t.test('after the bound the error names what was awaited', async (t) => {
   await t.rejects(until(nothing, 20), { message: `not within 20 ms: ${nothing}` });
 });
 
+t.test('the longer it waits, the more rarely it looks', async (t) => {
+  let looks = 0;
+  const looking = () => {
+    looks += 1;
+    return false;
+  };
+  await t.rejects(until(looking, 2_000, 'the moon'));
+  // Every five milliseconds would be almost four hundred.
+  t.ok(looks < 200, `${looks} looks in two seconds`);
+});
+
 t.test('a look that throws ends the wait', async (t) => {
   await t.rejects(
     until(async () => Promise.reject(new Error('it broke'))),
