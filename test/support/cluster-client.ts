@@ -17,6 +17,8 @@ export interface ClusterClientOptions {
   readonly key: string;
   readonly url: string;
   readonly random: Random;
+  /** After each acknowledged request it rests for less than this. */
+  readonly restMsMax: number;
   /** Told of each answer that was none: a status, or `cut` and why. */
   readonly failed: (how: string) => void;
 }
@@ -36,6 +38,8 @@ export class ClusterClient {
     while (!isOver()) {
       await this.#step();
       this.acknowledged += 1;
+      const { random, restMsMax } = this.options;
+      await delay(random(restMsMax));
     }
   }
 
