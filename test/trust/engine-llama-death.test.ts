@@ -4,6 +4,7 @@
  */
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
+import { copyExactness } from '../../bench/support/known-exactness.js';
 import { systemClock } from '../../src/clock.js';
 import type { GenerateTask } from '../../src/plugin/contract.js';
 import { Host } from '../../src/pool/host.js';
@@ -33,6 +34,8 @@ async function answer(host: Host, maxTokens: number): Promise<string> {
 
 t.test('deaths of the real engine', { skip: skipWithoutWeights }, async (t) => {
   const log: string[] = [];
+  const stateDir = t.testdir();
+  copyExactness(stateDir);
   const host = new Host({
     start: {
       engine: {
@@ -44,7 +47,7 @@ t.test('deaths of the real engine', { skip: skipWithoutWeights }, async (t) => {
           slots: 2,
           memoryBytesMax: 2 ** 31,
           snapshotBytesMax: 2 ** 24,
-          stateDir: t.testdir(),
+          stateDir,
         },
       },
     },
