@@ -5,6 +5,7 @@
 import {
   chmodSync,
   closeSync,
+  cpSync,
   existsSync,
   openSync,
   readdirSync,
@@ -34,8 +35,20 @@ t.setTimeout(240_000);
 const asEnv = (dataDir: string) => ({ PREFACE_DATA_DIR: dataDir });
 const messages = [{ role: 'system', content: 'The harbour opens at nine.' }];
 
+/** A folder as `fill` left it, which is done once. */
+async function filled(t: Test): Promise<Filled> {
+  first ??= fill();
+  const { dataDir: from, files, caches } = await first;
+  const dataDir = temporaryFolder(t);
+  cpSync(from, dataDir, { recursive: true });
+  return { dataDir, files, caches };
+}
+
+type Filled = Awaited<ReturnType<typeof fill>>;
+let first: Promise<Filled> | null = null;
+
 /** With two files, two caches and a tag. */
-async function filled(t: Test) {
+async function fill() {
   const service = await openService(t);
   const files = [await upload(service, 'first words'), await upload(service, 'second words')];
   for (const { id } of files) await contentOf(service, id);
