@@ -58,8 +58,8 @@ export class Forwarder {
   /** The other node closes a connection that rests for longer. */
   readonly #agent = new Agent({ keepAlive: true, timeout: limits.forwardIdleMs });
   #origin: string | null = null;
-  /** Ends what is under way to the node of now. */
-  #end = new AbortController();
+  /** To the node of now. */
+  readonly #underWay = new Set<ClientRequest>();
 
   constructor(readonly options: ForwarderOptions) {}
 
@@ -67,8 +67,7 @@ export class Forwarder {
   set origin(origin: string | null) {
     if (origin === this.#origin) return;
     this.#origin = origin;
-    this.#end.abort();
-    this.#end = new AbortController();
+    this.#cut();
   }
 
   get origin(): string | null {
@@ -79,8 +78,9 @@ export class Forwarder {
   async forward(exchange: Exchange): Promise<void> {
     const origin = this.#origin;
     if (origin === null || isForwarded(exchange)) throw unavailable('this node does not serve');
-    const { signal } = this.#end;
-    const outgoing = begun(exchange, { origin, agent: this.#agent, signal });
+    const outgoing = begun(exchange, { origin, agent: this.#agent });
+    this.#underWay.add(outgoing);
+    outgoing.once('close', () => this.#underWay.delete(outgoing));
     this.#boundConnect(outgoing);
     exchange.onGone(() => outgoing.destroy());
     try {
@@ -110,8 +110,14 @@ export class Forwarder {
     });
   }
 
+  /** By hand: for a signal Node would watch the end of each request. */
+  #cut(): void {
+    for (const outgoing of this.#underWay)
+      outgoing.destroy(new Error('it does not serve any more'));
+  }
+
   close(): void {
-    this.#end.abort();
+    this.#cut();
     this.#agent.destroy();
   }
 }
@@ -119,17 +125,16 @@ export class Forwarder {
 interface Way {
   readonly origin: string;
   readonly agent: Agent;
-  readonly signal: AbortSignal;
 }
 
 /** The head is sent. @throws ApiError for what cannot be sent. */
-function begun(exchange: Exchange, { origin, agent, signal }: Way): ClientRequest {
+function begun(exchange: Exchange, { origin, agent }: Way): ClientRequest {
   const { method, path, query } = exchange;
   if (!METHODS.has(method)) throw new ApiError('methodNotAllowed', { method, path });
   const { hostname, port } = new URL(origin);
   const target = query === '' ? path : `${path}?${query}`;
   const host = hostname.replace(/^\[|\]$/g, '');
-  const options: RequestOptions = { host, port, method, path: target, agent, signal };
+  const options: RequestOptions = { host, port, method, path: target, agent };
   return sendable(() => requestOf(Object.assign(options, { headers: forwardedHeaders(exchange) })));
 }
 
@@ -179,18 +184,27 @@ async function send(outgoing: ClientRequest, exchange: Exchange): Promise<void> 
   if (exchange.declaredBytes === 0) return void outgoing.end();
   // The head reaches the other node, which may refuse the request, before the first byte of the body.
   outgoing.flushHeaders();
-  const closed = new AbortController();
-  outgoing.once('close', () => closed.abort());
+  let closed: AbortSignal | null = null;
   let bytes = 0;
   for (;;) {
     const piece = await exchange.nextOfBody();
     if (piece === null) break;
     bytes += piece.length;
-    if (!outgoing.write(piece)) await once(outgoing, 'drain', { signal: closed.signal });
+    if (outgoing.write(piece)) continue;
+    closed ??= closeOf(outgoing);
+    await once(outgoing, 'drain', { signal: closed });
   }
   // An answer that came first has thrown the rest away. The other node waits for it, and would take it from the request behind
   // this one: a request that is not ended never gives its connection back.
   if (bytes === (exchange.declaredBytes ?? bytes) && !exchange.answered) outgoing.end();
+}
+
+/** Aborted when it is closed. */
+function closeOf(outgoing: ClientRequest): AbortSignal {
+  const closed = new AbortController();
+  if (outgoing.closed) closed.abort();
+  else outgoing.once('close', () => closed.abort());
+  return closed.signal;
 }
 
 async function giveBack(response: IncomingMessage, exchange: Exchange): Promise<void> {
@@ -205,10 +219,20 @@ async function giveBack(response: IncomingMessage, exchange: Exchange): Promise<
     exchange.reply(status, '', headers);
     response.resume();
   } else if (Number(length) <= limits.replyWholeBytesMax) {
-    const pieces: Buffer[] = [];
-    for await (const piece of response) pieces.push(piece as Buffer);
-    if (!exchange.gone) exchange.reply(status, Buffer.concat(pieces), headers);
+    const body = await wholeOf(response);
+    if (!exchange.gone) exchange.reply(status, body, headers);
   } else await stream(response, exchange, headers);
+}
+
+/** By its events: an iterator watches the end once more. @throws Error where it ends early. */
+function wholeOf(response: IncomingMessage): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const pieces: Buffer[] = [];
+    response.on('data', (piece: Buffer) => pieces.push(piece));
+    response.once('end', () => resolve(Buffer.concat(pieces)));
+    response.once('error', reject);
+    response.once('close', () => reject(new Error('the answer was cut')));
+  });
 }
 
 async function stream(
