@@ -28,6 +28,8 @@ export interface Standing {
   wait(port: number, leaving: AbortSignal): Promise<PostgresStore>;
   /** Whether requests can be forwarded, or this node takes over. */
   readonly isReady: boolean;
+  /** Whether requests are answered now: here, or by the node that they are forwarded to. */
+  readonly answers: boolean;
   /** From now on requests pass while this node has these records. */
   serves(records: PostgresStore): void;
   /** They are lost: from now on the node that has them answers. */
@@ -104,6 +106,9 @@ export function standingOf(
     get isReady() {
       return takesOver || forwarder.origin !== null;
     },
+    get answers() {
+      return serving !== null || forwarder.origin !== null;
+    },
     get origin() {
       return serving === null ? forwarder.origin : null;
     },
@@ -112,6 +117,7 @@ export function standingOf(
     },
     serves(records) {
       serving = records;
+      moved();
     },
     standsBy(told) {
       [serving, takesOver] = [null, false];

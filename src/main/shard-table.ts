@@ -29,7 +29,7 @@ export class ShardTable {
   readonly #served: (readonly Route[] | null)[];
   #isReady = false;
   #tellReady: () => void = () => {};
-  /** Resolves when this node knows of every shard who serves it. From then on a request waits for one shard alone, if for any. */
+  /** Resolves when each shard is served, here or by a node that this one knows. From then on a request waits for one shard alone, if for any. */
   readonly ready = new Promise<void>((resolve) => {
     this.#tellReady = resolve;
   });
@@ -60,10 +60,10 @@ export class ShardTable {
     this.take(this.routes);
   }
 
-  /** To be called when a shard has another place. */
+  /** To be called when a shard has another place, or is served here. */
   look(): void {
     if (this.#isReady || this.#open === null) return;
-    this.#isReady = this.#standings.every(({ isReady }) => isReady);
+    this.#isReady = this.#standings.every(({ answers }) => answers);
     if (this.#isReady) this.#tellReady();
   }
 

@@ -41,6 +41,7 @@ async function openTurns(t: Test, endShard: () => Promise<void>) {
         return { lost, close } as unknown as PostgresStore;
       },
       isReady: true,
+      answers: true,
       copy: null,
       origin: null,
       serves: () => void told.push('serves'),
