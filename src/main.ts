@@ -15,7 +15,7 @@ import { allRoutes } from './main/all-routes.js';
 import { type Context, openContext } from './main/context.js';
 import { processRoutes } from './main/process-routes.js';
 import { openRecords, type Standing, standingOf } from './main/records.js';
-import { ownerOfRequest } from './main/request-owner.js';
+import { callerOfRequest, ownerOfRequest } from './main/request-owner.js';
 import { openShard } from './main/shard.js';
 import { ShardTable } from './main/shard-table.js';
 import { endsIn, ShardTurns } from './main/shard-turns.js';
@@ -114,7 +114,12 @@ async function openShares(
   const shared = await openShared(context, server);
   const ofAll = keeper === null ? [] : allRoutes(context, shared, standings);
   const always = [...processRoutes(context, shared), ...ofAll];
-  table.open({ always, ownerOf: (head) => ownerOfRequest(shared.file.keys, head) });
+  const { keys } = shared.file;
+  table.open({
+    always,
+    ownerOf: (head) => ownerOfRequest(keys, head),
+    callerOf: (head) => callerOfRequest(keys, head),
+  });
   const turns = standings.map((standing) =>
     turnsOf({ context, shared, standing, table, listening }),
   );

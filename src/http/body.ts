@@ -116,8 +116,12 @@ export class Body {
     });
   }
 
-  /** The piece that comes next, or null after the last one. One call at a time; the socket waits for a slow caller. */
-  next(): Promise<Buffer | null> {
+  /**
+   * The piece that comes next, or null after the last one. One call at a time; the socket waits for a slow caller.
+   * @param owner whose memory those take that wait.
+   */
+  next(owner: string | null = null): Promise<Buffer | null> {
+    if (!this.#streaming) this.#own(owner);
     this.#streaming = true;
     if (this.#failure) return Promise.reject(this.#failure);
     this.#open();
@@ -163,7 +167,7 @@ export class Body {
       this.fail(new ApiError('bodyTooLarge', { bytes_max: this.#bytesMax }));
       return;
     }
-    if (!this.#streaming && !this.#hasRoom(chunk.byteLength)) {
+    if (!this.#hasRoom(chunk.byteLength)) {
       this.fail(overloaded());
       return;
     }

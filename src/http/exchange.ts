@@ -74,6 +74,8 @@ export class Exchange {
   handled = false;
   /** What its connection remembers of the requests before; null where each connection is forgotten. */
   memory: TurnMemory | null = null;
+  /** Whose memory it takes where another server answers, and this one lets nobody in; null: that of its account. */
+  heldFor: string | null = null;
   /** Told when the request is over: its client has the answer or has left, and the handler is done. */
   onOver: (() => void) | null = null;
   #status = CLIENT_LEFT_STATUS;
@@ -210,7 +212,7 @@ export class Exchange {
   async body(bytesMax: number = limits.bodyBytesMax): Promise<Buffer> {
     if (this.#gone) throw new ClientGoneError('the client left');
     if (this.#body === null) return Buffer.alloc(0);
-    const bytes = await this.#body.read(bytesMax, this.note.account);
+    const bytes = await this.#body.read(bytesMax, this.#holder);
     this.#holdAnyhow(bytes.length);
     // What is done with it keeps the event loop busy: many that are complete at once take turns.
     await loopTurns.take(this.note.account ?? '');
@@ -224,7 +226,7 @@ export class Exchange {
    */
   hold(bytes: number): void {
     const more = bytes - this.#holdsBytes;
-    if (more > 0 && !this.#edge.bodies.hasRoom(this.note.account, more)) throw overloaded();
+    if (more > 0 && !this.#edge.bodies.hasRoom(this.#holder, more)) throw overloaded();
     this.#holdAnyhow(bytes);
   }
 
@@ -234,8 +236,12 @@ export class Exchange {
   }
 
   #holdAnyhow(bytes: number): void {
-    this.#edge.bodies.take(this.note.account, bytes - this.#holdsBytes);
+    this.#edge.bodies.take(this.#holder, bytes - this.#holdsBytes);
     this.#holdsBytes = bytes;
+  }
+
+  get #holder(): string | null {
+    return this.heldFor ?? this.note.account;
   }
 
   /** The server calls it when the request is over: the client has left or has its answer, and the handler is done. */
@@ -244,10 +250,13 @@ export class Exchange {
     this.onOver?.();
   }
 
-  /** The body piece by piece, null after the last one. Rejects with `ClientGoneError`; nobody counts for the caller. */
+  /**
+   * The body piece by piece, null after the last one; nobody counts those that the caller has.
+   * Rejects with `ClientGoneError`, or with `overloaded` where what waits for the caller finds no room.
+   */
   nextOfBody(): Promise<Buffer | null> {
     if (this.#gone) return Promise.reject(new ClientGoneError('the client left'));
-    return this.#body?.next() ?? Promise.resolve(null);
+    return this.#body?.next(this.heldFor) ?? Promise.resolve(null);
   }
 
   /**

@@ -2,7 +2,7 @@
  * Owns the way of a request to another node that answers it, and the way of the answer back, both piece by piece.
  * It must never forward what a node has forwarded, nor change a request but in what belongs to one connection.
  */
-import { once } from 'node:events';
+import { once, setMaxListeners } from 'node:events';
 import {
   Agent,
   type ClientRequest,
@@ -74,7 +74,7 @@ export class Forwarder {
     return this.#origin;
   }
 
-  /** @throws ApiError `unavailable` where the node gave no answer. */
+  /** @throws ApiError `unavailable` where the node gave no answer, `overloaded` where its body finds no room on the way. */
   async forward(exchange: Exchange): Promise<void> {
     const origin = this.#origin;
     if (origin === null || isForwarded(exchange)) throw unavailable('this node does not serve');
@@ -103,7 +103,9 @@ export class Forwarder {
   #boundConnect(outgoing: ClientRequest): void {
     outgoing.once('socket', (socket) => {
       if (!socket.connecting) return;
-      const late = () => outgoing.destroy(new Error('no connection in time'));
+      const end = () => socket.connecting && outgoing.destroy(new Error('no connection in time'));
+      // A process that was busy for so long has not looked yet whether it was made.
+      const late = () => void setImmediate(end);
       const cancel = this.options.clock.after(limits.forwardConnectMs, late);
       socket.once('connect', cancel);
       outgoing.once('close', cancel);
@@ -120,6 +122,13 @@ export class Forwarder {
     this.#cut();
     this.#agent.destroy();
   }
+}
+
+/** Any number of requests listens: that is no leak, of which Node would warn. */
+function manyTold(): AbortController {
+  const control = new AbortController();
+  setMaxListeners(0, control.signal);
+  return control;
 }
 
 interface Way {
@@ -188,11 +197,15 @@ async function send(outgoing: ClientRequest, exchange: Exchange): Promise<void> 
   let bytes = 0;
   for (;;) {
     const piece = await exchange.nextOfBody();
-    if (piece === null) break;
+    if (piece === null || exchange.answered) break;
     bytes += piece.length;
-    if (outgoing.write(piece)) continue;
-    closed ??= closeOf(outgoing);
-    await once(outgoing, 'drain', { signal: closed });
+    // Other nodes may be slow to read, and any number of clients quick to send.
+    exchange.hold(piece.length);
+    if (!outgoing.write(piece)) {
+      closed ??= closeOf(outgoing);
+      await once(outgoing, 'drain', { signal: closed });
+    }
+    exchange.hold(0);
   }
   // An answer that came first has thrown the rest away. The other node waits for it, and would take it from the request behind
   // this one: a request that is not ended never gives its connection back.

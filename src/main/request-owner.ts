@@ -20,10 +20,26 @@ export function ownerOfRequest(
   const [, user] = USER.exec(path) ?? [];
   try {
     if (user !== undefined) return decodeURIComponent(user);
-    const bearer = requestKey(headerOf(headers, 'authorization'), headerOf(headers, 'x-api-key'));
+    const bearer = keyIn(headers);
     return keys.lookup(bearer)?.user ?? keyOwner(bearer);
   } catch {
     // A key or a name that cannot be read: any shard refuses it.
     return null;
   }
+}
+
+/** The account of the key; null: the key is not known here, whatever name stands in it. */
+export function callerOfRequest(
+  keys: Pick<Keys, 'lookup'>,
+  { headers }: Pick<RequestHead, 'headers'>,
+): string | null {
+  try {
+    return keys.lookup(keyIn(headers))?.user ?? null;
+  } catch {
+    return null;
+  }
+}
+
+function keyIn(headers: readonly string[]): string {
+  return requestKey(headerOf(headers, 'authorization'), headerOf(headers, 'x-api-key'));
 }

@@ -16,6 +16,8 @@ export type OwnerOf = (head: Pick<RequestHead, 'path' | 'headers'>) => string | 
 /** What this node is open with: before it only tells of itself. */
 export interface OpenTable {
   readonly ownerOf: OwnerOf;
+  /** Whose key a request has. */
+  readonly callerOf: OwnerOf;
   /** What every node answers to any asker. */
   readonly always: readonly Route[];
 }
@@ -80,14 +82,23 @@ export class ShardTable {
   /** What answers in place of the routes. */
   readonly instead: Instead = (head) => {
     const { path, query } = head;
-    const [only] = this.#standings;
-    if (this.isOne && only !== undefined) return only.instead(head);
+    if (this.isOne) return this.#elsewhere(head);
     if (path === '/metrics' || (path === '/health' && query === '')) return null;
     if (path === '/health' || path === '/ready') return this.#isReady ? null : starts;
     if (this.#open === null) return starts;
     if (this.#always.allow(path) !== undefined) return null;
-    return this.#standings[this.#shardOf(head)]?.instead(head) ?? null;
+    return this.#elsewhere(head);
   };
+
+  /** A body on its way to another node takes of its caller's memory here, too; all without a known key have that of one. */
+  #elsewhere(head: RequestHead): ReturnType<Instead> {
+    const answer = this.#standings[this.isOne ? 0 : this.#shardOf(head)]?.instead(head) ?? null;
+    if (answer === null) return null;
+    return (exchange) => {
+      exchange.heldFor = this.#open?.callerOf(head) ?? NOBODY;
+      return answer(exchange);
+    };
+  }
 
   /** Where the node listens that serves a WebSocket; null: this one does, or none is known. */
   readonly originOf = (head: Pick<RequestHead, 'path' | 'headers'>): string | null => {
@@ -118,5 +129,8 @@ export class ShardTable {
     return { ...row, handler, socket: (asker) => found(asker.headers, path).socket?.(asker) };
   }
 }
+
+/** No user has this name. */
+const NOBODY = '';
 
 const starts = () => Promise.reject(unavailable('this node starts'));

@@ -16,6 +16,11 @@ import { FLOOD_BYTES, startEdge } from '../support/edge.js';
 import { RawClient, request } from '../support/raw-client.js';
 import { until } from '../support/until.js';
 
+/** So much is kept of bodies, far less than the senders have beyond what the kernel takes of each. */
+const HELD_BYTES_MAX = 2 * 1024 * 1024;
+const SENDERS = 12;
+const SENT_BYTES = 16 * 1024 * 1024;
+
 const local = { host: '127.0.0.1', port: 0, clock: systemClock, report: () => {} };
 
 /** Tells what reached it. */
@@ -30,18 +35,21 @@ async function startMirror(t: Test) {
   return originAt(server.port);
 }
 
-async function startFront(t: Test, origin: string) {
+async function startFront(t: Test, origin: string, bodyBytesHeldMax?: number) {
   const lines: string[] = [];
   const forwarder = new Forwarder({ clock: systemClock, log: (line) => lines.push(line) });
   forwarder.origin = origin;
   const instead = () => (exchange: Exchange) => forwarder.forward(exchange);
   const corsOrigins = ['http://page.example'];
-  const server = await startServer(Object.assign({ routes: [], instead, corsOrigins }, local));
+  const held = bodyBytesHeldMax === undefined ? {} : { bodyBytesHeldMax };
+  const server = await startServer(
+    Object.assign({ routes: [], instead, corsOrigins }, held, local),
+  );
   t.teardown(async () => {
     forwarder.close();
     await server.close(0);
   });
-  return { forwarder, lines, port: server.port, base: originAt(server.port) };
+  return { forwarder, lines, server, port: server.port, base: originAt(server.port) };
 }
 
 const originAt = (port: number) => `http://127.0.0.1:${port}`;
@@ -218,6 +226,61 @@ t.test('a server that is not there is a 503 to come back for', async (t) => {
   t.ok(response.headers.get('retry-after'));
   t.match(await response.text(), /did not answer"/, 'a client is not told where it is');
   t.match(front.lines, [/did not answer: connect ECONNREFUSED/]);
+});
+
+t.test('a connection that was made while this process was busy is not late', async (t) => {
+  const forwarder = new Forwarder({ clock: systemClock, log: () => {} });
+  forwarder.origin = far.base;
+  const instead = () => (exchange: Exchange) => {
+    const answered = forwarder.forward(exchange);
+    // Node begins to connect in the next tick.
+    process.nextTick(() => {
+      const asleep = new Int32Array(new SharedArrayBuffer(4));
+      Atomics.wait(asleep, 0, 0, limits.forwardConnectMs + 100);
+    });
+    return answered;
+  };
+  const server = await startServer(Object.assign({ routes: [], instead }, local));
+  t.teardown(async () => {
+    forwarder.close();
+    await server.close(0);
+  });
+  t.equal((await fetch(`${originAt(server.port)}/things/a`)).status, 200);
+});
+
+t.test('bodies for a server that does not read them count, and some are refused', async (t) => {
+  const port = await freePort();
+  const deaf = new Set<Socket>();
+  const server = createServer((socket) => deaf.add(socket.pause()));
+  server.listen(port, '127.0.0.1');
+  t.teardown(() => {
+    server.close();
+    for (const socket of deaf) socket.destroy();
+  });
+  const front = await startFront(t, originAt(port), HELD_BYTES_MAX);
+  const clients = Array.from({ length: SENDERS }, () => {
+    const client = clientAt(t, front.port).send(
+      request('POST /files', [`Content-Length: ${SENT_BYTES}`]),
+    );
+    return client.send(Buffer.alloc(SENT_BYTES));
+  });
+  const warnings: Error[] = [];
+  const warned = (warning: Error) => void warnings.push(warning);
+  process.on('warning', warned);
+  t.teardown(() => process.off('warning', warned));
+  let most = 0;
+  const refused = () => clients.filter(({ text }) => text.startsWith('HTTP/1.1 429')).length;
+  await until(() => {
+    most = Math.max(most, front.server.bodyBytesHeld);
+    return refused() > 0;
+  });
+  t.ok(most > HELD_BYTES_MAX / 2, `${most} bytes are counted`);
+  t.ok(most <= HELD_BYTES_MAX + SENDERS * limits.bodyAheadBytesMax, `${most} bytes at most`);
+  t.ok(refused() < SENDERS, 'and others wait');
+  t.same(warnings, [], 'so many at a time are no leak');
+  front.forwarder.origin = null;
+  await until(() => clients.every(({ text }) => /^HTTP\/1\.1 (?:429|503)/.test(text)));
+  await until(() => front.server.bodyBytesHeld === 0, undefined, 'all is given back');
 });
 
 t.test('who serves no more answers nobody', async (t) => {

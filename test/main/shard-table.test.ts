@@ -1,0 +1,54 @@
+/** Whose memory a request takes that goes to another node: that of the user whose key it has, or of all those who have none. */
+import t from 'tap';
+import type { Exchange } from '../../src/http/exchange.js';
+import type { RequestHead } from '../../src/http/request.js';
+import type { Standing } from '../../src/main/records.js';
+import { callerOfRequest, ownerOfRequest } from '../../src/main/request-owner.js';
+import { ShardTable } from '../../src/main/shard-table.js';
+
+function headOf(key: string): RequestHead {
+  return {
+    method: 'POST',
+    path: '/v1/files',
+    query: '',
+    headers: ['authorization', `Bearer ${key}`],
+    requestId: 'r',
+    bodyBytes: 1,
+    origin: null,
+    refusal: null,
+  };
+}
+
+/** Of shards that other nodes serve. */
+function tableOf(shards: number): ShardTable {
+  const standing = { instead: () => async () => {}, isReady: true } as unknown as Standing;
+  const table = new ShardTable(
+    Array.from({ length: shards }, () => standing),
+    [],
+  );
+  const lookup = (key: string) => (key === 'known' ? { user: 'alice', keyId: 'ak-1' } : null);
+  table.open({
+    always: [],
+    ownerOf: (head) => ownerOfRequest({ lookup }, head),
+    callerOf: (head) => callerOfRequest({ lookup }, head),
+  });
+  return table;
+}
+
+for (const shards of [1, 3]) {
+  t.test(`${shards} shards`, async (t) => {
+    const table = tableOf(shards);
+    const heldFor = async (key: string) => {
+      const exchange = { heldFor: null } as unknown as Exchange;
+      await table.instead(headOf(key))?.(exchange);
+      return exchange.heldFor;
+    };
+    t.equal(await heldFor('known'), 'alice');
+    t.equal(await heldFor('of nobody'), '');
+    t.equal(
+      await heldFor('sk-alice-0123'),
+      '',
+      'a name in a key that is not known is not believed',
+    );
+  });
+}
