@@ -19,6 +19,27 @@ const venv = await pythonVenv(name, packages);
 const run = promisify(execFile);
 t.setTimeout(300_000);
 
+/** Its names have a meaning in a shell. */
+const TOOLS_OF_A_STRANGER = [
+  {
+    type: 'function',
+    function: {
+      name: 'tide',
+      parameters: {
+        type: 'object',
+        properties: {
+          '$(echo ran)': { $ref: '#/$defs/hour' },
+          '`echo ran`\\': { type: 'integer' },
+        },
+        $defs: { hour: { type: 'integer' } },
+      },
+    },
+  },
+];
+/** In place of a server: what goes to it. */
+const SAYS_WHAT_IS_SENT =
+  'curl() { case "$*" in *"-d @-"*) cat;; *) echo 1;; esac; }; jq() { cat; }';
+
 t.test('the page is there for anyone, and may do as little as the console', async (t) => {
   const service = await openService(t);
   const response = await fetch(new URL('/playground', service.url));
@@ -177,6 +198,11 @@ t.test('in a browser', { skip: path === null && 'no Chromium is installed' }, as
       t.match(out, /is \$\{HOME\}/);
       t.match(out, /^hit$/m);
     });
+    await page.getByText('Tools', { exact: true }).click();
+    await page.fill('#tools', JSON.stringify(TOOLS_OF_A_STRANGER));
+    const shell = `${SAYS_WHAT_IS_SENT}\n${await snippet(page, 'curl')}`;
+    const { stdout } = await run('sh', ['-c', shell], { env: { PATH: process.env.PATH } });
+    t.same(JSON.parse(stdout).tools, TOOLS_OF_A_STRANGER, 'names of fields stay as they are, too');
     t.equal(await page.title(), 'preface playground');
     t.same(faults, []);
     await page.close();

@@ -72,13 +72,7 @@ function here(value) {
 
 /** @param {object} value */
 function body(value) {
-  const forShell = hasName(value);
-  const text = written(value, 0, {
-    ...JSON_WORDS,
-    // The shell reads these in a text with variables; the variables themselves stay.
-    string: (of) => (forShell ? JSON.stringify(of).replace(/[\\$`]/g, '\\$&') : JSON.stringify(of)),
-  });
-  return [text, 'JSON'];
+  return [written(value, 0, hasName(value) ? SHELL_WORDS : JSON_WORDS), 'JSON'];
 }
 
 /** By their name in the program, if there are any. @param {Asked['setup']} setup */
@@ -202,6 +196,11 @@ const quoted = (/** @type {string} */ text) => JSON.stringify(text);
 
 /** @type {Words} */
 const JSON_WORDS = { string: quoted, key: quoted, constants: {} };
+/** The shell reads these in a text with variables; the variables themselves stay. */
+const forShell = (/** @type {string} */ text) => quoted(text).replace(/[\\$`]/g, '\\$&');
+
+/** @type {Words} */
+const SHELL_WORDS = { string: forShell, key: forShell, constants: {} };
 /** @type {Words} */
 const PYTHON_WORDS = {
   string: quoted,
