@@ -2,7 +2,7 @@
  * Owns the way of a request to another node that answers it, and the way of the answer back, both piece by piece.
  * It must never forward what a node has forwarded, nor change a request but in what belongs to one connection.
  */
-import { once, setMaxListeners } from 'node:events';
+import { once } from 'node:events';
 import {
   Agent,
   type ClientRequest,
@@ -122,13 +122,6 @@ export class Forwarder {
     this.#cut();
     this.#agent.destroy();
   }
-}
-
-/** Any number of requests listens: that is no leak, of which Node would warn. */
-function manyTold(): AbortController {
-  const control = new AbortController();
-  setMaxListeners(0, control.signal);
-  return control;
 }
 
 interface Way {
