@@ -103,9 +103,13 @@ async function openShares(
 ): Promise<Omit<Service, 'close'>> {
   const { config, opened } = context;
   const keeper = node.shards.length === 1 ? null : node.keeper(() => shares.give());
+  const moved = () => {
+    table.look();
+    listening.moved();
+  };
   const standings = node.shards.map((shard) => {
     const share = keeper?.share(shard.index) ?? null;
-    return standingOf(context, { node, shard, share, moved: () => table.look() });
+    return standingOf(context, { node, shard, share, moved });
   });
   const table: ShardTable = new ShardTable(standings, routesMeanwhile(context, standings));
   const server = serverOf(context, table);

@@ -42,7 +42,7 @@ export function farSocket(exchange: Exchange, origin: string): FarSocket {
         perMessageDeflate: false,
       }),
   );
-  return new FarSocket(far);
+  return new FarSocket(far, origin);
 }
 
 /** The other node sees again what was given more than once: it refuses some of that. */
@@ -83,7 +83,11 @@ export class FarSocket {
   #turns = 0;
   #leaving: { readonly code: number; readonly reason: string } | null = null;
 
-  constructor(readonly far: WebSocket) {
+  /** @param origin of the node. */
+  constructor(
+    readonly far: WebSocket,
+    readonly origin: string,
+  ) {
     far.binaryType = 'nodebuffer';
     far.on('open', () => {
       for (const message of this.#early.splice(0)) far.send(message, { binary: false });
@@ -118,6 +122,12 @@ export class FarSocket {
   writable(): void {
     const unread = this.#near?.getBufferedAmount() ?? 0;
     if (this.far.isPaused && unread <= limits.streamBacklogBytesMax) this.far.resume();
+  }
+
+  /** The node does not serve the user any more: what it does now counts no more. */
+  cut(): void {
+    this.#near?.end(GOING_AWAY, GONE);
+    this.far.terminate();
   }
 
   /** The client's half is gone. */

@@ -17,7 +17,7 @@ import { errorReply, headText } from './head.js';
 import { copyRequest, type RequestHead } from './request.js';
 import { type Asker, type Route, Router, type SocketCheck } from './router.js';
 import { utf8 } from './sink.js';
-import { type OpensSocket, type SocketEdge, Sockets } from './sockets.js';
+import { type OpensSocket, type OriginOf, type SocketEdge, Sockets } from './sockets.js';
 
 // The library reads its bound on headers once, when its addon is loaded: so it is set first, and loaded here.
 process.env.UWS_HTTP_MAX_HEADERS_SIZE = String(limits.headerBytesMax + limits.forwardHeaderBytes);
@@ -44,7 +44,7 @@ export interface ServerOptions {
   /** Asked before a request is routed: what answers it in place of the route; null lets it pass. */
   readonly instead?: Instead | undefined;
   /** Where the node listens that serves a WebSocket; null: this one does. */
-  readonly originOf?: ((head: RequestHead) => string | null) | undefined;
+  readonly originOf?: OriginOf | undefined;
   /** Whether reports name traces; absent: they do not. */
   readonly traced?: boolean;
 }
@@ -77,6 +77,8 @@ export interface Server {
   share(port: number): Promise<void>;
   /** Requests under way of these accounts. */
   running(of: Cut['ends']): number;
+  /** To be called when users may be served by another node: WebSockets to one that does not serve theirs any more end. */
+  moved(): void;
   /** Takes these routes in place of those it listened with. */
   serve(routes: readonly Route[]): Server;
   /** Ends requests of now, while new ones are taken. Resolves when they have ended, or did not within `limits.drainStopMsMax`. */
@@ -164,6 +166,7 @@ async function listenWith(front: Front, options: ListenOptions): Promise<Server>
       else uws.us_listen_socket_close(found);
     },
     running: (of) => front.running(of).length,
+    moved: () => front.moved(),
     cut: (cut) => front.cut(cut),
     drain: (drainMs) => front.drained(drainMs),
     close(drainMs = limits.drainMsMax, seenMs = 0) {
@@ -184,7 +187,7 @@ class Front implements Edge, SocketEdge {
   readonly #cors: Cors;
   readonly #report: TakeReport;
   readonly #instead: Instead;
-  readonly #originOf: (head: RequestHead) => string | null;
+  readonly #originOf: OriginOf;
   readonly traced: boolean;
   readonly newRequestId: () => string;
   readonly #active = new Set<Exchange>();
@@ -215,6 +218,10 @@ class Front implements Edge, SocketEdge {
     const check = this.#socketChecks.get(path);
     if (check === undefined) throw new ApiError('notFound', { kind: 'route', id: path });
     check(asker);
+  }
+
+  moved(): void {
+    this.sockets.moved((head) => this.#originOf(head));
   }
 
   get activeCount(): number {

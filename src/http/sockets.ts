@@ -35,6 +35,9 @@ export interface OpensSocket {
   elsewhere(exchange: Exchange, origin: string): void;
 }
 
+/** Where the node listens that serves a WebSocket; null: this one does, or none is known. */
+export type OriginOf = (head: Pick<RequestHead, 'path' | 'headers'>) => string | null;
+
 type Socket = Uws.WebSocket<Opening>;
 
 /** What a socket knows from the request that opened it. */
@@ -64,6 +67,7 @@ export class Sockets {
   /** Those that are open, by account. */
   readonly #open = new Map<string, number>();
   readonly #all = new Map<Turns, string>();
+  readonly #far = new Map<FarSocket, Opening['head']>();
   #count = 0;
 
   constructor(readonly edge: SocketEdge) {}
@@ -87,6 +91,11 @@ export class Sockets {
   /** Each of these accounts ends when its turn is over. */
   drain(reason: string, ends: (account: string) => boolean = () => true): void {
     for (const [turns, account] of this.#all) if (ends(account)) turns.leave(GOING_AWAY, reason);
+  }
+
+  /** A node that is gone, or was stopped, does not end its half. */
+  moved(originOf: OriginOf): void {
+    for (const [far, head] of this.#far) if (originOf(head) !== far.origin) far.cut();
   }
 
   #upgrade(
@@ -132,11 +141,13 @@ export class Sockets {
     const { far, account } = opening;
     opening.turns = far ?? new SocketTurns(socket, opening, this.edge);
     this.#all.set(opening.turns, account);
+    if (far !== null) this.#far.set(far, opening.head);
     far?.open(socket);
     if (this.edge.closing) opening.turns.leave(GOING_AWAY, 'the service is stopping');
   }
 
-  #closed({ account, turns }: Opening): void {
+  #closed({ account, turns, far }: Opening): void {
+    if (far !== null) this.#far.delete(far);
     this.#count -= 1;
     const own = (this.#open.get(account) ?? 0) - 1;
     if (own > 0) this.#open.set(account, own);

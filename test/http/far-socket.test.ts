@@ -68,8 +68,12 @@ async function startNear(t: Test, origin: () => string | null) {
 
 async function start(t: Test) {
   const far = await startFar(t);
-  const near = await startNear(t, () => `http://127.0.0.1:${far.server.port}`);
-  return { far, near };
+  let port: number | null = far.server.port;
+  const near = await startNear(t, () => (port === null ? null : `http://127.0.0.1:${port}`));
+  const serves = (other: number | null) => {
+    port = other;
+  };
+  return { far, near, serves };
 }
 
 t.test('messages pass both ways, and the end of either half is that of the other', async (t) => {
@@ -126,6 +130,28 @@ t.test('a node that ends lets the turn end', async (t) => {
   t.match(await busy.turn(), [{ body: 'hold' }, { type: 'response.completed' }]);
   t.match(await busy.untilClosed(), { code: 1001, reason: 'the service is stopping' });
   await drained;
+});
+
+t.test('a node that does not serve any more ends it, though it says nothing', async (t) => {
+  const { far, near, serves } = await start(t);
+  const busy = await near.open();
+  busy.send('hold');
+  await until(() => far.held.length === 1);
+  near.server.moved();
+  busy.send('more');
+  const next = await startFar(t);
+  serves(next.server.port);
+  t.equal(busy.closed, null, 'as long as it serves');
+  near.server.moved();
+  t.match(await busy.untilClosed(), { code: 1001, reason: 'the node that serves is gone' });
+  far.held[0]?.();
+  await until(() => far.server.activeCount === 0, undefined, 'its half is gone, too');
+  const other = await near.open();
+  other.send('one');
+  t.match(await other.turn(), [{ body: 'one' }, {}], 'the next one goes to the node that serves');
+  serves(null);
+  near.server.moved();
+  t.match(await other.untilClosed(), { code: 1001 }, 'also while none does');
 });
 
 t.test('many large messages arrive whole and in order', async (t) => {
