@@ -192,8 +192,8 @@ async function send(outgoing: ClientRequest, exchange: Exchange): Promise<void> 
     const piece = await exchange.nextOfBody();
     if (piece === null || exchange.answered) break;
     bytes += piece.length;
-    // Other nodes may be slow to read, and any number of clients quick to send.
-    exchange.hold(piece.length);
+    // Other nodes may be slow to read, and any number of clients quick to send. A small piece is never refused.
+    if (piece.length > limits.bodyAheadBytesMax) exchange.hold(piece.length);
     if (!outgoing.write(piece)) {
       closed ??= closeOf(outgoing);
       await once(outgoing, 'drain', { signal: closed });

@@ -10,7 +10,7 @@ import { systemClock } from '../../src/clock.js';
 import type { Exchange } from '../../src/http/exchange.js';
 import { Forwarder } from '../../src/http/forward.js';
 import { route } from '../../src/http/router.js';
-import { startServer } from '../../src/http/server.js';
+import { prepareServer, startServer } from '../../src/http/server.js';
 import { limits } from '../../src/limits/index.js';
 import { FLOOD_BYTES, startEdge } from '../support/edge.js';
 import { RawClient, request } from '../support/raw-client.js';
@@ -281,6 +281,25 @@ t.test('bodies for a server that does not read them count, and some are refused'
   front.forwarder.origin = null;
   await until(() => clients.every(({ text }) => /^HTTP\/1\.1 (?:429|503)/.test(text)));
   await until(() => front.server.bodyBytesHeld === 0, undefined, 'all is given back');
+});
+
+t.test('a small body is forwarded however many bytes are held', async (t) => {
+  const forwarder = new Forwarder({ clock: systemClock, log: () => {} });
+  forwarder.origin = far.base;
+  const instead = () => (exchange: Exchange) => forwarder.forward(exchange);
+  const prepared = prepareServer(Object.assign({ instead }, local));
+  prepared.memory.take(null, limits.bodyBytesHeldMax);
+  const server = await prepared.listen(Object.assign({ routes: [] }, local));
+  t.teardown(async () => {
+    forwarder.close();
+    await server.close(0);
+  });
+  const status = async (bytes: number) => {
+    const body = Buffer.alloc(bytes);
+    return (await fetch(`${originAt(server.port)}/echo`, { method: 'POST', body })).status;
+  };
+  t.equal(await status(1_000), 200, 'as an operator sends who suspends those that hold them');
+  t.equal(await status(limits.bodyAheadBytesMax * 4), 429);
 });
 
 t.test('who serves no more answers nobody', async (t) => {
