@@ -32,9 +32,8 @@ const DOTTED: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** The characters in the same order. */
-export function withAccents(chars: Iterable<PageChar>): readonly PageChar[] {
-  const all = [...chars];
-  return all.some(({ code }) => COMBINING.has(code)) ? joined(all) : all;
+export function withAccents(chars: readonly PageChar[]): readonly PageChar[] {
+  return chars.some(({ code }) => COMBINING.has(code)) ? joined(chars) : chars;
 }
 
 /** An accent comes before its letter, or behind it. */

@@ -51,6 +51,8 @@ const NO_WORD: Word = { gap: null, code: 0 };
 /** The boxes of invisible characters are ignored. @param rules that the page draws. */
 export function textOfPage(chars: readonly PageChar[], rules: PageRules): BoxedText {
   const { tables, inTable } = partTables(chars, rules);
+  // Most pages have none, and thousands of characters.
+  if (tables.length === 0) return joined(withHeadFirst(withFootLast(linesOf(chars))));
   const lines: Line[] = [];
   let from = 0;
   const add = (more: readonly Line[], isApart: boolean) => {
@@ -113,7 +115,7 @@ function rowOf(cells: readonly (readonly Line[])[]): Line {
   return { text, opensParagraph: false, isRow: true, ...box };
 }
 
-function linesOf(chars: Iterable<PageChar>): Line[] {
+function linesOf(chars: readonly PageChar[]): Line[] {
   const lines: Line[] = [];
   let line: Line | null = null;
   let last: PageChar | null = null;

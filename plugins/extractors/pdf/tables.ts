@@ -57,14 +57,17 @@ export interface Table {
 
 export interface Parted {
   readonly tables: readonly Table[];
-  /** Of each character, whether it stands in a table. */
+  /** Of each character, whether it stands in a table; empty where there is none. */
   readonly inTable: readonly boolean[];
 }
+
+const NO_TABLES: Parted = { tables: [], inTable: [] };
 
 /** @param chars of a page, in the order in which it draws them. */
 export function partTables(chars: readonly PageChar[], { drawn, shaded }: PageRules): Parted {
   const ruled = gridsOf(drawn);
   const grids = ruled.length > 0 ? ruled : gridsOf(both(drawn, shaded));
+  if (grids.length === 0) return NO_TABLES;
   const fills = grids.map((grid) => new Fill(grid));
   let last: Fill | undefined;
   const places = chars.map((char, index) => {
