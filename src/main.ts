@@ -24,6 +24,7 @@ import { Turns } from './main/turns.js';
 import { onlyShard } from './rules/shards.js';
 import type { Config } from './settings/config.js';
 import type { PostgresNode } from './store/postgres-node.js';
+import type { StoreKey } from './store/store.js';
 import { reportText, type TakeReport } from './telemetry/report.js';
 
 export interface Service {
@@ -125,7 +126,7 @@ async function openShares(
     callerOf: (head) => callerOfRequest(keys, head),
   });
   const turns = standings.map((standing) =>
-    turnsOf({ context, shared, standing, table, listening }),
+    turnsOf({ context, shared, standing, standings, table, listening }),
   );
   context.metrics.watchShards(() => turns.filter(({ serves }) => serves).length);
   const { drainMs } = config.limits;
@@ -143,12 +144,17 @@ interface TurnsOf {
   readonly context: Context;
   readonly shared: Shared;
   readonly standing: Standing;
+  /** Of all shards. */
+  readonly standings: readonly Standing[];
   readonly table: ShardTable;
   readonly listening: Server;
 }
 
-function turnsOf({ context, shared, standing, table, listening }: TurnsOf): Turns {
+function turnsOf({ context, shared, standing, standings, table, listening }: TurnsOf): Turns {
   const { shard } = standing;
+  // By the copies: a record of the last moments may not be there yet.
+  const elsewhere = (key: StoreKey) =>
+    standings.some((other) => other !== standing && (other.copy?.get(key) ?? null) !== null);
   const ends = endsIn(shard.index, shard.count);
   return new Turns({
     context,
@@ -157,7 +163,7 @@ function turnsOf({ context, shared, standing, table, listening }: TurnsOf): Turn
     serve: (routes) => table.serve(shard.index, routes),
     end: (drainMs) => listening.cut({ ends, drainMs, error: notHere() }),
     openShard(of, records) {
-      return openShard(of, shared, { shard, records, storeId: records.storeId });
+      return openShard(of, shared, { shard, records, storeId: records.storeId, elsewhere });
     },
   });
 }

@@ -36,6 +36,8 @@ export interface BatchesParts extends Omit<WorkParts, 'tell' | 'quota'> {
   readonly report: (fault: unknown) => void;
   /** Batches of an owner, and the bytes of the results that lie beside them. */
   readonly max: (owner: string) => Held;
+  /** Whether a record that is not in this shard lies in another one: it is another user's. Never, if absent. */
+  readonly elsewhere?: ((key: StoreKey) => boolean) | undefined;
 }
 
 export interface BatchPage {
@@ -169,6 +171,7 @@ export class Batches {
   get(owner: string, id: string): BatchRecord {
     const batch = this.#read(id);
     if (batch === null) {
+      if (this.#isElsewhere(id)) throw new ApiError('otherUser');
       throw new ApiError('notFound', { kind: 'batch', id: id.slice(0, 2 * limits.itemIdLength) });
     }
     if (batch.owner !== owner) throw new ApiError('otherUser');
@@ -189,12 +192,17 @@ export class Batches {
     return { batches, hasMore: entries.length > query.limit };
   }
 
+  #isElsewhere(id: string): boolean {
+    return this.parts.elsewhere?.(batchKeys.record(id)) === true;
+  }
+
   #place(owner: string, id: string): StoreKey | null {
     const batch = this.#read(id);
     if (batch !== null) {
       if (batch.owner !== owner) throw new ApiError('otherUser');
       return listPlace(batch);
     }
+    if (this.#isElsewhere(id)) throw new ApiError('otherUser');
     const createdMs = createdMsOf(owner, id);
     return createdMs === null ? null : listPlace({ createdS: Math.floor(createdMs / 1000), id });
   }

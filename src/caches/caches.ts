@@ -273,7 +273,7 @@ export class Caches {
   /** @throws ApiError `notFound`, or `otherUser` for a live cache of somebody else. */
   async get(owner: string, id: string): Promise<FoundCache> {
     const record = await this.#current(id);
-    if (record === null) throw notFound(id);
+    if (record === null) throw this.#isElsewhere(id) ? new ApiError('otherUser') : notFound(id);
     if (record.owner !== owner) throw new ApiError('otherUser');
     return found(record, () => this.#stored(id));
   }
@@ -322,9 +322,14 @@ export class Caches {
     return listAllCaches(query, this.#source());
   }
 
+  #isElsewhere(id: string): boolean {
+    return this.#parts.elsewhere?.(cacheKeys.record(id)) === true;
+  }
+
   #source(): CacheSource {
     return {
       page: (range: Parameters<Store['page']>[0]) => this.#parts.store.page(range),
+      elsewhere: (id: string) => this.#isElsewhere(id),
       read: (id: string) => this.#damage.without(`cache ${id}`, () => this.#read(id)),
       current: async (id: string) => {
         try {

@@ -17,6 +17,8 @@ export interface CacheSource {
   read(id: string): CacheState;
   /** Reads the current state. */
   current(id: string): Promise<CacheState>;
+  /** See `CachesParts`. */
+  elsewhere?(id: string): boolean;
 }
 
 /**
@@ -31,6 +33,7 @@ export async function listCaches(
 ): Promise<CacheRecord[]> {
   const range = pageRange(query, (id) => {
     const record = source.read(id);
+    if (record === null && source.elsewhere?.(id)) throw new ApiError('otherUser');
     if (record === null) return placeOfDeleted(owner, id);
     if (record.owner !== owner) throw new ApiError('otherUser');
     return listPlace(record);

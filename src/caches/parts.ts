@@ -10,7 +10,7 @@ import type { Talk } from '../parsing/talk.js';
 import type { CacheRecord } from '../rules/cache-state.js';
 import type { ConversationDiff } from '../rules/conversation-diff.js';
 import type { CanonicalPrefix } from '../rules/prefix.js';
-import type { Store } from '../store/store.js';
+import type { Store, StoreKey } from '../store/store.js';
 import type { ContentReview } from './faults.js';
 import type { PrefillQueue } from './prefill-queue.js';
 import type { PromotedDisk } from './promoted-disk.js';
@@ -21,6 +21,8 @@ export interface CachesParts {
   readonly clock: Clock;
   readonly newBytes: NewBytes;
   readonly report: (fault: unknown) => void;
+  /** Whether a record that is not in this shard lies in another one: it is another user's. Never, if absent. */
+  readonly elsewhere?: ((key: StoreKey) => boolean) | undefined;
   readonly prefiller: Prefiller;
   readonly families: readonly string[];
   /** Whether the owner can chat with any model of the family. */

@@ -62,6 +62,8 @@ export interface FilesParts {
   readonly max: (owner: string) => Held;
   /** Uploads that run, of all shards of the process; its own if absent. */
   readonly uploads?: OwnerLoad;
+  /** Whether a record that is not in this shard lies in another one: it is another user's. Never, if absent. */
+  readonly elsewhere?: ((key: StoreKey) => boolean) | undefined;
 }
 
 type FileLogic = Logic<FileState, FileRecord, FileMessage, FileState, FileEffect>;
@@ -148,7 +150,7 @@ export class Files {
   /** @throws ApiError `notFound`, or `otherUser` for a file of somebody else. */
   get(owner: string, id: string): FileRecord {
     const record = this.#read(id);
-    if (record === null) throw notFound(id);
+    if (record === null) throw this.#isElsewhere(id) ? new ApiError('otherUser') : notFound(id);
     if (record.owner !== owner) throw new ApiError('otherUser');
     return record;
   }
@@ -318,9 +320,14 @@ export class Files {
     }
   }
 
+  #isElsewhere(id: string): boolean {
+    return this.#parts.elsewhere?.(fileKeys.record(id)) === true;
+  }
+
   #place(owner: string, id: string): StoreKey | null {
     const record = this.#readWhole(id);
     if (record === null) {
+      if (this.#isElsewhere(id)) throw new ApiError('otherUser');
       // A cursor is a position: one may delete while one pages.
       const createdS = fileCreatedS(owner, id);
       return createdS === null ? null : listPlace({ createdS, id });

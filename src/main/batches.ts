@@ -11,12 +11,11 @@ import type { Files } from '../files/files.js';
 import type { Gate } from '../http/gate.js';
 import type { Parser } from '../parsing/parser.js';
 import type { OwnerTurns } from '../parsing/turns.js';
-import type { Store } from '../store/store.js';
 import type { VectorService } from '../vectors/service.js';
 import { type Context, faultLog } from './context.js';
+import type { ShardRecords } from './records.js';
 
-export interface BatchParts {
-  readonly records: Store;
+export interface BatchParts extends Pick<ShardRecords, 'records' | 'elsewhere'> {
   readonly gate: Gate;
   readonly accounts: Accounts;
   readonly files: Files;
@@ -29,7 +28,7 @@ export interface BatchParts {
 
 export async function openBatches(context: Context, parts: BatchParts): Promise<Batches> {
   const { clock, newBytes, opened } = context;
-  const { records: store, gate, parser, reading } = parts;
+  const { records: store, elsewhere, gate, parser, reading } = parts;
   const { accounts, files, chats, vectors, memory } = parts;
   const policyOf = (owner: string) => gate.policies.of(owner);
   const max = (owner: string) => {
@@ -43,6 +42,7 @@ export async function openBatches(context: Context, parts: BatchParts): Promise<
     vectors,
     memory,
     store,
+    elsewhere,
     parser,
     policyOf,
     clock,

@@ -10,11 +10,10 @@ import { EnginePrefiller } from '../chat/prefiller.js';
 import { cacheReview, type Review } from '../chat/review.js';
 import type { Gate } from '../http/gate.js';
 import type { Parser } from '../parsing/parser.js';
-import type { Store } from '../store/store.js';
 import { type Context, faultLog } from './context.js';
+import type { ShardRecords } from './records.js';
 
-export interface CacheParts {
-  readonly records: Store;
+export interface CacheParts extends Pick<ShardRecords, 'records' | 'elsewhere'> {
   readonly gate: Gate;
   readonly catalog: Catalog;
   readonly review: Review | null;
@@ -25,7 +24,7 @@ export interface CacheParts {
 
 export async function openCaches(
   context: Context,
-  { records, gate, catalog, review, parser, promoted, prefills }: CacheParts,
+  { records, elsewhere, gate, catalog, review, parser, promoted, prefills }: CacheParts,
 ): Promise<Caches> {
   const { config, clock, newBytes, opened } = context;
   const { limits } = config;
@@ -33,6 +32,7 @@ export async function openCaches(
   const prefiller = new EnginePrefiller(catalog, clock, policyOf, parser);
   const caches = new Caches({
     store: records,
+    elsewhere,
     clock,
     newBytes,
     report: faultLog(context, 'cache'),

@@ -50,7 +50,7 @@ export interface FileParts extends ShardRecords {
 }
 
 export async function openFiles(context: Context, parts: FileParts): Promise<Files> {
-  const { records, gate, extraction, uploads } = parts;
+  const { records, elsewhere, gate, extraction, uploads } = parts;
   const { clock, newBytes, opened } = context;
   const max = (owner: string) => {
     const { files: count, fileBytes: bytes } = gate.policies.of(owner);
@@ -64,6 +64,7 @@ export async function openFiles(context: Context, parts: FileParts): Promise<Fil
     newBytes,
     report: faultLog(context, 'file'),
     max,
+    elsewhere,
     uploads,
   });
   opened.add(files, (part) => part.close());

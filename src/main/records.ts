@@ -10,7 +10,7 @@ import { isFull, LmdbStore, type LmdbStoreOptions } from '../store/lmdb-store.js
 import { PostgresNode } from '../store/postgres-node.js';
 import type { PostgresStore, Share, Waits } from '../store/postgres-store.js';
 import { Reserve } from '../store/reserve.js';
-import type { Store } from '../store/store.js';
+import type { Store, StoreKey } from '../store/store.js';
 import type { Context } from './context.js';
 
 /** Those of a shard, which this process may write. */
@@ -19,6 +19,8 @@ export interface ShardRecords {
   readonly records: Store;
   /** Of the database that has the records; null: they are in the data folder. */
   readonly storeId: string | null;
+  /** Whether another shard has a record. Absent: there is one shard. */
+  readonly elsewhere?: ((key: StoreKey) => boolean) | undefined;
 }
 
 /** The right to serve a shard, which one of several nodes has. */

@@ -25,10 +25,10 @@ export async function openShard(
   shared: Shared,
   own: ShardRecords,
 ): Promise<Route[]> {
-  const { records } = own;
+  const { records, elsewhere } = own;
   const { gate, accounts, users } = openAccounts(context, records, shared.file);
   const tier = openSnapshotTier(context, shared.tiers, own);
-  const caches = await openCaches(context, { ...shared, records, gate });
+  const caches = await openCaches(context, { ...shared, records, elsewhere, gate });
   const files = await openFiles(context, { ...shared, ...own, gate });
   // Not before files: they find out whether the bucket is that of the records.
   tier?.start();
@@ -37,6 +37,7 @@ export async function openShard(
   const batches = await openBatches(context, {
     ...shared,
     records,
+    elsewhere,
     gate,
     accounts,
     files,

@@ -158,6 +158,29 @@ async function allServe(t: Test, nodes: readonly ClusterNode[]): Promise<void> {
       t.match(await shown.json(), { id: name, kept: { tags: 0 } }, `${name} at node ${at + 1}`);
     }
   }
+  const files = await call(first ?? '', 'GET', '/v1/files');
+  const [file] = ((await files.json()) as { data: { id: string }[] }).data;
+  const ofOthers = made.slice(1).map((id) => [`caching/${id}`, keys[0]]);
+  const ofFirst = keys.slice(1).flatMap((key) => [
+    [`caching/${made[0]}`, key],
+    [`files/${file?.id}`, key],
+    [`files/${file?.id}/content`, key],
+    [`files?after=${file?.id}`, key],
+    [`caching?after=${made[0]}`, key],
+  ]);
+  for (const [path, key] of [...ofOthers, ...ofFirst]) {
+    // Whether both share a shard or not.
+    const foreign = await call(first ?? '', 'GET', `/v1/${path}`, undefined, key);
+    t.equal(foreign.status, 403, `${path} with ${key}`);
+  }
+  const cache = { role: 'cache', content: `cache_id=${made[0]}` };
+  const chats = keys.slice(1).map(async (key) => {
+    const messages = [cache, { role: 'user', content: 'hello' }];
+    const body = { model: 'svc-v1-8k', messages };
+    const chat = await call(first ?? '', 'POST', '/v1/chat/completions', body, key);
+    t.equal(chat.status, 403, `a chat with ${key}`);
+  });
+  await Promise.all(chats);
   const other = await call(first ?? '', 'GET', '/admin/v1/users/nobody', undefined, operatorKey);
   t.equal(other.status, 404);
   t.equal(
