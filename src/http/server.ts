@@ -140,10 +140,15 @@ async function listenWith(front: Front, options: ListenOptions): Promise<Server>
   const socket = await listen(app, host, port, EXCLUSIVE_PORT);
   const shared: Uws.us_listen_socket[] = [];
   let closing: Promise<void> | null = null;
-  const close = async (drainMs: number, seenMs: number) => {
+  let isDraining = false;
+  const drain = async (drainMs: number) => {
+    isDraining = true;
     // Other processes take the connections that come.
-    for (const each of shared) uws.us_listen_socket_close(each);
+    for (const each of shared.splice(0)) uws.us_listen_socket_close(each);
     await front.drained(drainMs);
+  };
+  const close = async (drainMs: number, seenMs: number) => {
+    await drain(drainMs);
     await front.drainedFor(seenMs);
     uws.us_listen_socket_close(socket);
     app.close();
@@ -162,13 +167,13 @@ async function listenWith(front: Front, options: ListenOptions): Promise<Server>
     },
     async share(port) {
       const found = await listen(app, host, port, SHARED_PORT);
-      if (closing === null) shared.push(found);
-      else uws.us_listen_socket_close(found);
+      if (isDraining) uws.us_listen_socket_close(found);
+      else shared.push(found);
     },
     running: (of) => front.running(of).length,
     moved: () => front.moved(),
     cut: (cut) => front.cut(cut),
-    drain: (drainMs) => front.drained(drainMs),
+    drain,
     close(drainMs = limits.drainMsMax, seenMs = 0) {
       closing ??= close(drainMs, seenMs);
       return closing;

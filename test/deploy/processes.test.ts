@@ -4,7 +4,7 @@
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { connect, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
@@ -41,21 +41,17 @@ interface Several {
   readonly ports: readonly number[];
 }
 
-async function start(t: Test, env: Record<string, string>): Promise<Several> {
+async function start(t: Test, env: Record<string, string>, settings = {}): Promise<Several> {
   const port = await freePort(PROCESSES);
   const dataDir = join(temporaryFolder(t), 'data');
-  const service = await startServiceProcess(
-    t,
-    {},
-    {
-      PREFACE_PROCESSES: String(PROCESSES),
-      PREFACE_PORT: String(port),
-      PREFACE_DATA_DIR: dataDir,
-      PREFACE_API_KEYS: keys.map((key, at) => `owner-${at}:${key}`).join(','),
-      PREFACE_TOKENIZE_THREADS: '1',
-      ...env,
-    },
-  );
+  const service = await startServiceProcess(t, settings, {
+    PREFACE_PROCESSES: String(PROCESSES),
+    PREFACE_PORT: String(port),
+    PREFACE_DATA_DIR: dataDir,
+    PREFACE_API_KEYS: keys.map((key, at) => `owner-${at}:${key}`).join(','),
+    PREFACE_TOKENIZE_THREADS: '1',
+    ...env,
+  });
   const ports = Array.from({ length: PROCESSES }, (_, at) => port + 1 + at);
   return { service, base: `http://127.0.0.1:${port}`, dataDir, ports };
 }
@@ -211,14 +207,6 @@ async function killed(t: Test, several: Several): Promise<void> {
   for (const key of keys) t.ok(await newCache(base, key));
 }
 
-/** One that is waited for at the end, for up to ten seconds. */
-function beginRequest(t: Test, port: number): void {
-  const socket = connect(port, '127.0.0.1').on('error', () => {});
-  t.teardown(() => socket.destroy());
-  const head = ['POST /v1/chat/completions HTTP/1.1', 'host: 127.0.0.1', 'content-length: 100'];
-  socket.write(`${head.join('\r\n')}\r\nauthorization: Bearer ${firstKey}\r\n\r\n{`);
-}
-
 async function ended(t: Test, several: Several): Promise<void> {
   const { service } = several;
   const pids = pidsOf(several);
@@ -254,7 +242,9 @@ else {
   });
 
   await t.test('with one shard one serves, and the other passes on', async (t) => {
-    const several = await start(t, { PREFACE_STORE: await server.database() });
+    // A stream that does not end holds each of them, until the second signal.
+    const endless = { limits: { drainMs: 600_000 } };
+    const several = await start(t, { PREFACE_STORE: await server.database() }, endless);
     const { base, service, ports } = several;
     t.match(
       service.log(),
@@ -263,7 +253,11 @@ else {
     for (const port of ports) t.ok(await newCache(`http://127.0.0.1:${port}`, firstKey));
     t.equal((await call(base, 'GET', '/ready')).status, 200);
     const pids = pidsOf(several);
-    for (const port of ports) beginRequest(t, port);
+    for (const port of ports) {
+      const wait = said('/wait', { stream: true });
+      const stream = await call(`http://127.0.0.1:${port}`, 'POST', '/v1/chat/completions', wait);
+      t.ok((await stream.body?.getReader().read())?.value, `a stream at ${port}`);
+    }
     process.kill(service.pid, 'SIGTERM');
     await until(async () => (await call(base, 'GET', '/ready').catch(() => null)) === null);
     process.kill(service.pid, 'SIGTERM');
