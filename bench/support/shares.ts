@@ -9,19 +9,18 @@ const SHARED_MS_MAX = 60_000;
 const LOOK_MS_MAX = 10_000;
 
 /** How many shards of the users a node serves; 0 for one that does not answer. */
-export async function sharesAt(port: number): Promise<number> {
+async function sharesAt(port: number): Promise<number> {
   const signal = AbortSignal.timeout(LOOK_MS_MAX);
   const asked = fetch(`http://127.0.0.1:${port}/metrics`, { signal });
   const text = await asked.then((response) => response.text()).catch(() => '');
   return Number(/^preface_shards_served (\d+)$/m.exec(text)?.[1] ?? 0);
 }
 
-/** Resolves when all of them have shares alike, and each answers the user of each key. */
-export async function untilShared(
+/** Waits until all of them have shares that differ by one at most. @returns the shares. */
+export async function untilAlike(
   ports: readonly number[],
   shards: number,
-  keys: readonly string[],
-): Promise<void> {
+): Promise<readonly number[]> {
   let shares: readonly number[] = [];
   await until(
     async () => {
@@ -32,6 +31,16 @@ export async function untilShared(
     SHARED_MS_MAX,
     () => `${shards} shards are shared alike: ${shares.join()}`,
   );
+  return shares;
+}
+
+/** Resolves when all of them have shares alike, and each answers the user of each key. */
+export async function untilShared(
+  ports: readonly number[],
+  shards: number,
+  keys: readonly string[],
+): Promise<void> {
+  await untilAlike(ports, shards);
   // A node sees a moment later who has a shard now.
   for (const port of ports) {
     for (const key of keys) {

@@ -8,6 +8,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import { untilAlike } from '../../bench/support/shares.js';
 import { seededRandom, testSeed } from '../../src/plugin/test/random-text.js';
 import { balancers } from '../support/balancers.js';
 import { said } from '../support/chat-client.js';
@@ -31,7 +32,6 @@ const OWNERS = 6;
 const REST_MS_MAX = longS > 0 ? 1 : 60;
 const ACKNOWLEDGED_MIN = 6;
 const SHARDS = 8;
-const SHARED_MS_MAX = 60_000;
 
 t.setTimeout(600_000 + 2 * CHAOS_MS);
 
@@ -190,21 +190,12 @@ async function allServe(t: Test, nodes: readonly ClusterNode[]): Promise<void> {
   );
 }
 
-const sharesOf = (nodes: readonly ClusterNode[]) => Promise.all(nodes.map((node) => node.shards()));
-
-/** Waits until all nodes have shares that differ by one at most. */
-async function shared({ nodes }: Cluster): Promise<readonly number[]> {
-  let shares: readonly number[] = [];
-  await until(
-    async () => {
-      shares = await sharesOf(nodes);
-      const isWhole = shares.reduce((sum, share) => sum + share, 0) === SHARDS;
-      return isWhole && Math.max(...shares) - Math.min(...shares) <= 1;
-    },
-    SHARED_MS_MAX,
-    () => `${SHARDS} shards are shared alike: ${shares.join()}`,
+/** The shares of all nodes, once they are alike. */
+function shared({ nodes }: Cluster): Promise<readonly number[]> {
+  return untilAlike(
+    nodes.map(({ port }) => port),
+    SHARDS,
   );
-  return shares;
 }
 
 interface Load {

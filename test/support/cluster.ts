@@ -8,7 +8,6 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Test } from 'tap';
 import { freePort } from '../../bench/support/free-port.js';
-import { sharesAt } from '../../bench/support/shares.js';
 import { startClusterBalancer } from './balancers.js';
 import { intoShards, TestPostgres } from './postgres.js';
 import { S3Server } from './s3-server.js';
@@ -81,11 +80,6 @@ export class ClusterNode {
     const ready = fetch(`http://127.0.0.1:${this.port}/ready`, { signal });
     const text = await ready.then((response) => response.text()).catch(() => '');
     return text.includes('engines') && text.includes('"ok"');
-  }
-
-  /** How many shards of the users it serves; 0 for one that does not answer. */
-  shards(): Promise<number> {
-    return sharesAt(this.port);
   }
 
   async end(): Promise<void> {
