@@ -215,6 +215,9 @@ function start({ start, walls }: ReaderOptions, onEnd: (how: string) => void): C
     start,
     input: 'bytes',
     flags: [
+      // One document takes one core: helpers that compile and collect garbage beside it would take the others, and on
+      // two cores they cost half of all the CPU time of small documents.
+      '--single-threaded',
       `--max-old-space-size=${Math.ceil(start.memoryBytesMax / MIB)}`,
       // Every thread inherits it, which `--import` does not promise: it is CommonJS for this.
       `--require=${fileURLToPath(new URL('../pool/reader-guard.cjs', import.meta.url))}`,

@@ -2,7 +2,7 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { getPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -51,6 +51,7 @@ function open(
   });
 }
 
+const skipThreads = process.platform === 'linux' ? false : 'there is no /proc';
 let count = 0;
 
 function extract(
@@ -219,6 +220,35 @@ t.test('a process whose library broke is replaced, one that refused is not', asy
   }
   t.match(await reasonOf('nice'), { reason: `priority ${getPriority() + 10}` }, 'chats go first');
 });
+
+t.test('a document takes one core, whatever garbage it makes', { skip: skipThreads }, async (t) => {
+  const pool = open(hostile);
+  t.teardown(() => pool.close());
+  await extract(pool, 'garbage').result;
+  const [reader] = descendants(process.pid).filter((pid) => threads(pid).length > 5);
+  // The thread that reads, and the one that speaks with the service; helpers would have taken a part of that.
+  const [most = 0, second = 0, ...others] = threads(reader ?? 0).sort((a, b) => b - a);
+  t.ok(most > 20, `${most} ticks were spent on it`);
+  t.ok(Math.max(...others) <= 1, `${[most, second, ...others]} ticks by thread`);
+});
+
+/** Processor time of each thread of a process, in ticks of 10 ms. */
+function threads(pid: number): number[] {
+  return readdirSync(`/proc/${pid}/task`).map((thread) => {
+    const fields = readFileSync(`/proc/${pid}/task/${thread}/stat`, 'utf8').split(') ')[1] ?? '';
+    const [user = 0, system = 0] = fields.split(' ').slice(11, 13).map(Number);
+    return user + system;
+  });
+}
+
+function descendants(pid: number): number[] {
+  const { stdout } = spawnSync('ps', ['-o', 'pid=', '--ppid', `${pid}`]);
+  const children = `${stdout}`
+    .split('\n')
+    .map(Number)
+    .filter((child) => existsSync(`/proc/${child}/task`) && child > 0);
+  return children.flatMap((child) => [child, ...descendants(child)]);
+}
 
 t.test('a process that ended is replaced before the next document comes', async (t) => {
   const pool = open(hostile);

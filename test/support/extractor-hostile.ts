@@ -47,6 +47,10 @@ const acts: Readonly<Record<string, (rest: string) => unknown>> = {
     const kept: Buffer[] = [];
     for (;;) kept.push(Buffer.alloc(8 * 2 ** 20, 1));
   },
+  garbage: () => {
+    const kept: unknown[] = [];
+    for (let i = 0; i < 2e6; i += 1) kept[i % 1e5] = { of: [i] };
+  },
   abort: () => process.kill(process.pid, 'SIGABRT'),
   kill: () => process.kill(process.pid, 'SIGKILL'),
   exit: () => process.exit(0),
