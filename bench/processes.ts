@@ -13,9 +13,14 @@ import type { Line, OpenQuestion, Question, Sample, Scale, Side } from './suppor
 import { KEY, type Server, startService } from './support/servers.js';
 import { untilShared } from './support/shares.js';
 
-const COUNTS = [1, 2, 4] as const;
-const SHARDS = 16;
-const USERS = 64;
+interface Size {
+  readonly counts: readonly number[];
+  readonly shards: number;
+  readonly users: number;
+}
+const SIZE: Size = { counts: [1, 2, 4], shards: 16, users: 64 };
+/** Each process takes its time to start, and each user is asked for at each process. */
+const TINY: Size = { counts: [1, 2], shards: 4, users: 8 };
 const CONNECTIONS = 64;
 const TINY_REQUESTS = 64;
 
@@ -33,19 +38,26 @@ export const question: Question = {
     const ends: (() => unknown)[] = [];
     const until = { teardown: (end: () => unknown) => void ends.unshift(end) };
     const store = await (await TestPostgres.start(until)).database();
-    await intoShards(store, temporaryFolder(until), SHARDS);
+    const size = scale.tiny ? TINY : SIZE;
+    await intoShards(store, temporaryFolder(until), size.shards);
     const env = { ...(await S3Server.start(until)).env(), PREFACE_STORE: store };
     const close = async () => {
       for (const end of ends) await end();
     };
-    return openQuestion(scale, env, close);
+    return openQuestion(scale, size, env, close);
   },
 };
 
 type Env = Readonly<Record<string, string>>;
 
-function openQuestion(scale: Scale, env: Env, close: () => Promise<void>): OpenQuestion {
-  const runs = COUNTS.map((processes) => new Runs(processes, scale, env));
+function openQuestion(
+  scale: Scale,
+  size: Size,
+  env: Env,
+  close: () => Promise<void>,
+): OpenQuestion {
+  const { users, shards } = size;
+  const runs = size.counts.map((processes) => new Runs(processes, scale, size, env));
   const lines = runs
     .slice(1)
     .flatMap(({ rate, cost }) => [
@@ -57,7 +69,7 @@ function openQuestion(scale: Scale, env: Env, close: () => Promise<void>): OpenQ
     lines,
     notes: [
       'Clients and processes share all cores: the client is on the last one, the processes are on any.',
-      `${USERS} users on ${CONNECTIONS} connections, ${SHARDS} shards, records in PostgreSQL, which is not counted.`,
+      `${users} users on ${CONNECTIONS} connections, ${shards} shards, records in PostgreSQL, which is not counted.`,
     ],
     close,
   };
@@ -78,6 +90,7 @@ class Runs {
   constructor(
     readonly processes: number,
     readonly scale: Scale,
+    readonly size: Size,
     readonly env: Env,
   ) {
     const name = processes === 1 ? '1 process' : `${processes} processes`;
@@ -101,7 +114,8 @@ class Runs {
   }
 
   async #measure(): Promise<Sample> {
-    const { processes, env } = this;
+    const { processes, size, env } = this;
+    const keys = keysOf(size.users);
     const port = await freePort(processes);
     const service = await startService({
       core: 'any',
@@ -115,15 +129,15 @@ class Runs {
     const client = new LoadClient();
     try {
       const own = Array.from({ length: processes }, (_, at) => port + 1 + at);
-      await untilShared(processes === 1 ? [port] : own, SHARDS, keys);
-      return await this.#load(service, client);
+      await untilShared(processes === 1 ? [port] : own, size.shards, keys);
+      return await this.#load(service, client, keys);
     } finally {
       await client.close();
       await service.close();
     }
   }
 
-  async #load(service: Server, client: LoadClient): Promise<Sample> {
+  async #load(service: Server, client: LoadClient, keys: readonly string[]): Promise<Sample> {
     const { tiny, ms } = this.scale;
     const [request = '', ...also] = keys.map((key) => chat.request.replace(KEY, key));
     const requests = tiny ? TINY_REQUESTS : null;
@@ -150,4 +164,5 @@ class Runs {
 const CPU_MS = 'CPU ms / chat';
 const chat = chatRequest('What is the weather like in town 000000000 today?');
 /** As long as that of one user alone. */
-const keys = Array.from({ length: USERS }, (_, at) => `user-${at}`.padEnd(KEY.length, '-'));
+const keysOf = (users: number): string[] =>
+  Array.from({ length: users }, (_, at) => `user-${at}`.padEnd(KEY.length, '-'));

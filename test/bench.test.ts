@@ -9,6 +9,7 @@ import { useWeights } from '../bench/support/counting.js';
 import type { Sample, Scale, Side } from '../bench/support/question.js';
 import { picture } from '../bench/support/report.js';
 import { measure } from '../bench/support/rounds.js';
+import { shareServices } from '../bench/support/servers.js';
 import { spreadOf, verdictOf } from '../bench/support/stats.js';
 import { compareWords } from '../bench/support/words.js';
 import { shallowWeights } from './support/shallow-weights.js';
@@ -19,6 +20,7 @@ t.setTimeout(900_000);
 
 // No figure is looked at, and no answer for its sense.
 if (skipWithoutWeights === false) useWeights(shallowWeights());
+t.teardown(shareServices());
 
 /** Where the floor answers the very bytes of the service. */
 const twins = new Set(['chat-echo', 'get-model', 'stream-chunks']);

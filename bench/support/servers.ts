@@ -37,8 +37,38 @@ export interface ServiceOptions {
   readonly config?: object;
 }
 
+let resting: Map<string, Server> | null = null;
+
+/**
+ * For a run that judges no figure: from now on a service that is closed rests, and goes on for who asks for one with the same
+ * settings next. One with a data folder or a port of its own is closed all the same.
+ * @returns what ends those that rest.
+ */
+export function shareServices(): () => Promise<void> {
+  const all = new Map<string, Server>();
+  resting = all;
+  return async () => {
+    resting = null;
+    await Promise.all([...all.values()].map((server) => server.close()));
+  };
+}
+
 /** `preface serve` in a folder of its own, on any free port. */
-export async function startService({ core, env, config }: ServiceOptions): Promise<Server> {
+export async function startService(options: ServiceOptions): Promise<Server> {
+  const { env = {} } = options;
+  const mayRest = env.PREFACE_DATA_DIR === undefined && env.PREFACE_PORT === undefined;
+  if (resting === null || !mayRest) return await startOwn(options);
+  const key = JSON.stringify([options.core, env, options.config]);
+  const server = resting.get(key) ?? (await startOwn(options));
+  resting.delete(key);
+  const close = async (): Promise<void> => {
+    if (resting === null || resting.has(key)) return await server.close();
+    resting.set(key, server);
+  };
+  return { ...server, close };
+}
+
+async function startOwn({ core, env, config }: ServiceOptions): Promise<Server> {
   const folder = mkdtempSync(join(tmpdir(), 'preface-bench-'));
   const file = join(folder, 'settings.json');
   const weights = otherWeights();
