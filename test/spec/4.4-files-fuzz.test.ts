@@ -4,9 +4,9 @@ import { testSeed } from '../../src/plugin/test/random-text.js';
 import { fuzzFiles } from '../support/fuzz-files.js';
 import { openService } from '../support/service.js';
 
-const MUTATIONS = 100;
+const MUTATIONS = 50;
 
-t.test('a hundred damaged documents', { timeout: 600_000 }, async (t) => {
+t.test('fifty damaged documents', { timeout: 600_000 }, async (t) => {
   const service = await openService(t, { PREFACE_EXTRACT_PROCESSES: '2' });
   const seed = testSeed();
   const log = (line: string) => t.comment(line);

@@ -20,7 +20,7 @@ const MIB = 2 ** 20;
 /** At the same time: twice as many of the largest ones as one account may have held. */
 const CROWD = 12;
 /** Of random ones, some of each kind; `npm run test:bodies` is the long run. */
-const BODIES = 40;
+const BODIES = 20;
 
 type Send = (
   bytes: Buffer,

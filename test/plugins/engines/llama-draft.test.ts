@@ -16,7 +16,7 @@ import { ask, differenceOf, freeRows, tasksOf } from '../../support/guesses.js';
 import { quantize } from '../../support/quantize.js';
 import { TINY_TOKENS, type TinyModel, writeTinyModel } from '../../support/tiny-models.js';
 
-const SEEDS = Number(process.env.TEST_SCHEDULES ?? 10);
+const SEEDS = Number(process.env.TEST_SCHEDULES ?? 4);
 const PROVED = 'engine-llama-exactness.json';
 const folder = await mkdtemp(join(tmpdir(), 'preface-draft-'));
 t.teardown(() => rm(folder, { recursive: true }));

@@ -23,7 +23,7 @@ import {
   writeTinyModel,
 } from '../../support/tiny-models.js';
 
-const SCHEDULES = Number(process.env.TEST_SCHEDULES ?? 10);
+const SCHEDULES = Number(process.env.TEST_SCHEDULES ?? 5);
 const STEPS = 14;
 /** So many further ones may be drawn until one has reused something. */
 const MORE = 100;
