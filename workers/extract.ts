@@ -3,7 +3,9 @@
  * It must never see the store, an actor or HTTP, and never throw across the thread: an error is a value.
  */
 import { toErrorValue } from '../src/errors.js';
+import type { ExtractorOptions } from '../src/plugin/contract.js';
 import { loadPlugin } from '../src/plugin/load.js';
+import { askedThrough } from '../src/pool/asked-pictures.js';
 import { type OpenExtractor, readDocument } from '../src/pool/document-reader.js';
 import type { ReaderResult, ReaderStart, ReaderTask } from '../src/pool/messages.js';
 import { TextPieces } from '../src/pool/text-pieces.js';
@@ -13,19 +15,24 @@ let extractors: readonly OpenExtractor[] = [];
 export default async function extract(task: ReaderTask): Promise<ReaderResult> {
   try {
     if (task.type === 'read') return await read(task);
-    extractors = await Promise.all(task.extractors.map(open));
+    const recognize = task.pictures === null ? {} : { recognize: askedThrough(task.pictures) };
+    extractors = await Promise.all(task.extractors.map((each) => open(each, recognize)));
     return { type: 'opened' };
   } catch (cause) {
     return { type: 'failed', error: toErrorValue(cause) };
   }
 }
 
-async function open({
-  module,
-  options,
-}: ReaderStart['extractors'][number]): Promise<OpenExtractor> {
+async function open(
+  { module, options }: ReaderStart['extractors'][number],
+  recognize: Pick<ExtractorOptions, 'recognize'>,
+): Promise<OpenExtractor> {
   const plugin = await loadPlugin(module, 'extractor');
-  return { name: plugin.name, extractor: await plugin.open(options), bounds: options.bounds };
+  return {
+    name: plugin.name,
+    extractor: await plugin.open({ ...options, ...recognize }),
+    bounds: options.bounds,
+  };
 }
 
 type ReadTask = Extract<ReaderTask, { type: 'read' }>;

@@ -13,8 +13,9 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { engineEnvironment } from '../environment.js';
 import type { WeightsReport } from '../plugin/contract.js';
+import { choosePictureProgram } from '../pool/picture-program.js';
 import { readerWalls } from '../pool/reader-walls.js';
-import { wallsText } from '../pool/walls.js';
+import { type Walls, wallsText } from '../pool/walls.js';
 import { pluginName } from '../settings/built-in-plugins.js';
 import type { Config, ModelConfig, WeightsConfig } from '../settings/config.js';
 import { s3Text } from '../settings/s3-address.js';
@@ -67,7 +68,7 @@ export async function examine(load: () => Config, { checkData = false } = {}): P
     ok('settings', `${config.models.length} models`),
     ...(usesLlama(config) ? await engineFindings(config) : []),
     ...(await weightsFindings(config, reports)),
-    await readersFinding(config),
+    ...(await readersFindings(config)),
     await portFinding(config),
     ...(await recordFindings(config, checkData)),
     ...(await blobsFindings(config)),
@@ -222,14 +223,23 @@ async function engineFinding({ models }: Config): Promise<Finding> {
 
 // ------------------------------------------------------------------ readers
 
-async function readersFinding(config: Config): Promise<Finding> {
+async function readersFindings(config: Config): Promise<Finding[]> {
   const walls = await readerWalls(config).catch((cause: Error) => cause.message);
   if (typeof walls === 'string') {
-    return bad('readers', walls, 'install its models there, or leave the setting out');
+    return [bad('readers', walls, 'install its models there, or leave the setting out')];
   }
   const cure = 'see "What isolates a reader" in bench/deploy/README.md';
   const text = wallsText(walls);
-  return walls.missing.length === 0 ? ok('readers', text) : warn('readers', text, cure);
+  const held = walls.missing.length === 0 ? ok('readers', text) : warn('readers', text, cure);
+  return [held, await picturesFinding(config, walls)];
+}
+
+async function picturesFinding(config: Config, walls: Walls): Promise<Finding> {
+  try {
+    return ok('pictures', (await choosePictureProgram(config, { walls })).text);
+  } catch (cause) {
+    return bad('pictures', (cause as Error).message, 'set PREFACE_OCR_PROGRAM=auto');
+  }
 }
 
 // ------------------------------------------------------------------ weights

@@ -10,6 +10,7 @@ import { decodeRecord } from '../codec.js';
 import { allFiles, fileKeys } from '../files/records.js';
 import { ExtractionPool } from '../pool/extraction.js';
 import type { ExtractProgress } from '../pool/messages.js';
+import { choosePictureProgram } from '../pool/picture-program.js';
 import { readerWalls } from '../pool/reader-walls.js';
 import { isFileId } from '../protocol/file-id.js';
 import type { FileRecord } from '../rules/file-state.js';
@@ -65,8 +66,9 @@ async function extractedFile(
   const { extractors, ocrLanguages: languages, ocrPictures: pictures } = config;
   const { ocrData: languagesFolder } = config;
   const walls = await readerWalls(config);
+  const { program: pictureProgram } = await choosePictureProgram(config, { walls });
   const reading = { extractors, languages, languagesFolder, pictures, walls, processes: 1 };
-  const pool = new ExtractionPool({ ...reading, clock: systemClock, log });
+  const pool = new ExtractionPool({ ...reading, pictureProgram, clock: systemClock, log });
   const filename = basename(path);
   const target = join(folder, 'text');
   const meter = progress.pages(printable(filename));

@@ -25,6 +25,7 @@ export function addFiles(files: Command): void {
     'extractors',
     'ocrLanguages',
     'ocrData',
+    'ocrProgram',
     'ocrPictures',
   ])
     .argument('<path>', 'of the document')

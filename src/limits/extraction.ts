@@ -61,4 +61,13 @@ export const extractionLimits = {
   extractionOpenFilesMax: 256,
   extractionScratchBytesMax: 64 * MIB,
   extractionMemorySlackBytes: 1024 * MIB,
+  /** Of one picture that goes to a program of the machine: pixels, and pixels of a side. */
+  recognitionPixelsMax: 16 * MIB,
+  recognitionSideMax: 32_000,
+  /** What that program may take for it: time, memory, bytes of its answer. */
+  recognitionMsMax: 45_000,
+  recognitionMemoryBytesMax: 1024 * MIB,
+  recognitionOutputBytesMax: 8 * MIB,
+  /** At the start it is asked what it is, and tried with an empty picture. */
+  recognitionTrialMsMax: 20_000,
 } as const;

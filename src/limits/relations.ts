@@ -21,14 +21,7 @@ export function assertRelations(limits: Limits, windows: typeof modelWindows): v
     2 * limits.fileBytesMax <= limits.extractionTextBytesMax,
     'a text that may be uploaded must fit, also where escapes double it',
   );
-  assert(limits.extractionTextBytesMin < limits.extractionTextBytesMax);
-  assert(limits.extractionQueueOwnerMax < limits.extractionQueueMax);
-  assert(limits.extractionRetryMs <= limits.extractionRetryMsMax);
-  assert(limits.extractionPageMsMax < limits.extractionMsMax);
-  assert(
-    limits.extractionMsMax < limits.contentWaitMsMax,
-    'a request for a text must outlast the extraction',
-  );
+  assertExtraction(limits);
   assert(limits.uploadsRunningOwnerMax < limits.uploadsRunningMax);
   assertObjectStore(limits);
   assertBucketSnapshots(limits);
@@ -65,6 +58,22 @@ export function assertRelations(limits: Limits, windows: typeof modelWindows): v
   assert(limits.queueRetryMsMin < limits.queueRetryMsMax);
   assertCacheRelations(limits);
   assertResponseRelations(limits, windows);
+}
+
+function assertExtraction(limits: Limits): void {
+  assert(limits.extractionTextBytesMin < limits.extractionTextBytesMax);
+  assert(limits.extractionQueueOwnerMax < limits.extractionQueueMax);
+  assert(limits.extractionRetryMs <= limits.extractionRetryMsMax);
+  assert(limits.extractionPageMsMax < limits.extractionMsMax);
+  assert(
+    limits.extractionMsMax < limits.contentWaitMsMax,
+    'a request for a text must outlast the extraction',
+  );
+  assert(
+    limits.recognitionPixelsMax + limits.recognitionOutputBytesMax < limits.frameBytesMax,
+    'a picture must fit into a frame, and so must what was recognised in it',
+  );
+  assert(limits.recognitionMsMax < limits.extractionPageMsMax);
 }
 
 function assertProcesses(limits: Limits): void {

@@ -10,6 +10,7 @@ import { newMark, onDisk, storeIdOf } from '../files/blob-owner.js';
 import { Files } from '../files/files.js';
 import type { Gate } from '../http/gate.js';
 import { ExtractionPool } from '../pool/extraction.js';
+import { choosePictureProgram, type PictureChoice } from '../pool/picture-program.js';
 import { readerWalls } from '../pool/reader-walls.js';
 import { type Walls, wallsText } from '../pool/walls.js';
 import type { TakeRoom } from '../room.js';
@@ -24,20 +25,37 @@ import { type Context, faultLog } from './context.js';
 import type { ShardRecords } from './records.js';
 
 /** Processes of their own are started for it, so that it can run beside other parts that open. */
-export function tryWalls({ config }: Context): Promise<Walls> {
-  return readerWalls(config);
+export async function tryReaders({ config }: Context): Promise<HeldReaders> {
+  const walls = await readerWalls(config);
+  return { walls, pictures: await choosePictureProgram(config, { walls }) };
 }
 
-/** Says in the log what the system holds readers back with. */
-export function openExtraction(context: Context, walls: Walls): ExtractionPool {
+export interface HeldReaders {
+  readonly walls: Walls;
+  readonly pictures: PictureChoice;
+}
+
+/** Says in the log what the system holds readers back with, and who recognises text in pictures. */
+export function openExtraction(
+  context: Context,
+  { walls, pictures: choice }: HeldReaders,
+): ExtractionPool {
   const { config, clock, log, report, opened } = context;
   const { extractors, ocrLanguages: languages, ocrPictures: pictures } = config;
   const { extractProcesses: processes, ocrData: languagesFolder } = config;
   log(wallsText(walls));
+  log(choice.text);
   // One core is left to chats, unless documents that take long would keep all others waiting for it.
   const quickMax = Math.max(1, Math.min(processes, availableParallelism() - 1));
   const readers = { extractors, languages, languagesFolder, pictures, processes, quickMax };
-  const extraction = new ExtractionPool({ ...readers, walls, clock, log, report });
+  const extraction = new ExtractionPool({
+    ...readers,
+    walls,
+    pictureProgram: choice.program,
+    clock,
+    log,
+    report,
+  });
   return opened.add(extraction, (part) => part.close());
 }
 

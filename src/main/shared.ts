@@ -36,7 +36,7 @@ import {
   openParser,
   openPrompts,
 } from './engines.js';
-import { openExtraction, tryWalls } from './files.js';
+import { openExtraction, tryReaders } from './files.js';
 import { openReview } from './open-review.js';
 import { openSnapshotTiers } from './snapshots.js';
 import { packageVersion } from './version.js';
@@ -87,12 +87,12 @@ export async function openShared(context: Context, server: PreparedServer): Prom
   const prompts = openPrompts(context, counter);
   const parser = openParser(context);
   // While the threads begin: both take a few hundred milliseconds.
-  const [catalog, walls] = await Promise.all([
+  const [catalog, held] = await Promise.all([
     openCatalog(context, engines, prompts),
-    tryWalls(context),
+    tryReaders(context),
   ]);
   const review = await openReview(context);
-  const extraction = openExtraction(context, walls);
+  const extraction = openExtraction(context, held);
   const parts = { file, tiers, engines, prompts, parser, catalog, review, extraction };
   return {
     ...parts,

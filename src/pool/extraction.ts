@@ -11,6 +11,7 @@ import { limits } from '../limits/index.js';
 import type { ExtractionBounds, ExtractorOptions } from '../plugin/contract.js';
 import type { TakeReport } from '../telemetry/report.js';
 import type { ExtractProgress, ExtractResult } from './messages.js';
+import type { PictureProgram } from './picture-run.js';
 import { Reader } from './reader.js';
 import type { ExtractTask } from './reading.js';
 import type { Walls } from './walls.js';
@@ -50,6 +51,8 @@ export interface ExtractionOptions {
   readonly pictures?: boolean;
   /** What the system holds readers back with. */
   readonly walls: Pick<Walls, 'command'>;
+  /** What recognises text in pictures for them; absent or null: they do it themselves. */
+  readonly pictureProgram?: PictureProgram | null;
   readonly clock: Clock;
   readonly log: (line: string) => void;
   /** Hears of each document that was read, and of readers that ended under one. */
@@ -470,6 +473,7 @@ function startReader(
   const extractors = rest.extractors.map((module) => ({ module, options }));
   return new Reader({
     start: { extractors, memoryBytesMax },
+    pictures: rest.pictureProgram ?? null,
     walls,
     bounds: document,
     clock,

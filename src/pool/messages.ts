@@ -11,6 +11,7 @@ import type {
   EngineOptions,
   ExtractorOptions,
   GenerateTask,
+  PictureToRead,
   PrefillTask,
   RefusedModel,
   RemoteVocabulary,
@@ -178,11 +179,18 @@ export interface ReaderStart {
   readonly extractors: readonly PluginRef<ExtractorOptions>[];
   /** Resident size of the process. */
   readonly memoryBytesMax: number;
+  /** Whether it may ask for the text of pictures. */
+  readonly asksForPictures: boolean;
 }
 
 /** Tasks of an extraction worker. `open` opens the extractors, once; each `read` reads one document. */
 export type ReaderTask =
-  | { readonly type: 'open'; readonly extractors: ReaderStart['extractors'] }
+  /** The port carries `PictureToRead`, each answered by a `PictureAnswer`; null: no picture may be asked for. */
+  | {
+      readonly type: 'open';
+      readonly extractors: ReaderStart['extractors'];
+      readonly pictures: MessagePort | null;
+    }
   /** The port says each piece of text, as `TextPiece`, and is told by any message that one more was taken. */
   | {
       readonly type: 'read';
@@ -216,12 +224,18 @@ export type ToReader =
   /** So many bytes follow on standard input. */
   | { readonly type: 'read'; readonly filename: string; readonly bytes: number }
   /** One more piece of text is on its way to the disk. */
-  | { readonly type: 'taken' };
+  | { readonly type: 'taken' }
+  | { readonly type: 'recognized'; readonly answer: PictureAnswer };
+
+/** What the program of the machine wrote of a picture, as it came; null where it failed. */
+export type PictureAnswer = Uint8Array | null;
 
 /** What a reader says is read by `reader-messages.ts`: who has broken out of a document may say anything. */
 export type FromReader =
   | { readonly type: 'ready' }
   | { readonly type: 'text'; readonly piece: TextPiece }
+  /** One at a time: the next after its answer. */
+  | { readonly type: 'picture'; readonly picture: PictureToRead }
   /** It exceeds its memory bound and must be ended. */
   | { readonly type: 'memory' }
   | {

@@ -5,6 +5,7 @@
 import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import { toErrorValue } from '../errors.js';
 import { limits } from '../limits/index.js';
+import type { PictureToRead } from '../plugin/contract.js';
 import { parentPipe, startOf } from './child.js';
 import type {
   FromReader,
@@ -31,13 +32,18 @@ class ReaderChild {
   ) {}
 
   async open(): Promise<void> {
-    const { extractors } = this.start;
-    const result = await this.pool.run({ type: 'open', extractors }).catch(failed);
+    const { extractors, asksForPictures } = this.start;
+    const { port1, port2 } = new MessageChannel();
+    port1.on('message', (picture: PictureToRead) => this.parent.send({ type: 'picture', picture }));
+    const pictures = asksForPictures ? port2 : null;
+    const task: ReaderTask = { type: 'open', extractors, pictures };
+    const result = await this.pool.run(task, pictures === null ? [] : [port2]).catch(failed);
     if (result.type === 'failed') this.parent.send(end(result));
     else this.parent.send({ type: 'ready' });
     this.parent.receive((messages) => {
       for (const message of messages) {
         if (message.type === 'taken') this.#port?.postMessage(null);
+        else if (message.type === 'recognized') port1.postMessage(message.answer);
         else void this.#read(message.filename, message.bytes);
       }
     });

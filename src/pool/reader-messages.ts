@@ -4,6 +4,7 @@
  */
 import type { ErrorValue } from '../errors.js';
 import { limits } from '../limits/index.js';
+import type { PictureToRead } from '../plugin/contract.js';
 import type { FromReader, ReaderResult, ReadResult, TextPiece } from './messages.js';
 import { checkedNotes } from './page-notes.js';
 
@@ -16,9 +17,10 @@ export interface Taking {
 
 /** @throws Error for anything that a reader does not say. */
 export function readerMessage(value: unknown, taking: Taking): FromReader {
-  const { type, piece, result, memoryBytes } = fieldsOf(value);
+  const { type, piece, picture, result, memoryBytes } = fieldsOf(value);
   if (type === 'ready' || type === 'memory') return { type };
   if (type === 'text') return { type, piece: pieceOf(fieldsOf(piece), taking) };
+  if (type === 'picture') return { type, picture: pictureOf(fieldsOf(picture)) };
   if (type === 'end')
     return { type, result: resultOf(fieldsOf(result)), memoryBytes: count(memoryBytes) };
   throw new Error('a message of an unknown type');
@@ -36,6 +38,21 @@ function pieceOf({ text, end }: Fields, { takesNotes }: Taking): TextPiece {
       notes: takesNotes ? checkedNotes(notes) : null,
     },
   };
+}
+
+function pictureOf({ width, height, pixels, layout }: Fields): PictureToRead {
+  const [x, y] = [side(width), side(height)];
+  if (!(pixels instanceof Uint8Array) || pixels.length !== x * y)
+    throw new Error('a picture that is not as large as it says');
+  if (pixels.length > limits.recognitionPixelsMax) throw new Error('a picture that is too large');
+  if (layout !== 'page' && layout !== 'block') throw new Error('a layout that is none');
+  return { width: x, height: y, pixels, layout };
+}
+
+function side(value: unknown): number {
+  const pixels = count(value);
+  if (pixels > 0 && pixels <= limits.recognitionSideMax) return pixels;
+  throw new Error('a picture with a side that is none');
 }
 
 function resultOf({ type, result, fault, error }: Fields): ReaderResult {

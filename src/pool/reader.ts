@@ -16,13 +16,17 @@ import type {
   TextPiece,
   ToReader,
 } from './messages.js';
+import { PictureDesk } from './picture-desk.js';
+import type { PictureProgram } from './picture-run.js';
 import { readerMessage } from './reader-messages.js';
 import { type ExtractTask, Reading, type ReadingBounds } from './reading.js';
 import type { Transport } from './transport.js';
 import type { Walls } from './walls.js';
 
 export interface ReaderOptions {
-  readonly start: ReaderStart;
+  readonly start: Omit<ReaderStart, 'asksForPictures'>;
+  /** What it may have pictures recognised by; null: it does that itself. */
+  readonly pictures: PictureProgram | null;
   /** What the system holds it back with. */
   readonly walls: Pick<Walls, 'command'>;
   readonly bounds: ReadingBounds;
@@ -58,6 +62,7 @@ export class Reader {
   #ended: string | null = null;
   #onEnded: () => void = () => {};
   #cancelPage = () => {};
+  readonly #desk: PictureDesk;
   readonly ended: Promise<void>;
 
   /** @throws Error where the system has no process to give. */
@@ -70,6 +75,8 @@ export class Reader {
     this.ended = new Promise((resolve) => {
       this.#onEnded = resolve;
     });
+    const { pictures: program, clock, log } = options;
+    this.#desk = new PictureDesk({ program, clock, log });
     this.#child = start(options, (how) => this.#onEnd(how));
     const onFault = () => this.end(NONSENSE);
     this.#transport = childPipe<ToReader, unknown>(this.#child, onFault);
@@ -116,6 +123,7 @@ export class Reader {
       const verdict = `reading took longer than ${seconds(readMsMax)}`;
       return await this.#bounded(readMsMax, verdict, this.#result(task, reading));
     } finally {
+      this.#desk.close();
       this.#cancelPage();
       this.#waiting = null;
       await reading.close();
@@ -125,6 +133,7 @@ export class Reader {
   /** Kills it; what it reads is refused for this reason. */
   end(verdict: string): void {
     this.#verdict ??= verdict;
+    this.#desk.close();
     killChild(this.#child);
     // A child that never ran has no end to wait for.
     if (this.#child.pid === undefined) this.#onEnd(verdict);
@@ -133,6 +142,7 @@ export class Reader {
   #result({ filename }: ExtractTask, reading: Reading): Promise<ExtractResult> {
     return new Promise<ExtractResult>((resolve, reject) => {
       this.#waiting = { reading, resolve, reject };
+      this.#desk.open();
       this.#transport?.send({ type: 'read', filename, bytes: reading.bytes });
       const { stdin } = this.#child;
       if (stdin !== null) reading.send(stdin);
@@ -163,6 +173,10 @@ export class Reader {
       this.#onReady(null);
     } else if (message.type === 'text') {
       this.#take(message.piece);
+    } else if (message.type === 'picture') {
+      this.#desk.ask(message.picture, (answer) =>
+        this.#transport?.send({ type: 'recognized', answer }),
+      );
     } else if (message.type === 'memory') {
       this.end(`it needed more than ${megabytes(this.options.start.memoryBytesMax)} of memory`);
     } else {
@@ -199,6 +213,7 @@ export class Reader {
 
   #onEnd(how: string): void {
     this.#ended ??= how;
+    this.#desk.close();
     if (!this.#started) this.#onReady(new Error(`the reader could not be started: ${how}`));
     const reason = this.#verdict ?? `the reader ended: ${how}`;
     this.#waiting?.resolve({ type: 'refused', reason, fileType: null });
@@ -209,10 +224,14 @@ export class Reader {
 
 const NONSENSE = 'the reader spoke nonsense';
 
-function start({ start, walls }: ReaderOptions, onEnd: (how: string) => void): ChildProcess {
+function start(
+  { start, pictures, walls }: ReaderOptions,
+  onEnd: (how: string) => void,
+): ChildProcess {
+  const whole: ReaderStart = { ...start, asksForPictures: pictures !== null };
   return startChild({
     entry: new URL('../pool/reader-child.js', import.meta.url),
-    start,
+    start: whole,
     input: 'bytes',
     flags: [
       // One document takes one core: helpers that compile and collect garbage beside it would take the others, and on

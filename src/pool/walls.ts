@@ -27,6 +27,21 @@ export interface Walls {
   readonly missing: readonly string[];
   /** @param args of Node: options, entry and its arguments. */
   command(args: readonly string[]): Command;
+  /** Behind the same walls, save the permission model, which is Node's. */
+  commandOf(program: HeldProgram, args: readonly string[]): Command;
+}
+
+/** What runs behind walls, and all that it is given. */
+export interface HeldProgram {
+  readonly file: string;
+  /** Paths of its libraries and files, which it may read; it finds no others. */
+  readonly seen: readonly string[];
+  /** All of it: `spawnCommand` takes it too. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Bytes of `/tmp`, the one folder that takes writes; null: there is none. */
+  readonly scratchBytes: number | null;
+  /** Options of prlimit. */
+  readonly resources: readonly string[];
 }
 
 /** One line for the log and for who asks. */
@@ -111,7 +126,7 @@ function findTools({ withoutPrograms = [] }: WallsOptions): Tools {
   };
 }
 
-function programIn(path: string, name: string): string | null {
+export function programIn(path: string, name: string): string | null {
   const paths = [...path.split(delimiter), '/usr/bin', '/bin'].map((folder) => join(folder, name));
   return paths.find((each) => each.startsWith(sep) && existsSync(each)) ?? null;
 }
@@ -155,32 +170,43 @@ function wallsOf(plan: Plan, tools: Tools): Walls {
   return {
     standing: standing(plan),
     missing: missing(plan, tools),
-    command: (args) => commandOf(plan, args),
+    command: (args) => readerCommand(plan, args),
+    commandOf: (program, args) => commandOf(plan, program, args),
   };
 }
 
-function commandOf(plan: Plan, args: readonly string[]): Command {
+/** The node program with its libraries, the code of readers, and nothing else that is a file. */
+function readerCommand(plan: Plan, args: readonly string[]): Command {
+  const reader: HeldProgram = {
+    file: realpathSync(process.execPath),
+    seen: [realpathSync(process.execPath), ...libraries(), ...codeRoots(plan)],
+    env: {},
+    scratchBytes: limits.extractionScratchBytesMax,
+    resources: resourceLimits(plan),
+  };
+  return commandOf(plan, reader, [...permissions(plan), ...args]);
+}
+
+function commandOf(plan: Plan, program: HeldProgram, args: readonly string[]): Command {
   const { nice, prlimit, isRoot } = plan;
-  const node = realpathSync(process.execPath);
   const filter = isFiltered(plan) ? callFilter() : null;
   const line = [
     ...(nice === null ? [] : [nice, '-n', `${NICE}`]),
-    ...(prlimit === null ? [] : [prlimit, ...resourceLimits(plan), '--']),
-    ...apart(plan, filter),
-    node,
-    ...permissions(plan),
+    ...(prlimit === null ? [] : [prlimit, ...program.resources, '--']),
+    ...apart(plan, program, filter),
+    program.file,
     ...args,
   ];
-  const [file = node, ...rest] = line;
+  const [file = program.file, ...rest] = line;
   return { file, args: rest, uid: isRoot ? NOBODY : null, filter };
 }
 
-function apart(plan: Plan, filter: Uint8Array | null): readonly string[] {
+function apart(plan: Plan, program: HeldProgram, filter: Uint8Array | null): readonly string[] {
   const { bwrap, unshare, setpriv } = plan;
-  if (bwrap !== null) return [bwrap, ...NAMESPACES, ...sight(plan), ...filterOf(filter), '--'];
+  if (bwrap !== null) return [bwrap, ...NAMESPACES, ...sight(program), ...filterOf(filter), '--'];
   if (unshare === null) return privileges(setpriv);
-  const scratchBytes = limits.extractionScratchBytesMax;
-  return [...privileges(setpriv), ...unshareLine(unshare, seenBy(plan), scratchBytes)];
+  const scratchBytes = program.scratchBytes ?? 1;
+  return [...privileges(setpriv), ...unshareLine(unshare, seenBy(program), scratchBytes)];
 }
 
 function isFiltered(plan: Plan): boolean {
@@ -216,18 +242,18 @@ const NAMESPACES = [
   ...['--hostname', 'reader', '--chdir', '/'],
 ];
 
-/** The node program with its libraries, the code of readers, and nothing else that is a file. */
-function seenBy(plan: Plan): Seen[] {
-  const paths = [realpathSync(process.execPath), ...libraries(), ...codeRoots(plan)];
-  return paths.map((path) => [realpathSync(path), path]);
+function seenBy({ seen }: HeldProgram): Seen[] {
+  return seen.map((path) => [realpathSync(path), path]);
 }
 
-function sight(plan: Plan): string[] {
+function sight(program: HeldProgram): string[] {
+  const { env, scratchBytes } = program;
   return [
+    ...Object.entries(env).flatMap((pair) => ['--setenv', ...pair]),
     ...['--proc', '/proc', '--dev', '/dev'],
     // Before the code, which may lie in it.
-    ...['--size', `${limits.extractionScratchBytesMax}`, '--tmpfs', '/tmp'],
-    ...seenBy(plan).flatMap((pair) => ['--ro-bind', ...pair]),
+    ...(scratchBytes === null ? [] : ['--size', `${scratchBytes}`, '--tmpfs', '/tmp']),
+    ...seenBy(program).flatMap((pair) => ['--ro-bind', ...pair]),
     ...['--remount-ro', '/'],
   ];
 }
@@ -312,7 +338,7 @@ const GUARD = fileURLToPath(new URL('../pool/reader-guard.cjs', import.meta.url)
 /** @returns whether the reader's own program runs so: with its libraries, its package and all walls of the plan. */
 async function stands(plan: Plan): Promise<boolean> {
   try {
-    const command = commandOf(plan, ['--require', GUARD, '-e', 'process.stdout.write("ran")']);
+    const command = readerCommand(plan, ['--require', GUARD, '-e', 'process.stdout.write("ran")']);
     const child = spawnCommand(command, ['ignore', 'pipe', 'ignore', 'ignore'], { cwd: '/' });
     const timer = setTimeout(() => killChild(child), limits.extractionStartMsMax);
     const failed = once(child, 'error').then(() => '');

@@ -213,6 +213,11 @@ export const settings = {
     defaultText: 'the installed packages',
     help: 'folder of models of those languages as tesseract has them, like eng.traineddata; one that it lacks is that of its package; the smaller models of Debian (tesseract-ocr-eng), in /usr/share/tesseract-ocr/5/tessdata, take about .7 of the time',
   },
+  ocrProgram: {
+    kind: oneOf('auto', 'off', 'required'),
+    default: 'auto',
+    help: 'whether the program tesseract of this machine recognises text in pictures, in walls of its own, in place of tesseract.js: auto where it is of version 5 or later, has all those languages and can be held; off never; required or the service does not start',
+  },
   ocrPictures: {
     kind: boolean(),
     default: true,

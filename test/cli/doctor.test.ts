@@ -57,7 +57,7 @@ t.test('a good machine has nothing to cure', async (t) => {
   t.same(failures(examined), []);
   t.equal(examined.code, 0);
   const checks = examined.findings.map(({ check }) => check);
-  t.same(checks, ['node', 'front end', 'settings', 'readers', 'port', 'data', 'disk']);
+  t.same(checks, ['node', 'front end', 'settings', 'readers', 'pictures', 'port', 'data', 'disk']);
 });
 
 t.test('a model that will not be offered is named, with its reason', async (t) => {

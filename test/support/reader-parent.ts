@@ -15,6 +15,7 @@ const reader = new Reader({
   walls: await usualWalls([module], [], missing.split(',')),
   bounds: documentBounds,
   start: { extractors: [{ module, options }], memoryBytesMax: 400 * 2 ** 20 },
+  pictures: null,
   clock: systemClock,
   startMsMax: 60_000,
   readMsMax: 120_000,

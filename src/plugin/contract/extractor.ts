@@ -27,6 +27,30 @@ export interface ExtractorOptions {
   readonly languagesFolder?: string;
   /** Whether pictures within documents that have a text of their own are read too; absent: they are. */
   readonly pictures?: boolean;
+  /**
+   * Reads a picture with a program of the machine, in the languages above; absent: there is none, and what recognises text
+   * must come with the plugin. Pictures are read one at a time, in the order in which they are asked for, within a document
+   * that is being read. Rejects with an Error where the program failed, or took too long.
+   */
+  readonly recognize?: (picture: PictureToRead) => Promise<RecognizedPicture>;
+}
+
+/** At most 16 Mi pixels, and 32 000 of a side. */
+export interface PictureToRead {
+  readonly width: number;
+  readonly height: number;
+  /** Grey, one byte a pixel, row by row; 255 is white. */
+  readonly pixels: Uint8Array;
+  /** `page`: columns, paragraphs and pictures are told apart first. `block`: it is one block of text, or one word. */
+  readonly layout: 'page' | 'block';
+}
+
+/** As the program `tesseract` writes it: to be read with care, since a picture may make it write anything. */
+export interface RecognizedPicture {
+  /** In lines, wide gaps as several spaces; empty where no text was found. */
+  readonly text: string;
+  /** Markup of the same text with the places of lines and words, by the public format hOCR. */
+  readonly hocr: string;
 }
 
 export interface SourceDocument {

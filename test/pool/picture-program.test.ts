@@ -1,0 +1,160 @@
+/** Owns the proof which program recognises text in pictures, and that no text is lost where it fails. */
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import t, { type Test } from 'tap';
+import { type Clock, systemClock } from '../../src/clock.js';
+import { limits } from '../../src/limits/index.js';
+import { ExtractionPool } from '../../src/pool/extraction.js';
+import type { PictureProgram } from '../../src/pool/picture-run.js';
+import {
+  choice,
+  type FakeProgram,
+  fakeProgram,
+  hocrOf,
+  runningOf,
+  shellQuoted,
+} from '../support/picture-programs.js';
+import { until } from '../support/until.js';
+import { usualWalls } from '../support/walls.js';
+
+t.setTimeout(300_000);
+
+const folder = mkdtempSync(join(tmpdir(), 'preface-pictures-'));
+t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+const image = new URL('../../plugins/extractors/image/image.js', import.meta.url).href;
+const walls = await usualWalls([image], []);
+const held = walls.standing.includes('namespaces') && walls.standing.includes('resource limits');
+const skip = held ? false : 'no walls of the system can be built here';
+
+/** Says that text which only the program knows. */
+const says = (words: string) => `printf '%s' '${shellQuoted(hocrOf(words))}'`;
+
+t.test('a machine without the program has the library, and says what would bring it', async (t) => {
+  const { program, text } = await choice({}, { withoutPrograms: ['tesseract'] });
+  t.equal(program, null);
+  t.match(text, /by tesseract\.js: the program tesseract is not installed \(`apt-get install/);
+  await t.rejects(choice({ ocrProgram: 'required' }, { withoutPrograms: ['tesseract'] }), {
+    message: /^setting PREFACE_OCR_PROGRAM: got required, but the program tesseract is not inst/,
+  });
+});
+
+t.test('without walls, or where it is not wanted, the library stays', async (t) => {
+  const { machine } = fakeProgram(t, says('a fake'));
+  const bare = { ...walls, standing: ['permission model'] as const };
+  t.match(await choice({}, { ...machine, walls: bare }), {
+    program: null,
+    text: /namespaces and resource limits cannot hold/,
+  });
+  t.match(await choice({ ocrProgram: 'off' }, machine), { program: null, text: /=off says/ });
+  t.match(await choice({ ocrLanguages: [] }, machine), { program: null, text: /no language/ });
+});
+
+t.test(
+  'a program that is old, lacks a language or does not run is not taken',
+  { skip },
+  async (t) => {
+    const chosen = async ({ machine }: FakeProgram, languages = ['eng'], ocrData?: string) =>
+      await choice({ ocrLanguages: languages, ocrData: ocrData ?? null }, machine);
+    const old = fakeProgram(t, says('old'), { version: '4.1.1' });
+    t.match(await chosen(old), { program: null, text: /is of version 4\.1\.1, and 5 is needed/ });
+    const good = fakeProgram(t, says('good'));
+    t.match(await chosen(good), { text: /recognised by \S+tesseract 5\.3\.0, with the models of/ });
+    const lack = await chosen(good, ['eng', 'chi_sim']);
+    t.match(lack, { program: null, text: /has no chi_sim\.traineddata/ });
+    const models = join(folder, 'models');
+    mkdirSync(models);
+    t.match(await chosen(good, ['eng'], models), {
+      program: null,
+      text: /models has no eng\.train/,
+    });
+    const trials = ['echo garbage', 'exit 1', 'kill -9 $$'];
+    for (const trial of trials) {
+      const bad = fakeProgram(t, says('bad'), { trial });
+      t.match(await chosen(bad), { program: null, text: /does not run behind walls: it/ }, trial);
+    }
+  },
+);
+
+/** A program that takes long takes 300 ms too long here. */
+const hasty: Clock = {
+  ...systemClock,
+  after: (ms, callback) => systemClock.after(ms === limits.recognitionMsMax ? 300 : ms, callback),
+};
+
+function open(t: Test, pictureProgram: PictureProgram | null, log: string[]): ExtractionPool {
+  const pool = new ExtractionPool({
+    processes: 1,
+    extractors: [image],
+    languages: ['eng'],
+    walls,
+    pictureProgram,
+    clock: hasty,
+    log: (line) => void log.push(line),
+  });
+  t.teardown(() => pool.close());
+  return pool;
+}
+
+let count = 0;
+async function textOf(pool: ExtractionPool, source: string, signal?: AbortSignal): Promise<string> {
+  const target = join(folder, `${count++}.json`);
+  const request = { owner: 'u', source, filename: 'a.png', target };
+  const result = await pool.extract(request, signal === undefined ? {} : { signal });
+  return result.type === 'refused' ? result.reason : JSON.parse(readFileSync(target, 'utf8'));
+}
+
+const picture = fileURLToPath(new URL('../../../test/documents/crom.png', import.meta.url));
+
+t.test('a reader has its picture recognised by the program', { skip }, async (t) => {
+  const log: string[] = [];
+  const { program } = await choice({}, fakeProgram(t, says('only the program says this')).machine);
+  t.not(program, null);
+  const pool = open(t, program, log);
+  t.equal(await textOf(pool, picture), 'only the program says this');
+  t.equal(await textOf(pool, picture), 'only the program says this', 'and the next one');
+  t.same(log, []);
+});
+
+t.test('where the program fails the library reads, and the log says why', { skip }, async (t) => {
+  const failures: Record<string, RegExp> = {
+    'exit 3': /failed: it ended: code 3/,
+    'kill -9 $$': /failed: it ended: (code 137|SIGKILL)/,
+    'echo garbage': /failed: it wrote something else than hOCR/,
+    'while :; do echo 0123456789012345678901234567890123456789; done':
+      /more than it may|longer than/,
+    'while :; do :; done': /failed: it took longer than 45 s/,
+  };
+  for (const [shown, wanted] of Object.entries(failures)) {
+    const log: string[] = [];
+    const fake = fakeProgram(t, shown);
+    const { program } = await choice({}, fake.machine);
+    const pool = open(t, program, log);
+    t.match(await textOf(pool, picture), /a perfectly cromulent word/, shown);
+    t.match(log, [wanted], shown);
+    t.equal(log.length, 1, 'it is not asked again');
+    await until(() => runningOf(fake.file).length === 0);
+  }
+});
+
+t.test('a program ends with its document', { skip }, async (t) => {
+  const fake = fakeProgram(t, 'while :; do :; done');
+  const { program } = await choice({}, fake.machine);
+  const pool = new ExtractionPool({
+    processes: 1,
+    extractors: [image],
+    languages: ['eng'],
+    walls,
+    pictureProgram: program,
+    clock: systemClock,
+    log: (line) => t.comment(line),
+  });
+  t.teardown(() => pool.close());
+  const stop = new AbortController();
+  const read = textOf(pool, picture, stop.signal);
+  await until(() => runningOf(fake.file).length > 0);
+  stop.abort(new Error('not wanted'));
+  await t.rejects(read, { message: 'not wanted' });
+  await until(() => runningOf(fake.file).length === 0);
+});
