@@ -35,23 +35,27 @@ export const question: Question = {
     const service = await ReadingProcess.start(mode);
     const languagesFolder = modelsOfProgram();
     const alike = await ReadingProcess.start({ ...mode, languagesFolder });
+    const program = await ReadingProcess.start({ ...mode, byProgram: true });
     return {
       sides: [
         { name: 'preface', measure: () => measureService(service, pages) },
         { name: ALIKE, measure: () => measureService(alike, pages) },
+        { name: PROGRAM, measure: () => measureService(program, pages) },
         { name: 'tesseract', measure: () => measureProgram(folder, pages) },
       ] satisfies Side[],
       lines: [
         { label: 'OCR', subject: 'preface', ...asked, must: null, goal: 0.7 },
         { label: 'OCR, the same model', subject: ALIKE, ...asked, must: null, goal: 1 },
+        { label: 'OCR, by the program', subject: PROGRAM, ...asked, must: null, goal: 1 },
       ],
       notes: [
-        "Pages at 200 dpi. preface's own model is the integer form of the larger one, that of the program what its package brings: Debian's is the smaller, fast one; the second line has that too (`PREFACE_OCR_DATA`).",
+        "Pages at 200 dpi. preface's own model is the integer form of the larger one, that of the program what its package brings: Debian's is the smaller, fast one; the second line has that too (`PREFACE_OCR_DATA`). The first two are recognised by tesseract.js (`PREFACE_OCR_PROGRAM=off`), the third by the program in its walls.",
         'preface has its model in memory, as it has after the first picture; the program loads its own each time.',
       ],
       close: async () => {
         await service.close();
         await alike.close();
+        await program.close();
         rmSync(folder, { recursive: true, force: true });
       },
     };
@@ -59,6 +63,7 @@ export const question: Question = {
 };
 
 const ALIKE = 'preface, the same model';
+const PROGRAM = 'preface, by the program';
 
 const asked = {
   unit: 'pages / CPU s',

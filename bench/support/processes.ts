@@ -80,6 +80,31 @@ export function cpuSeconds(pids: readonly number[]): number {
   return nanoseconds / 1e9;
 }
 
+/** CPU seconds of a tree in which processes end meanwhile: each counts as it was seen last, at most `LOOK_MS` before its end. */
+export class CpuMeter {
+  static readonly LOOK_MS = 25;
+  readonly #seen = new Map<number, number>();
+  readonly #before: number;
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(readonly tree: () => readonly number[]) {
+    this.#before = this.#look();
+    this.#timer = setInterval(() => this.#look(), CpuMeter.LOOK_MS);
+  }
+
+  end(): number {
+    clearInterval(this.#timer);
+    return this.#look() - this.#before;
+  }
+
+  #look(): number {
+    for (const pid of this.tree()) {
+      this.#seen.set(pid, Math.max(this.#seen.get(pid) ?? 0, cpuSeconds([pid])));
+    }
+    return [...this.#seen.values()].reduce((sum, each) => sum + each, 0);
+  }
+}
+
 /** Resolves when the processes have worked less than a tenth of the time for half a second, at the latest after `msMax`. */
 export async function atRest(tree: () => readonly number[], msMax = 30_000): Promise<void> {
   const LOOK_MS = 500;

@@ -8,6 +8,7 @@ import { basename, join } from 'node:path';
 import { systemClock } from '../../src/clock.js';
 import { limits } from '../../src/limits/index.js';
 import { type Extraction, ExtractionPool } from '../../src/pool/extraction.js';
+import { choosePictureProgram } from '../../src/pool/picture-program.js';
 import { findWalls } from '../../src/pool/walls.js';
 import { pluginFinder } from '../../src/settings/plugins.js';
 import type { ReadDone, ReadMode, ReadTask } from './reading.js';
@@ -42,15 +43,25 @@ async function poolOf(languages: readonly string[]): Promise<{ readonly extracti
   const key = languages.join('+');
   if (pool?.key === key) return pool;
   await pool?.extraction.close();
-  const { languagesFolder = null } = mode;
+  const { languagesFolder = null, byProgram = false } = mode;
+  const walls = await findWalls({
+    modules: [],
+    readable: languagesFolder === null ? [] : [languagesFolder],
+    hidden: [],
+    memoryBytesMax: limits.extractionMemoryBytesMax,
+  });
+  const { program: pictureProgram } = await choosePictureProgram(
+    {
+      ocrProgram: byProgram ? 'required' : 'off',
+      ocrLanguages: languages,
+      ocrData: languagesFolder,
+    },
+    { walls },
+  );
   const extraction = new ExtractionPool({
     processes: mode.processes,
-    walls: await findWalls({
-      modules: [],
-      readable: languagesFolder === null ? [] : [languagesFolder],
-      hidden: [],
-      memoryBytesMax: limits.extractionMemoryBytesMax,
-    }),
+    walls,
+    pictureProgram,
     languagesFolder,
     extractors: pluginFinder.builtIns('extractor'),
     languages,

@@ -6,7 +6,7 @@ import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import {
   builtFile,
-  cpuSeconds,
+  CpuMeter,
   endProcess,
   resetPeak,
   startNode,
@@ -35,6 +35,8 @@ export interface ReadMode {
   readonly processes: number;
   /** Of the models of OCR in place of those of packages. */
   readonly languagesFolder?: string;
+  /** Whether the program tesseract recognises text in pictures, where it can; absent: the library does. */
+  readonly byProgram?: boolean;
 }
 
 export class ReadingProcess {
@@ -51,7 +53,7 @@ export class ReadingProcess {
   /** `peakMb`: the highest resident size of a reading process. */
   async read(task: ReadTask): Promise<ReadDone & { cpuS: number; ms: number; peakMb: number }> {
     const tree = this.#tree();
-    const before = cpuSeconds(tree);
+    const meter = new CpuMeter(() => this.#tree());
     for (const pid of readersOf(tree)) resetPeak(pid);
     const startedMs = performance.now();
     const answer = once(this.child, 'message');
@@ -59,7 +61,7 @@ export class ReadingProcess {
     const [done] = (await answer) as [ReadDone];
     const ms = performance.now() - startedMs;
     const now = this.#tree();
-    const cpuS = cpuSeconds(now) - before;
+    const cpuS = meter.end();
     // A reader may end behind its document, so that the next one begins afresh.
     const peaks = readersOf(now).flatMap((pid) => whileAlive(() => statusKilobytes(pid, 'VmHWM')));
     return { ...done, ms, cpuS, peakMb: (Math.max(...peaks) * 1024) / 1e6 };
