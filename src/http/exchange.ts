@@ -150,6 +150,11 @@ export class Exchange {
     return this.#head.headers;
   }
 
+  /** Whether a node has passed it on. */
+  get isForwarded(): boolean {
+    return this.#head.isForwarded;
+  }
+
   /** The first header of that (lower case) name. */
   header(name: string): string | undefined {
     return headerOf(this.#head.headers, name);

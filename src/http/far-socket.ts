@@ -6,7 +6,7 @@ import type { IncomingMessage } from 'node:http';
 import { WebSocket } from 'ws';
 import { limits } from '../limits/index.js';
 import type { Exchange } from './exchange.js';
-import { forwardedHeaders, isForwarded, sendable, unavailable } from './forward.js';
+import { forwardedHeaders, sendable, unavailable } from './forward.js';
 import type { SocketWire } from './socket-reply.js';
 
 /** The half that the client sees. */
@@ -28,7 +28,7 @@ const REFUSAL_BYTES_MAX = 64 * 1024;
  * @throws ApiError `unavailable` for what was passed on before, `invalid` for what cannot be sent.
  */
 export function farSocket(exchange: Exchange, origin: string): FarSocket {
-  if (isForwarded(exchange)) throw unavailable('this node does not serve');
+  if (exchange.isForwarded) throw unavailable('this node does not serve');
   const { path, query } = exchange;
   // The sign of a fragment is one of many in a query here; the library refuses it.
   const target = (query === '' ? path : `${path}?${query}`).replaceAll('#', '%23');

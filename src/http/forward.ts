@@ -2,19 +2,13 @@
  * Owns the way of a request to another node that answers it, and the way of the answer back, both piece by piece.
  * It must never forward what a node has forwarded, nor change a request but in what belongs to one connection.
  */
-import { once } from 'node:events';
-import {
-  Agent,
-  type ClientRequest,
-  type IncomingMessage,
-  type RequestOptions,
-  request as requestOf,
-} from 'node:http';
 import type { Clock } from '../clock.js';
 import { ApiError, invalid } from '../errors.js';
 import { limits } from '../limits/index.js';
-import { ClientGoneError, type Exchange, type Headers } from './exchange.js';
-import { isOwnVia, VIA_NAME } from './request.js';
+import { ClientGoneError, type Exchange } from './exchange.js';
+import { FarLinks } from './far-links.js';
+import { FarRequest } from './far-request.js';
+import { VIA_NAME } from './request.js';
 
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 /** They belong to one connection, or are written anew. */
@@ -31,20 +25,9 @@ const NOT_FORWARDED = new Set([
   'via',
   'x-request-id',
 ]);
-/** This server writes its own, which are the same. */
-const NOT_RETURNED = new Set([
-  'access-control-allow-origin',
-  'access-control-expose-headers',
-  'connection',
-  'content-length',
-  'date',
-  'keep-alive',
-  'transfer-encoding',
-  'uwebsockets',
-  'vary',
-  'x-request-id',
-]);
-const WITHOUT_BODY = new Set([204, 304]);
+const ASCII = /^[\x20-\x7e]*$/;
+const UNSENDABLE_IN_TARGET = /[^\x21-\xff]/;
+const UNSENDABLE_IN_HEADERS = /[^\t\x20-\x7e\x80-\xff]/;
 /** Node refuses to send it. */
 const UNSENDABLE = new Set(['ERR_INVALID_CHAR', 'ERR_UNESCAPED_CHARACTERS']);
 
@@ -55,19 +38,19 @@ export interface ForwarderOptions {
 }
 
 export class Forwarder {
-  /** The other node closes a connection that rests for longer. */
-  readonly #agent = new Agent({ keepAlive: true, timeout: limits.forwardIdleMs });
-  #origin: string | null = null;
   /** To the node of now. */
-  readonly #underWay = new Set<ClientRequest>();
+  #links: FarLinks | null = null;
+  #origin: string | null = null;
+  readonly #underWay = new Set<FarRequest>();
 
   constructor(readonly options: ForwarderOptions) {}
 
   /** Where requests go; null: nowhere. What is under way to another node fails: that one does not serve any more. */
   set origin(origin: string | null) {
     if (origin === this.#origin) return;
-    this.#origin = origin;
     this.#cut();
+    this.#origin = origin;
+    this.#links = origin === null ? null : new FarLinks(origin, this.options.clock);
   }
 
   get origin(): string | null {
@@ -76,68 +59,48 @@ export class Forwarder {
 
   /** @throws ApiError `unavailable` where the node gave no answer, `overloaded` where its body finds no room on the way. */
   async forward(exchange: Exchange): Promise<void> {
-    const origin = this.#origin;
-    if (origin === null || isForwarded(exchange)) throw unavailable('this node does not serve');
-    const outgoing = begun(exchange, { origin, agent: this.#agent });
-    this.#underWay.add(outgoing);
-    outgoing.once('close', () => this.#underWay.delete(outgoing));
-    this.#boundConnect(outgoing);
-    exchange.onGone(() => outgoing.destroy());
+    const [origin, links] = [this.#origin, this.#links];
+    if (links === null || exchange.isForwarded) throw unavailable('this node does not serve');
+    const request = new FarRequest(exchange, headOf(exchange));
+    this.#underWay.add(request);
+    const answered = request.send(links);
+    exchange.onGone(() => request.fail(new ClientGoneError('the client left')));
     try {
-      const response = await answerOf(outgoing, exchange);
-      await giveBack(response, exchange);
-      // Of a body that the other node did not want to the end.
-      if (!outgoing.writableEnded) outgoing.destroy();
+      await answered;
     } catch (cause) {
-      outgoing.destroy();
       if (cause instanceof ApiError || exchange.gone) throw cause;
       if (exchange.answered) exchange.destroy();
       else {
         this.options.log(`the node at ${origin} did not answer: ${(cause as Error).message}`);
         throw unavailable('the node that serves did not answer');
       }
+    } finally {
+      this.#underWay.delete(request);
     }
   }
 
-  /** A machine that is gone answers nothing, and the system would try for minutes. */
-  #boundConnect(outgoing: ClientRequest): void {
-    outgoing.once('socket', (socket) => {
-      if (!socket.connecting) return;
-      const end = () => socket.connecting && outgoing.destroy(new Error('no connection in time'));
-      // A process that was busy for so long has not looked yet whether it was made.
-      const late = () => void setImmediate(end);
-      const cancel = this.options.clock.after(limits.forwardConnectMs, late);
-      socket.once('connect', cancel);
-      outgoing.once('close', cancel);
-    });
-  }
-
-  /** By hand: for a signal Node would watch the end of each request. */
   #cut(): void {
-    for (const outgoing of this.#underWay)
-      outgoing.destroy(new Error('it does not serve any more'));
+    for (const request of this.#underWay) request.fail(new Error('it does not serve any more'));
+    this.#links?.close();
   }
 
   close(): void {
     this.#cut();
-    this.#agent.destroy();
   }
 }
 
-interface Way {
-  readonly origin: string;
-  readonly agent: Agent;
-}
-
-/** The head is sent. @throws ApiError for what cannot be sent. */
-function begun(exchange: Exchange, { origin, agent }: Way): ClientRequest {
+/** @throws ApiError for what cannot be sent. */
+function headOf(exchange: Exchange): string {
   const { method, path, query } = exchange;
   if (!METHODS.has(method)) throw new ApiError('methodNotAllowed', { method, path });
-  const { hostname, port } = new URL(origin);
   const target = query === '' ? path : `${path}?${query}`;
-  const host = hostname.replace(/^\[|\]$/g, '');
-  const options: RequestOptions = { host, port, method, path: target, agent };
-  return sendable(() => requestOf(Object.assign(options, { headers: forwardedHeaders(exchange) })));
+  if (UNSENDABLE_IN_TARGET.test(target)) throw unsendable();
+  let head = `${method} ${target} HTTP/1.1\r\n`;
+  const headers = forwardedHeaders(exchange);
+  for (let at = 0; at < headers.length; at += 2) head += `${headers[at]}: ${headers[at + 1]}\r\n`;
+  // Of all at once: no name or value has an end of line that is ours.
+  if (UNSENDABLE_IN_HEADERS.test(headers.join(''))) throw unsendable();
+  return `${head}\r\n`;
 }
 
 /** @throws ApiError for a head that Node refuses to send. */
@@ -146,8 +109,12 @@ export function sendable<Sent>(begin: () => Sent): Sent {
     return begin();
   } catch (cause) {
     if (!UNSENDABLE.has((cause as NodeJS.ErrnoException).code ?? '')) throw cause;
-    throw invalid('the path or a header holds a character that is not allowed there');
+    throw unsendable();
   }
+}
+
+function unsendable(): ApiError {
+  return invalid('the path or a header holds a character that is not allowed there');
 }
 
 /** Name and value alternate. */
@@ -156,111 +123,21 @@ export function forwardedHeaders(exchange: Exchange): string[] {
   const kept: string[] = [];
   for (let i = 0; i < headers.length; i += 2) {
     const [name = '', value = ''] = [headers[i], headers[i + 1]];
-    if (!NOT_FORWARDED.has(name)) kept.push(name, Buffer.from(value).toString('latin1'));
+    if (!NOT_FORWARDED.has(name)) kept.push(name, inBytes(value));
   }
   const via = exchange.header('via');
   const own = `1.1 ${VIA_NAME}`;
   kept.push('via', via === undefined ? own : `${via}, ${own}`, 'x-request-id', requestId);
-  if (declaredBytes === 0 && exchange.header('content-length') === undefined) {
-    kept.push('content-length', '0');
+  // That of a message of a WebSocket stands nowhere, and a request without a body need not say so.
+  if (declaredBytes !== null && exchange.header('content-length') === undefined) {
+    kept.push('content-length', String(declaredBytes));
   }
   return kept;
 }
 
-export function isForwarded(exchange: Exchange): boolean {
-  return isOwnVia(exchange.header('via'));
-}
-
-/** Sends the body until it has ended, or the answer is there. */
-async function answerOf(outgoing: ClientRequest, exchange: Exchange): Promise<IncomingMessage> {
-  const answer = once(outgoing, 'response') as Promise<[IncomingMessage]>;
-  // A failure after the answer is told by the answer.
-  outgoing.on('error', () => {});
-  const sent = send(outgoing, exchange);
-  sent.catch((cause: Error) => outgoing.destroy(cause));
-  const [response] = await answer;
-  return response;
-}
-
-async function send(outgoing: ClientRequest, exchange: Exchange): Promise<void> {
-  if (exchange.declaredBytes === 0) return void outgoing.end();
-  // The head reaches the other node, which may refuse the request, before the first byte of the body.
-  outgoing.flushHeaders();
-  let closed: AbortSignal | null = null;
-  let bytes = 0;
-  for (;;) {
-    const piece = await exchange.nextOfBody();
-    if (piece === null || exchange.answered) break;
-    bytes += piece.length;
-    // Other nodes may be slow to read, and any number of clients quick to send. A small piece is never refused.
-    if (piece.length > limits.bodyAheadBytesMax) exchange.hold(piece.length);
-    if (!outgoing.write(piece)) {
-      closed ??= closeOf(outgoing);
-      await once(outgoing, 'drain', { signal: closed });
-    }
-    exchange.hold(0);
-  }
-  // An answer that came first has thrown the rest away. The other node waits for it, and would take it from the request behind
-  // this one: a request that is not ended never gives its connection back.
-  if (bytes === (exchange.declaredBytes ?? bytes) && !exchange.answered) outgoing.end();
-}
-
-/** Aborted when it is closed. */
-function closeOf(outgoing: ClientRequest): AbortSignal {
-  const closed = new AbortController();
-  if (outgoing.closed) closed.abort();
-  else outgoing.once('close', () => closed.abort());
-  return closed.signal;
-}
-
-async function giveBack(response: IncomingMessage, exchange: Exchange): Promise<void> {
-  const status = response.statusCode ?? 502;
-  const length = response.headers['content-length'];
-  const headers = returnedHeaders(response);
-  if (exchange.method === 'HEAD') {
-    if (length !== undefined) headers['content-length'] = length;
-    exchange.openStream(status, headers);
-    response.resume();
-  } else if (WITHOUT_BODY.has(status)) {
-    exchange.reply(status, '', headers);
-    response.resume();
-  } else if (Number(length) <= limits.replyWholeBytesMax) {
-    const body = await wholeOf(response);
-    if (!exchange.gone) exchange.reply(status, body, headers);
-  } else await stream(response, exchange, headers);
-}
-
-/** By its events: an iterator watches the end once more. @throws Error where it ends early. */
-function wholeOf(response: IncomingMessage): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    const pieces: Buffer[] = [];
-    response.on('data', (piece: Buffer) => pieces.push(piece));
-    response.once('end', () => resolve(Buffer.concat(pieces)));
-    response.once('error', reject);
-    response.once('close', () => reject(new Error('the answer was cut')));
-  });
-}
-
-async function stream(
-  response: IncomingMessage,
-  exchange: Exchange,
-  headers: Headers,
-): Promise<void> {
-  const sink = exchange.openStream(response.statusCode ?? 502, headers);
-  for await (const piece of response) {
-    if (exchange.gone) throw new ClientGoneError('the client left');
-    if (!sink.write(piece as Buffer)) await sink.drained();
-  }
-  sink.end();
-}
-
-function returnedHeaders({ headers }: IncomingMessage): Record<string, string> {
-  const kept: Record<string, string> = {};
-  for (const [name, value] of Object.entries(headers)) {
-    if (value === undefined || NOT_RETURNED.has(name)) continue;
-    kept[name] = Buffer.from(String(value), 'latin1').toString();
-  }
-  return kept;
+/** As a text in which each letter is one byte. */
+function inBytes(value: string): string {
+  return ASCII.test(value) ? value : Buffer.from(value).toString('latin1');
 }
 
 /** Clients ask again when a node may have taken over. */

@@ -17,6 +17,8 @@ export interface RequestHead {
   /** Content-Length, or null for a chunked body. */
   readonly bodyBytes: number | null;
   readonly origin: string | null;
+  /** Whether a node has passed it on. */
+  readonly isForwarded: boolean;
   /** The request cannot be read in one way only: answer this and cut the connection. */
   readonly refusal: ApiError | null;
 }
@@ -103,6 +105,7 @@ export function copyRequest(source: RequestSource, newRequestId: () => string): 
     requestId: requestId ?? newRequestId(),
     bodyBytes: framing.bodyBytes,
     origin,
+    isForwarded: framing.isForwarded,
     refusal: framing.refusal(headers.length / 2, bytes),
   };
 }

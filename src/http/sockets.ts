@@ -43,7 +43,7 @@ type Socket = Uws.WebSocket<Opening>;
 /** What a socket knows from the request that opened it. */
 interface Opening {
   readonly account: string;
-  readonly head: Pick<RequestHead, 'path' | 'query' | 'headers'>;
+  readonly head: Pick<RequestHead, 'path' | 'query' | 'headers' | 'isForwarded'>;
   readonly check: SocketCheck;
   /** The half of another node, which serves the user. */
   readonly far: FarSocket | null;
@@ -108,8 +108,9 @@ export class Sockets {
     const protocol = req.getHeader('sec-websocket-protocol');
     const extensions = req.getHeader('sec-websocket-extensions');
     const upgrade = (exchange: Exchange, account: string, far: FarSocket | null) => {
-      const { path, query, headers } = exchange;
-      const opening = { account, head: { path, query, headers }, check, far, turns: null };
+      const { path, query, headers, isForwarded } = exchange;
+      const head = { path, query, headers, isForwarded };
+      const opening = { account, head, check, far, turns: null };
       this.#count += 1;
       this.#open.set(account, (this.#open.get(account) ?? 0) + 1);
       exchange.upgraded();
@@ -235,9 +236,10 @@ class SocketTurns {
     this.#cancelIdle();
     const reply = new SocketReply(this.socket, message);
     this.#running = reply;
-    const { path, query, headers } = this.opening.head;
+    const { path, query, headers, isForwarded } = this.opening.head;
     const requestId = this.edge.newRequestId();
-    const shape = { method: 'POST', path, query, headers, requestId, origin: null, refusal: null };
+    const own = { method: 'POST', requestId, origin: null, refusal: null };
+    const shape = { path, query, headers, isForwarded, ...own };
     this.edge.begin(reply, { ...shape, bodyBytes: message.byteLength }, (exchange) => {
       exchange.memory = this.#memory;
       exchange.onOver = () => {

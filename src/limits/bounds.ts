@@ -574,6 +574,8 @@ export const limits = {
   /** Headers that a node adds to a request that it forwards, and their bytes: the longest head arrives, too. */
   forwardHeaders: 4,
   forwardHeaderBytes: 256,
+  /** Of the head of an answer that another node gives, with those that come before it; of a line between two pieces of its body. */
+  forwardAnswerHeadBytesMax: 16 * KIB,
   /** How long a node may take to connect to another one. */
   forwardConnectMs: 2_000,
   /** Between two looks for what other processes wrote: keys and grants. */

@@ -92,7 +92,7 @@ export class ShardTable {
 
   /** A body on its way to another node takes of its caller's memory here, too; all without a known key have that of one. */
   #elsewhere(head: RequestHead): ReturnType<Instead> {
-    const answer = this.#standings[this.isOne ? 0 : this.#shardOf(head)]?.instead(head) ?? null;
+    const answer = this.#standings[this.#shardOf(head)]?.instead(head) ?? null;
     if (answer === null) return null;
     return (exchange) => {
       exchange.heldFor = this.#open?.callerOf(head) ?? NOBODY;
@@ -103,11 +103,12 @@ export class ShardTable {
   /** Where the node listens that serves a WebSocket; null: this one does, or none is known. */
   readonly originOf = (head: Pick<RequestHead, 'path' | 'headers'>): string | null => {
     if (!this.isOne && this.#open === null) return null;
-    return this.#standings[this.isOne ? 0 : this.#shardOf(head)]?.origin ?? null;
+    return this.#standings[this.#shardOf(head)]?.origin ?? null;
   };
 
   /** A request of nobody is refused by any shard: by one of this node's, where it has one. */
   #shardOf(head: Pick<RequestHead, 'path' | 'headers'>): number {
+    if (this.isOne) return 0;
     const owner = this.#open?.ownerOf(head) ?? null;
     if (owner !== null) return shardOf(owner, this.#standings.length);
     return Math.max(

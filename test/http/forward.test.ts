@@ -13,6 +13,7 @@ import { route } from '../../src/http/router.js';
 import { prepareServer, startServer } from '../../src/http/server.js';
 import { limits } from '../../src/limits/index.js';
 import { FLOOD_BYTES, startEdge } from '../support/edge.js';
+import { originAt, startFront } from '../support/front.js';
 import { RawClient, request } from '../support/raw-client.js';
 import { until } from '../support/until.js';
 
@@ -34,25 +35,6 @@ async function startMirror(t: Test) {
   t.teardown(() => server.close(0));
   return originAt(server.port);
 }
-
-async function startFront(t: Test, origin: string, bodyBytesHeldMax?: number) {
-  const lines: string[] = [];
-  const forwarder = new Forwarder({ clock: systemClock, log: (line) => lines.push(line) });
-  forwarder.origin = origin;
-  const instead = () => (exchange: Exchange) => forwarder.forward(exchange);
-  const corsOrigins = ['http://page.example'];
-  const held = bodyBytesHeldMax === undefined ? {} : { bodyBytesHeldMax };
-  const server = await startServer(
-    Object.assign({ routes: [], instead, corsOrigins }, held, local),
-  );
-  t.teardown(async () => {
-    forwarder.close();
-    await server.close(0);
-  });
-  return { forwarder, lines, server, port: server.port, base: originAt(server.port) };
-}
-
-const originAt = (port: number) => `http://127.0.0.1:${port}`;
 
 function clientAt(t: Test, port: number): RawClient {
   const client = new RawClient(port);
@@ -257,7 +239,7 @@ t.test('bodies for a server that does not read them count, and some are refused'
     server.close();
     for (const socket of deaf) socket.destroy();
   });
-  const front = await startFront(t, originAt(port), HELD_BYTES_MAX);
+  const front = await startFront(t, originAt(port), { bodyBytesHeldMax: HELD_BYTES_MAX });
   const clients = Array.from({ length: SENDERS }, () => {
     const client = clientAt(t, front.port).send(
       request('POST /files', [`Content-Length: ${SENT_BYTES}`]),

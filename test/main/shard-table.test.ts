@@ -15,6 +15,7 @@ function headOf(key: string): RequestHead {
     requestId: 'r',
     bodyBytes: 1,
     origin: null,
+    isForwarded: false,
     refusal: null,
   };
 }
