@@ -559,6 +559,8 @@ export const limits = {
   leaseRenewMs: 350,
   /** Between two attempts to take a lease, or to reach a database. */
   leasePollMs: 150,
+  /** Owners whose shard is remembered. */
+  shardOwnersKept: 4_096,
   /** How long a shard may be free before a node takes it that is not its turn: the other one may be unable to. */
   shardFreeMsMax: 2_500,
   /** After its last word the row of a node is removed. */

@@ -7,6 +7,7 @@ import { unavailable } from '../http/forward.js';
 import type { RequestHead } from '../http/request.js';
 import { type Route, Router } from '../http/router.js';
 import type { Instead } from '../http/server.js';
+import { limits } from '../limits/index.js';
 import { shardOf } from '../rules/shards.js';
 import type { Standing } from './records.js';
 
@@ -29,6 +30,8 @@ export class ShardTable {
   #always = new Router([]);
   /** Of each shard that is served here. They are the same rows in the same order. */
   readonly #served: (readonly Route[] | null)[];
+  /** Of owners that asked. */
+  readonly #shards = new Map<string, number>();
   #isReady = false;
   #tellReady: () => void = () => {};
   /** Resolves when each shard is served, here or by a node that this one knows. From then on a request waits for one shard alone, if for any. */
@@ -110,11 +113,23 @@ export class ShardTable {
   #shardOf(head: Pick<RequestHead, 'path' | 'headers'>): number {
     if (this.isOne) return 0;
     const owner = this.#open?.ownerOf(head) ?? null;
-    if (owner !== null) return shardOf(owner, this.#standings.length);
+    if (owner !== null) return this.#shardOfOwner(owner);
     return Math.max(
       0,
       this.#served.findIndex((routes) => routes !== null),
     );
+  }
+
+  /** A request asks once or twice, and the hash takes longer than all else of the look. */
+  #shardOfOwner(owner: string): number {
+    const known = this.#shards.get(owner);
+    if (known !== undefined) return known;
+    const shard = shardOf(owner, this.#standings.length);
+    // Anybody can make up owners, of any length.
+    if (owner.length > limits.ownerLengthMax) return shard;
+    if (this.#shards.size >= limits.shardOwnersKept) this.#shards.clear();
+    this.#shards.set(owner, shard);
+    return shard;
   }
 
   #ofAll(row: Route, at: number): Route {
