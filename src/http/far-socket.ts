@@ -6,7 +6,7 @@ import type { IncomingMessage } from 'node:http';
 import { WebSocket } from 'ws';
 import { limits } from '../limits/index.js';
 import type { Exchange } from './exchange.js';
-import { forwardedHeaders, sendable, unavailable } from './forward.js';
+import { forwardedHeaders, unavailable, unsendable } from './forward.js';
 import type { SocketWire } from './socket-reply.js';
 
 /** The half that the client sees. */
@@ -18,6 +18,8 @@ const GOING_AWAY = 1001;
 const REFUSED = 1008;
 /** Codes that stand for an end without a word cannot be sent. */
 const UNSENDABLE = new Set([1005, 1006, 1015]);
+/** Node refuses to send it. */
+const REFUSED_HEAD = new Set(['ERR_INVALID_CHAR', 'ERR_UNESCAPED_CHARACTERS']);
 /** Messages by which a turn ends begin like this. */
 const TURN_ENDS = /^\{"type":"(?:error|response\.(?:completed|incomplete|failed))"/;
 const TURN_END_BYTES = 64;
@@ -43,6 +45,16 @@ export function farSocket(exchange: Exchange, origin: string): FarSocket {
       }),
   );
   return new FarSocket(far, origin);
+}
+
+/** @throws ApiError for a head that Node refuses to send. */
+function sendable<Sent>(begin: () => Sent): Sent {
+  try {
+    return begin();
+  } catch (cause) {
+    if (!REFUSED_HEAD.has((cause as NodeJS.ErrnoException).code ?? '')) throw cause;
+    throw unsendable();
+  }
 }
 
 /** The other node sees again what was given more than once: it refuses some of that. */

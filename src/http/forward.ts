@@ -1,5 +1,5 @@
 /**
- * Owns the way of a request to another node that answers it, and the way of the answer back, both piece by piece.
+ * Owns where requests go that another node answers, the heads with which they go, and what a client is told where it does not.
  * It must never forward what a node has forwarded, nor change a request but in what belongs to one connection.
  */
 import type { Clock } from '../clock.js';
@@ -28,8 +28,6 @@ const NOT_FORWARDED = new Set([
 const ASCII = /^[\x20-\x7e]*$/;
 const UNSENDABLE_IN_TARGET = /[^\x21-\xff]/;
 const UNSENDABLE_IN_HEADERS = /[^\t\x20-\x7e\x80-\xff]/;
-/** Node refuses to send it. */
-const UNSENDABLE = new Set(['ERR_INVALID_CHAR', 'ERR_UNESCAPED_CHARACTERS']);
 
 export interface ForwarderOptions {
   readonly clock: Clock;
@@ -103,17 +101,7 @@ function headOf(exchange: Exchange): string {
   return `${head}\r\n`;
 }
 
-/** @throws ApiError for a head that Node refuses to send. */
-export function sendable<Sent>(begin: () => Sent): Sent {
-  try {
-    return begin();
-  } catch (cause) {
-    if (!UNSENDABLE.has((cause as NodeJS.ErrnoException).code ?? '')) throw cause;
-    throw unsendable();
-  }
-}
-
-function unsendable(): ApiError {
+export function unsendable(): ApiError {
   return invalid('the path or a header holds a character that is not allowed there');
 }
 
