@@ -234,8 +234,7 @@ function start(
     start: whole,
     input: 'bytes',
     flags: [
-      // One document takes one core: helpers that compile and collect garbage beside it would take the others, and on
-      // two cores they cost half of all the CPU time of small documents.
+      // One document takes one core: helpers that compile and collect garbage beside it would take those left to chats.
       '--single-threaded',
       `--max-old-space-size=${Math.ceil(start.memoryBytesMax / MIB)}`,
       // Every thread inherits it, which `--import` does not promise: it is CommonJS for this.
