@@ -8,6 +8,7 @@ import { getPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
+import { treeOf } from '../../bench/support/processes.js';
 import { type Clock, systemClock } from '../../src/clock.js';
 import {
   documentBounds,
@@ -225,7 +226,9 @@ t.test('a document takes one core, whatever garbage it makes', { skip: skipThrea
   const pool = open(hostile);
   t.teardown(() => pool.close());
   await extract(pool, 'garbage').result;
-  const [reader] = descendants(process.pid).filter((pid) => threads(pid).length > 5);
+  const [reader] = treeOf(process.pid)
+    .slice(1)
+    .filter((pid) => threads(pid).length > 5);
   // The thread that reads, and the one that speaks with the service; helpers would have taken a part of that.
   const [most = 0, second = 0, ...others] = threads(reader ?? 0).sort((a, b) => b - a);
   t.ok(most > 20, `${most} ticks were spent on it`);
@@ -239,15 +242,6 @@ function threads(pid: number): number[] {
     const [user = 0, system = 0] = fields.split(' ').slice(11, 13).map(Number);
     return user + system;
   });
-}
-
-function descendants(pid: number): number[] {
-  const { stdout } = spawnSync('ps', ['-o', 'pid=', '--ppid', `${pid}`]);
-  const children = `${stdout}`
-    .split('\n')
-    .map(Number)
-    .filter((child) => existsSync(`/proc/${child}/task`) && child > 0);
-  return children.flatMap((child) => [child, ...descendants(child)]);
 }
 
 t.test('a process that ended is replaced before the next document comes', async (t) => {
