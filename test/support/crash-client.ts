@@ -58,6 +58,7 @@ export class CrashClient {
   readonly answers = new Map<string, string>();
   doubt: Doubt | null = null;
   acknowledged = 0;
+  onAcknowledged: () => void = () => {};
   url = '';
   #made = 0;
 
@@ -76,6 +77,7 @@ export class CrashClient {
       }
       this.doubt = null;
       this.acknowledged += 1;
+      this.onAcknowledged();
     }
   }
 

@@ -37,7 +37,9 @@ interface Load {
   readonly clients: readonly string[];
   readonly texts: readonly string[];
   readonly maxTokens: number;
-  /** Each kill happens within this many milliseconds of load. */
+  /** Each kill happens after fewer acknowledged requests than this, so that a slow machine does as much between kills, */
+  readonly acknowledgedMax: number;
+  /** and within this many milliseconds of the last of them. */
   readonly killMsMax: number;
   /** Snapshots take so long to write that every other kill can wait for one. */
   readonly writes: boolean;
@@ -77,7 +79,10 @@ export async function crashRun({
   try {
     for (let at = 0; at < kills; at++) {
       const url = await service.url();
-      const randomMoment = () => delay(random(load.killMsMax));
+      const randomMoment = async () => {
+        await acknowledgements(clients, random(load.acknowledgedMax));
+        await delay(random(load.killMsMax));
+      };
       const atWrite = load.writes && at % 2 === 0;
       if (atWrite)
         await underLoad(clients, url, snapshotWrite(dataDir, service), () => kill('all'));
@@ -95,6 +100,17 @@ export async function crashRun({
   }
   const acknowledged = clients.reduce((sum, client) => sum + client.acknowledged, 0);
   return { acknowledged, doubts, orphanMsMax };
+}
+
+function acknowledgements(clients: readonly CrashClient[], count: number): Promise<void> {
+  return new Promise((resolve) => {
+    let left = count;
+    const note = () => {
+      if (left-- <= 0) resolve();
+    };
+    for (const client of clients) client.onAcknowledged = note;
+    note();
+  });
 }
 
 async function underLoad(
@@ -161,7 +177,8 @@ const loads: Readonly<Record<CrashRunOptions['engine'], Load>> = {
     clients: ['ann', 'bo', 'cy', 'di'],
     texts: Array.from({ length: 6 }, (_, at) => textOf(20 + 100 * at, at)),
     maxTokens: 50,
-    killMsMax: 250,
+    acknowledgedMax: 40,
+    killMsMax: 20,
     writes: false,
   },
   llama: {
@@ -169,7 +186,8 @@ const loads: Readonly<Record<CrashRunOptions['engine'], Load>> = {
     clients: ['ann', 'bo'],
     texts: [textOf(15, 1), textOf(30, 2), textOf(45, 3)],
     maxTokens: 8,
-    killMsMax: 3_000,
+    acknowledgedMax: 4,
+    killMsMax: 1_500,
     writes: true,
   },
 };
