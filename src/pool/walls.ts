@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { limits } from '../limits/index.js';
 import { callFilter } from './call-filter.js';
 import { type Command, FILTER_FD, killChild, spawnCommand } from './child.js';
+import { readerCores } from './cores.js';
 import { type Seen, unshareLine } from './unshare.js';
 
 export type Wall =
@@ -67,8 +68,8 @@ export interface WallsOptions {
 
 /** Programs by which walls are built. */
 interface Tools {
-  /** Not a wall: chats go first. */
-  readonly nice: string | null;
+  /** Not walls: commands that let chats go first. One core has no reader, whose helper threads would take it too. */
+  readonly behindChats: readonly string[];
   readonly bwrap: string | null;
   /** Stands for bubblewrap where that is missing. */
   readonly unshare: string | null;
@@ -102,7 +103,7 @@ export async function findWalls(options: WallsOptions): Promise<Walls> {
 }
 
 const NOTHING = {
-  nice: null,
+  behindChats: [],
   bwrap: null,
   unshare: null,
   prlimit: null,
@@ -117,13 +118,21 @@ function findTools({ withoutPrograms = [] }: WallsOptions): Tools {
     withoutPrograms.includes(name) ? null : programIn(process.env.PATH ?? '', name);
   const found = (name: string) => (isLinux ? any(name) : null);
   return {
-    nice: any('nice'),
+    behindChats: behindChats(any('nice'), found('taskset')),
     bwrap: found('bwrap'),
     unshare: found('unshare'),
     prlimit: found('prlimit'),
     setpriv: found('setpriv'),
     isRoot: process.getuid?.() === 0,
   };
+}
+
+function behindChats(nice: string | null, taskset: string | null): readonly string[] {
+  const cores = readerCores();
+  return [
+    ...(taskset === null || cores === null ? [] : [taskset, '-c', cores]),
+    ...(nice === null ? [] : [nice, '-n', `${NICE}`]),
+  ];
 }
 
 export function programIn(path: string, name: string): string | null {
@@ -136,7 +145,7 @@ function* plansOf(tools: Tools, options: WallsOptions): Generator<Plan> {
   const wants = (wall: Wall) => !without.includes(wall);
   const best: Plan = {
     ...options,
-    nice: tools.nice,
+    behindChats: tools.behindChats,
     bwrap: wants('namespaces') ? tools.bwrap : null,
     unshare: null,
     prlimit: wants('resource limits') ? tools.prlimit : null,
@@ -153,7 +162,7 @@ function* plansOf(tools: Tools, options: WallsOptions): Generator<Plan> {
   }
   yield open;
   if (open.isRoot) yield { ...open, isRoot: false };
-  yield { ...open, isRoot: false, setpriv: null, prlimit: null };
+  yield { ...open, isRoot: false, setpriv: null, prlimit: null, behindChats: [] };
 }
 
 const hasNamespaces = ({ bwrap, unshare }: Plan) => bwrap !== null || unshare !== null;
@@ -188,10 +197,10 @@ function readerCommand(plan: Plan, args: readonly string[]): Command {
 }
 
 function commandOf(plan: Plan, program: HeldProgram, args: readonly string[]): Command {
-  const { nice, prlimit, isRoot } = plan;
+  const { behindChats, prlimit, isRoot } = plan;
   const filter = isFiltered(plan) ? callFilter() : null;
   const line = [
-    ...(nice === null ? [] : [nice, '-n', `${NICE}`]),
+    ...behindChats,
     ...(prlimit === null ? [] : [prlimit, ...program.resources, '--']),
     ...apart(plan, program, filter),
     program.file,

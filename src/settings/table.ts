@@ -197,7 +197,7 @@ export const settings = {
     kind: integer(1, 64),
     default: (machine: Machine) => Math.max(1, Math.min(4, machine.cores)),
     defaultText: 'the cores, at most 4',
-    help: 'processes that read documents, each of them one document at a time; one core stays free while documents are quick',
+    help: 'processes that read documents, each of them one document at a time; of several cores they leave one free',
   },
   ocrLanguages: {
     kind: nameList(

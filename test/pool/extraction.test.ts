@@ -4,7 +4,7 @@ import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
-import { getPriority, tmpdir } from 'node:os';
+import { availableParallelism, getPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
@@ -53,6 +53,7 @@ function open(
 }
 
 const skipThreads = process.platform === 'linux' ? false : 'there is no /proc';
+const skipOneCore = availableParallelism() > 1 ? false : 'this machine has one core';
 let count = 0;
 
 function extract(
@@ -233,6 +234,19 @@ t.test('a document takes one core, whatever garbage it makes', { skip: skipThrea
   const [most = 0, second = 0, ...others] = threads(reader ?? 0).sort((a, b) => b - a);
   t.ok(most > 20, `${most} ticks were spent on it`);
   t.ok(Math.max(...others) <= 1, `${[most, second, ...others]} ticks by thread`);
+});
+
+t.test('one core has no reader', { skip: skipThreads || skipOneCore }, async (t) => {
+  const pool = open(hostile);
+  t.teardown(() => pool.close());
+  await extract(pool, 'garbage').result;
+  const mayUse = (pid: number | 'self') =>
+    /^Cpus_allowed:\s*(\S+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? '';
+  const bits = (mask: string) => BigInt(`0x${mask.replaceAll(',', '')}`);
+  const all = bits(mayUse('self'));
+  const readers = treeOf(process.pid).slice(1);
+  t.ok(readers.length > 0);
+  for (const pid of readers) t.equal(bits(mayUse(pid)), all & (all - 1n), 'all but the first');
 });
 
 /** Processor time of each thread of a process, in ticks of 10 ms. */
