@@ -1,9 +1,11 @@
 /**
- * Owns a second client beside the load, in its own thread, which measures how long sequential chats take.
- * It must never share a thread with other work, whose time would count as the service's.
+ * Owns a second client beside the load, in a process of its own, which measures how long sequential chats take.
+ * It must never do other work, nor leave much garbage: the time of both would count as the service's.
  */
+import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
+import { connect, type Socket } from 'node:net';
+import { fileURLToPath } from 'node:url';
 
 interface Client {
   /** Ends in `/v1`. */
@@ -11,16 +13,16 @@ interface Client {
   readonly key: string;
 }
 
-/** The number of chats; null: until it is told to stop. */
-type Task = number | null | 'stop';
+/** The number of chats, or: until it is told to stop. */
+type Task = number | 'until told' | 'stop';
 
 const PAUSE_MS = 10;
 
 export class TimedChats {
-  readonly #worker: Worker;
+  readonly #child: ChildProcess;
 
   constructor(client: Client) {
-    this.#worker = new Worker(new URL(import.meta.url), { workerData: client });
+    this.#child = fork(fileURLToPath(import.meta.url), [JSON.stringify(client)]);
   }
 
   /** @returns the milliseconds of each chat. */
@@ -30,58 +32,106 @@ export class TimedChats {
 
   /** Chats as long as other work runs, at least once. */
   async during(task: Promise<unknown>): Promise<number[]> {
-    const times = this.#run(null);
-    const stop = () => this.#worker.postMessage('stop' satisfies Task);
+    const times = this.#run('until told');
+    const stop = () => this.#child.send('stop' satisfies Task);
     task.then(stop, stop);
     return await times;
   }
 
   async close(): Promise<void> {
-    await this.#worker.terminate();
+    if (this.#child.exitCode !== null) return;
+    const ended = once(this.#child, 'exit');
+    this.#child.kill();
+    await ended;
   }
 
+  /** @throws Error when the client ends: it has said why. */
   async #run(task: Task): Promise<number[]> {
-    const answered = once(this.#worker, 'message');
-    this.#worker.postMessage(task);
-    const [times] = (await answered) as [number[]];
-    return times;
+    const stop = new AbortController();
+    const { signal } = stop;
+    const ended = once(this.#child, 'exit', { signal }).then(() => {
+      throw new Error('the client of timed chats ended');
+    });
+    const answered = once(this.#child, 'message', { signal });
+    this.#child.send(task);
+    const [times] = await Promise.race([answered, ended]);
+    // Whoever waits longer is told to stop, and nobody hears of it.
+    ended.catch(() => {});
+    stop.abort();
+    return times as number[];
   }
 }
 
-if (!isMainThread && parentPort) serve(workerData as Client, parentPort);
-
-function serve(client: Client, port: NonNullable<typeof parentPort>): void {
+function serve(client: Client): void {
+  const chat = new Chat(client);
   let going = false;
-  port.on('message', (task: Task) => {
-    if (task === 'stop') {
-      going = false;
-      return;
-    }
-    going = true;
-    void timed(client, (done) => (task === null ? going : done < task)).then((times) =>
-      port.postMessage(times),
-    );
+  process.on('message', (task: Task) => {
+    going = task !== 'stop';
+    if (task === 'stop') return;
+    const more = (done: number) => (task === 'until told' ? going : done < task);
+    void timed(chat, more).then((times) => process.send?.(times));
   });
 }
 
 /** From the first byte sent to the last one read. */
-async function timed({ url, key }: Client, more: (done: number) => boolean): Promise<number[]> {
+async function timed(chat: Chat, more: (done: number) => boolean): Promise<number[]> {
   const times: number[] = [];
-  const body = JSON.stringify({
-    model: 'svc-v1-8k',
-    messages: [{ role: 'user', content: 'a few words' }],
-  });
   do {
     const beganMs = performance.now();
-    const response = await fetch(`${url}/chat/completions`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      body,
-    });
-    await response.text();
-    if (response.status !== 200) throw new Error(`a chat got ${response.status}`);
+    await chat.ask();
     times.push(performance.now() - beganMs);
     await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
   } while (more(times.length));
   return times;
+}
+
+/** The same request on one connection, and no more of its answers than where they end. */
+class Chat {
+  readonly #socket: Socket;
+  readonly #request: string;
+  #answer = '';
+  #resolve: () => void = () => {};
+
+  constructor({ url, key }: Client) {
+    const { hostname, port, pathname } = new URL(url);
+    const body = JSON.stringify({
+      model: 'svc-v1-8k',
+      messages: [{ role: 'user', content: 'a few words' }],
+    });
+    const lines = [
+      `POST ${pathname}/chat/completions HTTP/1.1`,
+      `host: ${hostname}`,
+      `authorization: Bearer ${key}`,
+      'content-type: application/json',
+      `content-length: ${body.length}`,
+    ];
+    this.#request = `${lines.join('\r\n')}\r\n\r\n${body}`;
+    this.#socket = connect({ host: hostname, port: Number(port), noDelay: true });
+    this.#socket.setEncoding('latin1').on('data', (part: string) => this.#take(part));
+    this.#socket.on('close', () => {
+      throw new Error('the connection of the timed chats was closed');
+    });
+  }
+
+  ask(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#resolve = resolve;
+      this.#socket.write(this.#request);
+    });
+  }
+
+  #take(part: string): void {
+    this.#answer += part;
+    const end = this.#answer.indexOf('\r\n\r\n');
+    const length = /\r\ncontent-length: (\d+)/i.exec(this.#answer)?.[1];
+    if (end < 0 || length === undefined) return;
+    if (this.#answer.length < end + 4 + Number(length)) return;
+    if (!this.#answer.startsWith('HTTP/1.1 200 ')) throw new Error(`a chat got ${this.#answer}`);
+    this.#answer = '';
+    this.#resolve();
+  }
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url) && process.send !== undefined) {
+  serve(JSON.parse(process.argv[2] ?? '') as Client);
 }
