@@ -3,6 +3,7 @@
  * It must never know what a child does, nor start one again.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { constants } from 'node:os';
 import type { Duplex, Writable } from 'node:stream';
@@ -20,6 +21,8 @@ export interface Command {
   readonly uid: number | null;
   /** Program for the kernel's filter of system calls, which the command reads from `FILTER_FD`. */
   readonly filter: Uint8Array | null;
+  /** As of a nice value, of its whole session; null: the usual. */
+  readonly sessionNice: number | null;
 }
 
 export const FILTER_FD = 4;
@@ -53,6 +56,7 @@ const plain = (args: readonly string[]): Command => ({
   args,
   uid: null,
   filter: null,
+  sessionNice: null,
 });
 
 /** @throws Error where there are no file descriptors or no memory for one. */
@@ -77,7 +81,7 @@ export function startChild(options: ChildOptions): ChildProcess {
 
 /** With an environment of nothing where none is given. @throws Error as `spawn` does. */
 export function spawnCommand(
-  { file, args, uid, filter }: Command,
+  { file, args, uid, filter, sessionNice }: Command,
   stdio: readonly (StdioPipe | number)[],
   { env = {}, cwd }: { env?: NodeJS.ProcessEnv; cwd?: string } = {},
 ): ChildProcess {
@@ -89,6 +93,7 @@ export function spawnCommand(
     // A session of its own has no terminal to write commands to, and a group of its own is ended as one.
     detached: true,
   });
+  if (sessionNice !== null) rankSession(child, sessionNice);
   child.once('exit', () => killGroup(child));
   if (filter === null) return child;
   const pipe = child.stdio[FILTER_FD] as Writable | null | undefined;
@@ -96,6 +101,15 @@ export function spawnCommand(
   pipe?.on('error', () => {});
   pipe?.end(filter);
   return child;
+}
+
+/** Where Linux shares the processor among sessions first, a nice value counts within its session alone. */
+function rankSession({ pid }: ChildProcess, nice: number): void {
+  try {
+    writeFileSync(`/proc/${pid}/autogroup`, `${nice}`);
+  } catch {
+    // Other systems have none; and Linux takes only so many of them in a second from who is not root.
+  }
 }
 
 /** With what it has started itself: a program between it and Node may not live long enough to do that. */

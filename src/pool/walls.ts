@@ -207,7 +207,7 @@ function commandOf(plan: Plan, program: HeldProgram, args: readonly string[]): C
     ...args,
   ];
   const [file = program.file, ...rest] = line;
-  return { file, args: rest, uid: isRoot ? NOBODY : null, filter };
+  return { file, args: rest, uid: isRoot ? NOBODY : null, filter, sessionNice: NICE };
 }
 
 function apart(plan: Plan, program: HeldProgram, filter: Uint8Array | null): readonly string[] {

@@ -54,6 +54,7 @@ function open(
 
 const skipThreads = process.platform === 'linux' ? false : 'there is no /proc';
 const skipOneCore = availableParallelism() > 1 ? false : 'this machine has one core';
+const skipSessions = existsSync('/proc/self/autogroup') ? false : 'no session has a share';
 let count = 0;
 
 function extract(
@@ -247,6 +248,17 @@ t.test('one core has no reader', { skip: skipThreads || skipOneCore }, async (t)
   const readers = treeOf(process.pid).slice(1);
   t.ok(readers.length > 0);
   for (const pid of readers) t.equal(bits(mayUse(pid)), all & (all - 1n), 'all but the first');
+});
+
+t.test('the session of a reader gives way to chats', { skip: skipSessions }, async (t) => {
+  const pool = open(hostile);
+  t.teardown(() => pool.close());
+  await extract(pool, 'garbage').result;
+  const readers = treeOf(process.pid).slice(1);
+  t.ok(readers.length > 0);
+  for (const pid of readers) {
+    t.match(readFileSync(`/proc/${pid}/autogroup`, 'utf8'), / nice 10\n$/);
+  }
 });
 
 /** Processor time of each thread of a process, in ticks of 10 ms. */
