@@ -55,7 +55,7 @@ export class TimedChats {
     const answered = once(this.#child, 'message', { signal });
     this.#child.send(task);
     const [times] = await Promise.race([answered, ended]);
-    // Whoever waits longer is told to stop, and nobody hears of it.
+    // The one that still waits is told to stop, and nobody hears of it.
     ended.catch(() => {});
     stop.abort();
     return times as number[];
