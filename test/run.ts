@@ -20,6 +20,7 @@ const FILE_MS_MAX = 15 * 60_000;
 const LONGEST = [
   'bench',
   'trust/expensive-bodies',
+  'pool/hostile-pdfs',
   'pool/hostile-documents',
   'plugins/engines/llama-certificate',
   'plugins/engines/llama',
