@@ -23,6 +23,8 @@ export interface FuzzOptions {
   /** Uploads at the same time. */
   readonly lanes: number;
   readonly log: (line: string) => void;
+  /** The sender gives way to all else from then on, as if it were on another machine: for a process that ends afterwards. */
+  readonly givesWay?: boolean;
 }
 
 export interface FuzzResult {
@@ -48,6 +50,7 @@ const headers = { authorization: `Bearer ${aliceKey}` };
 const ROUND = 25;
 /** The first documents of a service that has just started run through code that no compiler has seen: they are not timed. */
 const WARM_UP = 4 * ROUND;
+const SENDER_PRIORITY = 10;
 const ANSWER_MS_MAX = 10 * 60_000;
 /** Less than a service keeps a resting connection: one that is lost earlier is a fault. */
 const RESTED_MS_MIN = limits.connectionRestS * 1_000;
@@ -75,6 +78,8 @@ export async function fuzzFiles(options: FuzzOptions): Promise<FuzzResult> {
     log(`${cause.message} on a connection that had rested ${Math.round(restedMs)} ms: asked again`);
   });
   const others = new TimedChats({ url, key: bobKey });
+  // What is started before does not inherit it.
+  if (options.givesWay) setPriority(SENDER_PRIORITY);
   try {
     await others.count(ROUND);
     for (let from = 0; from < mutations; from += ROUND) {
@@ -178,8 +183,6 @@ function counted(texts: readonly string[]): Record<string, number> {
   return counts;
 }
 
-const CLIENT_PRIORITY = 10;
-
 async function main(mutations: number): Promise<void> {
   const { mkdtempSync, rmSync } = await import('node:fs');
   const { tmpdir } = await import('node:os');
@@ -187,15 +190,14 @@ async function main(mutations: number): Promise<void> {
   const seed = testSeed();
   console.log(`${mutations} damaged documents, TEST_SEED=${seed}`);
   const service = new CrashService(dataDir, {});
-  // It stands for clients on machines of their own.
-  setPriority(CLIENT_PRIORITY);
   // Its process group is separate, so that a signal to this group does not reach it.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.once(signal, () => void service.kill('all').finally(() => process.exit(1)));
   }
   try {
     const url = await service.url();
-    const result = await fuzzFiles({ url, mutations, seed, lanes: 4, log: console.log });
+    const options = { url, mutations, seed, lanes: 4, log: console.log, givesWay: true };
+    const result = await fuzzFiles(options);
     console.log(result);
     const ratio = result.busyP99Ms / result.quietP99Ms;
     console.log(`other requests: p99 ${ratio.toFixed(2)} times that of a quiet service`);
