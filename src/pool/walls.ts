@@ -68,7 +68,7 @@ export interface WallsOptions {
 
 /** Programs by which walls are built. */
 interface Tools {
-  /** Not walls: commands that let chats go first. One core has no reader, whose helper threads would take it too. */
+  /** Not walls: commands that let chats go first, by a lower priority and by one core without readers and their helper threads. */
   readonly behindChats: readonly string[];
   readonly bwrap: string | null;
   /** Stands for bubblewrap where that is missing. */

@@ -4,8 +4,8 @@
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
+import { RawClient, request } from './raw-client.js';
 
 interface Client {
   /** Ends in `/v1`. */
@@ -94,49 +94,39 @@ async function timed(chat: Chat, more: (done: number) => boolean): Promise<numbe
 
 /** The same request on one connection, and no more of its answers than where they end. */
 class Chat {
-  readonly #socket: Socket;
+  readonly #client: RawClient;
   readonly #request: string;
-  #answer = '';
-  #resolve: () => void = () => {};
 
   constructor({ url, key }: Client) {
-    const { hostname, port, pathname } = new URL(url);
+    const { port, pathname } = new URL(url);
     const body = JSON.stringify({
       model: 'svc-v1-8k',
       messages: [{ role: 'user', content: 'a few words' }],
     });
-    const lines = [
-      `POST ${pathname}/chat/completions HTTP/1.1`,
-      `host: ${hostname}`,
+    const headers = [
       `authorization: Bearer ${key}`,
       'content-type: application/json',
       `content-length: ${body.length}`,
     ];
-    this.#request = `${lines.join('\r\n')}\r\n\r\n${body}`;
-    this.#socket = connect({ host: hostname, port: Number(port), noDelay: true });
-    this.#socket.setEncoding('latin1').on('data', (part: string) => this.#take(part));
-    this.#socket.on('close', () => {
-      throw new Error('the connection of the timed chats was closed');
-    });
+    this.#request = request(`POST ${pathname}/chat/completions`, headers, body);
+    this.#client = new RawClient(Number(port));
   }
 
-  ask(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#resolve = resolve;
-      this.#socket.write(this.#request);
-    });
+  /** @throws Error where the answer is no success, or does not come whole. */
+  async ask(): Promise<void> {
+    const client = this.#client;
+    client.text = '';
+    client.send(this.#request);
+    await client.until(({ closed, text }) => closed || isWhole(text));
+    const { text } = client;
+    if (!isWhole(text) || !text.startsWith('HTTP/1.1 200 ')) throw new Error(`a chat got ${text}`);
   }
+}
 
-  #take(part: string): void {
-    this.#answer += part;
-    const end = this.#answer.indexOf('\r\n\r\n');
-    const length = /\r\ncontent-length: (\d+)/i.exec(this.#answer)?.[1];
-    if (end < 0 || length === undefined) return;
-    if (this.#answer.length < end + 4 + Number(length)) return;
-    if (!this.#answer.startsWith('HTTP/1.1 200 ')) throw new Error(`a chat got ${this.#answer}`);
-    this.#answer = '';
-    this.#resolve();
-  }
+function isWhole(answer: string): boolean {
+  const end = answer.indexOf('\r\n\r\n');
+  const length = /\r\ncontent-length: (\d+)/i.exec(answer)?.[1];
+  return end >= 0 && length !== undefined && answer.length >= end + 4 + Number(length);
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url) && process.send !== undefined) {

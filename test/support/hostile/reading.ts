@@ -1,17 +1,17 @@
 /**
  * Owns the reading of hostile documents for a test: pools of readers, a folder for their texts, and a server that nobody may ask.
- * It must never let a document pass whose outcome is neither text nor a reason, or after which the next one is not read.
+ * It must never pass a document that ends in neither text nor a reason, or that keeps the next one from being read.
  */
 import { createHash } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Test } from 'tap';
 import { systemClock } from '../../../src/clock.js';
 import { ExtractionPool, type PoolBounds } from '../../../src/pool/extraction.js';
 import { loadConfig } from '../../../src/settings/config.js';
+import { listen } from '../listen.js';
 import { usualWalls } from '../walls.js';
 import type { HostileDocument } from './document.js';
 
@@ -112,9 +112,7 @@ async function askedServer(t: Test): Promise<{ url: string; asked: () => number 
   const server = createServer((_, response) => {
     asked += 1;
     response.end('root: what nobody asked for');
-  }).listen(0, '127.0.0.1');
-  t.teardown(() => server.close());
-  await new Promise((resolve) => server.once('listening', resolve));
-  const { port } = server.address() as AddressInfo;
+  });
+  const port = await listen(t, server);
   return { url: `http://127.0.0.1:${port}/secret`, asked: () => asked };
 }
