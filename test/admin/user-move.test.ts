@@ -61,7 +61,7 @@ class Node {
 interface Kept {
   readonly caches: { readonly id: string; status: string }[];
   readonly tags: unknown;
-  readonly files: { readonly id: string }[];
+  readonly files: { readonly id: string; readonly filename: string }[];
   readonly text: string;
   readonly responses: readonly unknown[];
 }
@@ -72,9 +72,10 @@ const unlisted = new Map<string, string[]>();
 async function keptBy(node: Node, key: string): Promise<Kept> {
   const { data: caches } = await node.read(key, '/caching');
   const { data: tags } = await node.read(key, '/caching/refs/tags');
-  const files = (await node.read(key, '/files')).data as { id: string }[];
-  const [file] = files;
-  const content = file ? await node.call(key, 'GET', `/files/${file.id}/content`) : null;
+  const files = (await node.read(key, '/files')).data as Kept['files'];
+  const document = files.find(({ filename }) => filename === 'a.txt');
+  // It waits for the reader, who gives way to all else.
+  const content = document && (await node.call(key, 'GET', `/files/${document.id}/content`));
   const text = (await content?.text()) ?? '';
   const places = unlisted.get(key) ?? [];
   const responses = await Promise.all(places.map((place) => node.read(key, place)));
@@ -180,6 +181,7 @@ t.test('caches, tags, files, keys, grants and use go along; others stay', async 
   await to.start();
   const after = await settled(to, key);
   t.same(after, before, 'with the same ids, states, tags and text');
+  t.match(after.text, 'words of a file');
   t.match(after.responses, [
     { status: 'completed' },
     {},
