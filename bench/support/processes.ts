@@ -82,7 +82,7 @@ export function cpuSeconds(pids: readonly number[]): number {
 
 /** CPU seconds of a tree in which processes end meanwhile: each counts as it was seen last, at most `LOOK_MS` before its end. */
 export class CpuMeter {
-  static readonly LOOK_MS = 25;
+  static readonly LOOK_MS = 100;
   readonly #seen = new Map<number, number>();
   readonly #before: number;
   readonly #timer: NodeJS.Timeout;

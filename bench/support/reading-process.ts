@@ -11,21 +11,25 @@ import { type Extraction, ExtractionPool } from '../../src/pool/extraction.js';
 import { choosePictureProgram } from '../../src/pool/picture-program.js';
 import { findWalls } from '../../src/pool/walls.js';
 import { pluginFinder } from '../../src/settings/plugins.js';
-import type { ReadDone, ReadMode, ReadTask } from './reading.js';
+import type { ReadDone, ReadMode, ReadTask, ReadTexts } from './reading.js';
 
 const mode = JSON.parse(process.argv[2] ?? '') as ReadMode;
 const folder = mkdtempSync(join(tmpdir(), 'preface-bench-'));
 let pool: { readonly key: string; readonly extraction: Extraction } | null = null;
 
 process.on('message', (task: ReadTask) => {
+  const before = process.cpuUsage();
   const reading = mode.reader === 'pdf2json' ? readWithLibrary(task) : readWithService(task);
-  void reading.then((done) => process.send?.(done));
+  void reading.then((done) => {
+    const { user, system } = process.cpuUsage(before);
+    process.send?.({ ...done, ownCpuS: (user + system) / 1e6 } satisfies ReadDone);
+  });
 });
 process.on('disconnect', () => process.exit());
 process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
 process.send?.('ready');
 
-async function readWithService({ paths, languages }: ReadTask): Promise<ReadDone> {
+async function readWithService({ paths, languages }: ReadTask): Promise<ReadTexts> {
   const { extraction } = await poolOf(languages);
   const read = paths.map(async (source, at) => {
     const target = join(folder, `${at}.json`);
@@ -73,7 +77,7 @@ async function poolOf(languages: readonly string[]): Promise<{ readonly extracti
 }
 
 /** Joins the text of all pages, since pages alone would be less work than the service does. */
-async function readWithLibrary({ paths }: ReadTask): Promise<ReadDone> {
+async function readWithLibrary({ paths }: ReadTask): Promise<ReadTexts> {
   process.env.PDF2JSON_DISABLE_LOGS = '1';
   const { default: PDFParser } = await import('pdf2json');
   const read = [];
@@ -105,7 +109,7 @@ interface Read {
   readonly failure: string | null;
 }
 
-function doneOf(read: readonly Read[]): ReadDone {
+function doneOf(read: readonly Read[]): ReadTexts {
   return {
     pages: read.reduce((sum, { pages }) => sum + pages, 0),
     texts: read.map(({ text }) => text),

@@ -21,12 +21,17 @@ export interface ReadTask {
   readonly languages: readonly string[];
 }
 
-export interface ReadDone {
+export interface ReadTexts {
   readonly pages: number;
   /** Texts of all documents, in the same order. */
   readonly texts: readonly string[];
   /** Reasons for documents that could not be read. */
   readonly failures: readonly string[];
+}
+
+export interface ReadDone extends ReadTexts {
+  /** CPU of the process that was asked, while it read: not what it takes to ask it. */
+  readonly ownCpuS: number;
 }
 
 /** `service`: the extraction pool of the service. `pdf2json`: that library alone. */
@@ -51,9 +56,9 @@ export class ReadingProcess {
   }
 
   /** `peakMb`: the highest resident size of a reading process. */
-  async read(task: ReadTask): Promise<ReadDone & { cpuS: number; ms: number; peakMb: number }> {
+  async read(task: ReadTask): Promise<ReadTexts & { cpuS: number; ms: number; peakMb: number }> {
     const tree = this.#tree();
-    const meter = new CpuMeter(() => this.#tree());
+    const meter = new CpuMeter(() => this.#tree().slice(1));
     for (const pid of readersOf(tree)) resetPeak(pid);
     const startedMs = performance.now();
     const answer = once(this.child, 'message');
@@ -61,7 +66,7 @@ export class ReadingProcess {
     const [done] = (await answer) as [ReadDone];
     const ms = performance.now() - startedMs;
     const now = this.#tree();
-    const cpuS = meter.end();
+    const cpuS = meter.end() + done.ownCpuS;
     // A reader may end behind its document, so that the next one begins afresh.
     const peaks = readersOf(now).flatMap((pid) => whileAlive(() => statusKilobytes(pid, 'VmHWM')));
     return { ...done, ms, cpuS, peakMb: (Math.max(...peaks) * 1024) / 1e6 };
