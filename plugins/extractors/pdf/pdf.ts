@@ -156,11 +156,9 @@ class PdfReading {
   #read(index: number): PdfText | null {
     const drawn = this.file.text(index);
     if (drawn === null) return null;
-    // Pages that were taken out of a form have its fields, and no form.
+    // Also of a document without a form: pages that were taken out of one have its fields.
     const isDrawnOn = this.file.hasStamps(index) || this.file.hasFields(index);
-    if (!this.#hasForm && !isDrawnOn) return drawn;
-    this.file.flatten(index);
-    const whole = this.file.text(index);
+    const whole = isDrawnOn && this.file.flatten(index) ? this.file.text(index) : null;
     if (whole === null) return drawn;
     const isBroken = doubtOf(whole.text, whole.unmapped) > DOUBT_MAX;
     return isBroken && doubtOf(drawn.text, drawn.unmapped) <= DOUBT_MAX ? drawn : whole;
@@ -188,7 +186,8 @@ class PdfReading {
   async #recognized(index: number): Promise<PlacedText> {
     const large = this.file.tooLarge(index);
     this.#skipped.push(...large.map((name) => `${name} (too large)`));
-    const picture = large.length > 0 ? null : this.file.render(index);
+    const isDrawn = large.length === 0 && this.options.languages.length > 0;
+    const picture = isDrawn ? this.file.render(index) : null;
     if (picture === null) return NO_TEXT;
     const found = await this.recognizer.recognize(picture);
     if (found.text !== '') this.#scores.push(found.score);

@@ -52,6 +52,7 @@ interface PixelBox {
 
 const PASSWORD_ERROR = 4;
 const SECURITY_ERROR = 5;
+const FLATTENED = 1;
 const GREY_BITMAP = 1;
 const WHITE = 0xffffffff;
 const SPACE = 0x20;
@@ -128,12 +129,13 @@ export class PdfFile {
     return this.#guarded(() => this.#withPage(index, (page) => this.#text(page)));
   }
 
-  /** From now on the page has what is written into its form fields as text of its own. */
-  flatten(index: number): void {
-    this.#guarded(() => {
-      this.#withPage(index, (page) => this.pdfium._FPDFPage_Flatten(page, 0));
+  /** From now on the page has what is written into its form fields as text of its own. @returns false where nothing is. */
+  flatten(index: number): boolean {
+    return this.#guarded(() => {
+      const done = this.#withPage(index, (page) => this.pdfium._FPDFPage_Flatten(page, 0));
       // What was read of it before is older than this.
       this.#closePage();
+      return done === FLATTENED;
     });
   }
 
