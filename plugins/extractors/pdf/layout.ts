@@ -118,11 +118,14 @@ function rowOf(cells: readonly (readonly Line[])[]): Line {
 function linesOf(chars: readonly PageChar[]): Line[] {
   const lines: Line[] = [];
   let line: Line | null = null;
+  // Of the line's text: to lengthen a string by each letter takes ten times as long.
+  let codes: number[] = [];
   let last: PageChar | null = null;
   let between = '';
   let isGuess = true;
   let word = NO_WORD;
-  let joint: Joint | null = null;
+  // Where a capital follows a line end that a hyphen marks: the letter behind it tells whether it begins a word.
+  let joint: number | null = null;
   let at = 0;
   const all = withAccents(chars);
   for (const char of all) {
@@ -151,13 +154,16 @@ function linesOf(chars: readonly PageChar[]): Line[] {
       }
       if (isJoined) word = NO_WORD;
       if (line === null || gap.startsWith('\n')) {
+        if (line !== null) line.text = textOf(codes);
+        codes = [];
         const { left, right, top, bottom } = char;
         line = { text: '', opensParagraph: gap === '\n\n', left, right, top, bottom };
         lines.push(line);
-      } else line.text += gap;
-      if (joint !== null && gap === '' && isLower(char.code)) joint.line.text = hyphened(joint);
-      joint = isJoined && gap === '' && isUpper(char.code) ? { line, at: line.text.length } : null;
-      line.text += String.fromCodePoint(char.code);
+      } else if (gap !== '') codes.push(gap.charCodeAt(0));
+      // `EU-` before `Kommission`: not a word in capitals, which was parted.
+      if (joint !== null && gap === '' && isLower(char.code)) codes.splice(joint, 0, HYPHEN);
+      joint = isJoined && gap === '' && isUpper(char.code) ? codes.length : null;
+      codes.push(char.code);
       line.top = Math.max(line.top, char.top);
       line.bottom = Math.min(line.bottom, char.bottom);
       line.left = Math.min(line.left, char.left);
@@ -166,13 +172,20 @@ function linesOf(chars: readonly PageChar[]): Line[] {
       [between, isGuess] = ['', true];
     }
   }
+  if (line !== null) line.text = textOf(codes);
   return lines;
 }
 
-/** Where a capital follows a line end that a hyphen marks: the letter behind it tells whether it begins a word. */
-interface Joint {
-  readonly line: Line;
-  readonly at: number;
+const HYPHEN = 0x2d;
+/** A call takes so many arguments. */
+const CODES_MAX = 4096;
+
+function textOf(codes: readonly number[]): string {
+  let text = '';
+  for (let at = 0; at < codes.length; at += CODES_MAX) {
+    text += String.fromCodePoint(...codes.slice(at, at + CODES_MAX));
+  }
+  return text;
 }
 
 interface Line {
@@ -243,15 +256,10 @@ function apart(first: readonly Line[], second: readonly Line[]): readonly Line[]
   return [...first, { ...head, opensParagraph: true }, ...others];
 }
 
-/** A line end may part a word, or what a hyphen joins: `Jean-Paul`, `2010-2012`; of two capitals see `Joint`. */
+/** A line end may part a word, or what a hyphen joins: `Jean-Paul`, `2010-2012`; of two capitals see `joint`. */
 function hyphenBetween(last: number, next: number): string {
   if (isUpper(last) && isUpper(next)) return '';
   return /[\p{Lu}\p{Nd}]/u.test(String.fromCodePoint(next)) ? '-' : '';
-}
-
-/** `EU-` before `Kommission`: not a word in capitals, which was parted. */
-function hyphened({ line: { text }, at }: Joint): string {
-  return `${text.slice(0, at)}-${text.slice(at)}`;
 }
 
 function isUpper(code: number): boolean {
