@@ -76,7 +76,7 @@ export interface Instance {
 }
 
 /** Resetting more than this is slower than a new instance; grown memory never shrinks. */
-const KEPT_BYTES_MAX = 64 * 1024 * 1024;
+const KEPT_BYTES_MAX = 32 * 1024 * 1024;
 
 let program: Promise<object> | undefined;
 /** A process reads one document at a time. */
