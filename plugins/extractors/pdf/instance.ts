@@ -37,6 +37,36 @@ interface Unlisted {
   _FPDFPage_CloseAnnot(annotation: number): void;
   _FPDFAnnot_GetSubtype(annotation: number): number;
   _FPDFAnnot_GetStringValue(annotation: number, key: number, buffer: number, bytes: number): number;
+  _FPDFAnnot_GetFlags(annotation: number): number;
+  _FPDFDOC_InitFormFillEnvironment(document: number, viewer: number): number;
+  _FPDFAnnot_GetFormFieldType(form: number, annotation: number): number;
+  _FPDFAnnot_GetFormFieldName(
+    form: number,
+    annotation: number,
+    buffer: number,
+    bytes: number,
+  ): number;
+  _FPDFAnnot_GetFormFieldAlternateName(
+    form: number,
+    annotation: number,
+    buffer: number,
+    bytes: number,
+  ): number;
+  _FPDFAnnot_GetFormFieldValue(
+    form: number,
+    annotation: number,
+    buffer: number,
+    bytes: number,
+  ): number;
+  _FPDFAnnot_GetOptionCount(form: number, annotation: number): number;
+  _FPDFAnnot_IsOptionSelected(form: number, annotation: number, index: number): number;
+  _FPDFAnnot_GetOptionLabel(
+    form: number,
+    annotation: number,
+    index: number,
+    buffer: number,
+    bytes: number,
+  ): number;
 }
 /** What is called for each character and each object, without the checks that the package puts around each call. */
 interface Bare {

@@ -19,9 +19,10 @@ import type { GreyPicture } from '../ocr/picture.js';
 import { type PictureTime, pictureTimeOf, type TimedDocument } from '../ocr/picture-time.js';
 import { openRecognizer, type Recognizer } from '../ocr/recognizer.js';
 import { linesOf, movedBy, NO_TEXT, type PlacedText, stacked, unplaced } from '../shared/placed.js';
+import type { FilledField } from './form.js';
 import { PdfFile, type PdfText } from './pdfium.js';
 import { DOUBT_HOPELESS, DOUBT_MAX, doubtOf, soundLines } from './quality.js';
-import { type RereadPage, rereadPdf } from './reread.js';
+import { rereadPdf } from './reread.js';
 
 const plugin: ExtractorPlugin = {
   kind: 'extractor',
@@ -104,8 +105,7 @@ type PageReading = Pick<DocumentPage, 'text' | 'recognized' | 'skipped' | 'layou
 class PdfReading {
   /** Pages of the count that cannot be opened. */
   lostPages = 0;
-  readonly #hasForm: boolean;
-  #reread: Promise<RereadPage[] | null> | null = null;
+  #reread: Promise<string[] | null> | null = null;
   /** Pictures of pages with text, by what they show: a background is read once. */
   readonly #seen = new Set<string>();
   /** For pages that have a text of their own: a document of slides has a picture on each. */
@@ -120,7 +120,6 @@ class PdfReading {
     private readonly recognizer: Recognizer,
     private readonly options: ExtractorOptions,
   ) {
-    this.#hasForm = file.hasForm();
     this.#pictureTime = pictureTimeOf(document);
   }
 
@@ -138,9 +137,8 @@ class PdfReading {
   }
 
   async #text(index: number): Promise<PlacedText> {
-    // Most pages of a form have none, and only the other reader knows what is filled in.
-    const hasFields = this.#hasForm && this.file.hasFields(index);
-    // Flattening takes them away.
+    // Flattening takes both away.
+    const fields = this.file.filled(index);
     const notes = this.file.notes(index);
     const read = this.#read(index);
     if (read === null) {
@@ -148,8 +146,7 @@ class PdfReading {
       return NO_TEXT;
     }
     const trusted = await this.#trusted(index, read);
-    const whole = hasFields ? await this.#withFields(index, trusted) : trusted;
-    return withNotes(whole, notes);
+    return withNotes(withFields(trusted, fields), notes);
   }
 
   /** Flattening takes the fonts from some pages: what they had before is the text then. */
@@ -170,7 +167,7 @@ class PdfReading {
     if (doubt <= DOUBT_MAX) return await this.#withPictures(index, read);
     // A scan has no letters that another reader could find.
     if (text === '' && this.file.hasPictures(index)) return await this.#recognized(index);
-    const second = (await this.#second(index))?.text ?? '';
+    const second = (await this.#second(index)) ?? '';
     // When both readers agree, both relied on the doubtful font map.
     const left = doubtOf(second, { ...unmapped, controls: 0 });
     const isBetter = squeezed(second) !== squeezed(text) && left < doubt;
@@ -222,16 +219,7 @@ class PdfReading {
     return found;
   }
 
-  /** Form values that are not drawn on the page: viewers draw them on opening. */
-  async #withFields(index: number, placed: PlacedText): Promise<PlacedText> {
-    const seen = squeezed(placed.text);
-    const fields = (await this.#second(index))?.fields ?? [];
-    const hidden = fields.filter(({ value }) => !seen.includes(squeezed(value)));
-    const lines = hidden.map(({ name, value }) => (name === '' ? value : `${name}: ${value}`));
-    return stacked([placed, ...lines.map(unplaced)], { blankLine: false });
-  }
-
-  async #second(index: number): Promise<RereadPage | undefined> {
+  async #second(index: number): Promise<string | undefined> {
     this.#reread ??= rereadPdf(this.document.bytes, this.file.pages);
     return (await this.#reread)?.[index];
   }
@@ -250,6 +238,15 @@ function newLines(recognized: PlacedText, text: string): PlacedText {
 }
 
 const WORD = /[\p{L}\p{N}]+/gu;
+
+/** Values that are not drawn on the page: viewers draw them on opening. */
+function withFields(placed: PlacedText, fields: readonly FilledField[]): PlacedText {
+  const seen = squeezed(placed.text);
+  const undrawn = fields.filter(({ value }) => !seen.includes(squeezed(value)));
+  const lines = undrawn.map(({ name, value }) => (name === '' ? value : `${name}: ${value}`));
+  // A field may stand in several places of a page.
+  return stacked([placed, ...[...new Set(lines)].map(unplaced)], { blankLine: false });
+}
 
 /** What a note says is often drawn, too. */
 function withNotes(placed: PlacedText, notes: readonly string[]): PlacedText {

@@ -7,6 +7,7 @@ import { type GreyPicture, shrinkOf } from '../ocr/picture.js';
 import { NO_TEXT, type PlacedText } from '../shared/placed.js';
 import { type Box, unreadAreas } from './areas.js';
 import { charactersOf, charactersOfPage, inReadingOrder } from './characters.js';
+import { type FilledField, PdfForm } from './form.js';
 import { withFounderLetters } from './founder-letters.js';
 import { withLettersOfGlyphs } from './glyph-numbers.js';
 import { type Instance, type Pdfium, putBack, takeInstance } from './instance.js';
@@ -66,6 +67,8 @@ const SCALE = 200 / 72;
 export class PdfFile {
   readonly pages: number;
   #ligatures: NamedLigatures | null = null;
+  /** Null without one; undefined until it is looked for. */
+  #form: PdfForm | null | undefined;
   /** Nothing went wrong so far. */
   #sound = true;
   /** The page of the last call, since to open one reads all that it draws. */
@@ -118,10 +121,6 @@ export class PdfFile {
         .toString('utf16le')
         .trim();
     });
-  }
-
-  hasForm(): boolean {
-    return this.#guarded(() => this.pdfium._FPDF_GetFormType(this.document) > 0);
   }
 
   /** Null for a page that cannot be opened. */
@@ -253,6 +252,18 @@ export class PdfFile {
     return this.#guarded(
       () => this.#withPage(index, (page) => hasWidgets(this.pdfium, page)) ?? false,
     );
+  }
+
+  /** What is filled in on a page; none in a document without a form. */
+  filled(index: number): FilledField[] {
+    return this.#guarded(() => {
+      if (this.#form === undefined) {
+        const hasForm = this.pdfium._FPDF_GetFormType(this.document) > 0;
+        this.#form = hasForm ? PdfForm.open(this.pdfium, this.document) : null;
+      }
+      const form = this.#form;
+      return (form && this.#withPage(index, (page) => form.fieldsOf(page))) ?? [];
+    });
   }
 
   /** True for a page with stamps, which are part of it once it is flattened. */

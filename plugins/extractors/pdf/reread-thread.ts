@@ -1,10 +1,9 @@
 /**
- * Owns pdf2json, in a thread of its own: the texts of all pages, and what is filled into forms.
+ * Owns pdf2json, in a thread of its own: the texts of all pages.
  * It must never choose between readings, or run on a thread that an endless loop may not block.
  */
 import { type MessagePort, parentPort } from 'node:worker_threads';
 import type { Output, Page } from 'pdf2json';
-import type { RereadPage } from './reread.js';
 
 interface Question {
   readonly bytes: Uint8Array;
@@ -22,9 +21,9 @@ parentPort?.on('message', ({ bytes, port }: Question) => {
   void read(bytes).then((pages) => port.postMessage(pages));
 });
 
-async function read(bytes: Uint8Array): Promise<RereadPage[] | null> {
+async function read(bytes: Uint8Array): Promise<string[] | null> {
   const output = await parse(bytes);
-  return output?.Pages.map((page) => ({ text: textOf(page), fields: fieldsOf(page) })) ?? null;
+  return output?.Pages.map(textOf) ?? null;
 }
 
 async function parse(bytes: Uint8Array): Promise<Output | null> {
@@ -75,19 +74,4 @@ function decoded(text: string): string {
   } catch {
     return text;
   }
-}
-
-function fieldsOf(page: Page): { name: string; value: string }[] {
-  const fields = page.Fields.map((field) => ({
-    name: (field.TU || field.id.Id).trim(),
-    value: valueText((field as { V?: unknown }).V),
-  }));
-  return fields.filter(({ value }) => value !== '');
-}
-
-function valueText(value: unknown): string {
-  if (Array.isArray(value)) return value.map(valueText).filter(Boolean).join(', ');
-  return typeof value === 'string' || typeof value === 'number'
-    ? decoded(String(value)).trim()
-    : '';
 }

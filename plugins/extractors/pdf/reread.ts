@@ -1,14 +1,8 @@
 /**
- * Owns the second reading of PDF pages whose first one is in doubt, and of what is filled into forms: pdf2json, in a thread.
+ * Owns the second reading of PDF pages whose first one is in doubt: pdf2json, in a thread.
  * It must never be the only reader, or take longer than its bound; a failure means that it has no answer.
  */
 import { MessageChannel, Worker } from 'node:worker_threads';
-
-export interface RereadPage {
-  readonly text: string;
-  /** Filled-in fields: `name: value`. */
-  readonly fields: readonly { readonly name: string; readonly value: string }[];
-}
 
 /** It parses all pages before its first result, so larger documents keep their first reading. */
 const REREAD_BYTES_MAX = 32 * 1024 * 1024;
@@ -20,8 +14,8 @@ const REREAD_MS_PER_PAGE = 40;
 /** Loading the library takes longer than most documents: a thread that answered is asked again. */
 let idle: Worker | null = null;
 
-/** All pages in order, or null where pdf2json cannot read the document. */
-export async function rereadPdf(bytes: Uint8Array, pages: number): Promise<RereadPage[] | null> {
+/** The texts of all pages in order, or null where pdf2json cannot read the document. */
+export async function rereadPdf(bytes: Uint8Array, pages: number): Promise<string[] | null> {
   if (bytes.length > REREAD_BYTES_MAX || pages > REREAD_PAGES_MAX) return null;
   const thread = idle ?? start();
   idle = null;
@@ -48,10 +42,10 @@ function answerOf(
   thread: Worker,
   bytes: Uint8Array,
   msMax: number,
-): Promise<RereadPage[] | null | undefined> {
+): Promise<string[] | null | undefined> {
   const { port1, port2 } = new MessageChannel();
   return new Promise((resolve) => {
-    const end = (answer?: RereadPage[] | null) => {
+    const end = (answer?: string[] | null) => {
       clearTimeout(timer);
       thread.off('exit', onExit);
       port1.close();
@@ -60,7 +54,7 @@ function answerOf(
     const onExit = () => end();
     const timer = setTimeout(end, msMax);
     thread.once('exit', onExit);
-    port1.once('message', (answer: RereadPage[] | null) => end(answer));
+    port1.once('message', (answer: string[] | null) => end(answer));
     thread.postMessage({ bytes, port: port2 }, [port2]);
   });
 }

@@ -1,0 +1,96 @@
+/**
+ * Owns what is filled into the form of a document.
+ * It must never let a form act: nothing that it would do on opening or closing is asked for, and no viewer stands behind it.
+ */
+import type { Pdfium } from './instance.js';
+
+export interface FilledField {
+  /** What a viewer calls it, else its own name. */
+  readonly name: string;
+  readonly value: string;
+}
+
+type Told = (form: number, annotation: number, buffer: number, bytes: number) => number;
+
+/** Of the structure of calls into a viewer, all of which are empty. */
+const VIEWER_BYTES = 256;
+const VIEWER_VERSION = 2;
+const [COMBO_BOX, LIST_BOX, TEXT] = [4, 5, 6];
+/** Not drawn, whatever is in them: what a form reckons with. */
+const [HIDDEN, NO_VIEW] = [2, 32];
+const FIELDS_MAX = 10_000;
+const OPTIONS_MAX = 1_000;
+const TEXT_BYTES_MAX = 64 * 1024;
+
+export class PdfForm {
+  private constructor(
+    private readonly pdfium: Pdfium,
+    private readonly form: number,
+  ) {}
+
+  /** Null where it cannot be opened. Its memory goes with the document's. */
+  static open(pdfium: Pdfium, document: number): PdfForm | null {
+    const viewer = pdfium.wasmExports.malloc(VIEWER_BYTES);
+    if (viewer === 0) return null;
+    pdfium.HEAPU8.fill(0, viewer, viewer + VIEWER_BYTES);
+    new DataView(pdfium.HEAPU8.buffer).setInt32(viewer, VIEWER_VERSION, true);
+    const form = pdfium._FPDFDOC_InitFormFillEnvironment(document, viewer);
+    return form === 0 ? null : new PdfForm(pdfium, form);
+  }
+
+  /** Fields of a page in which something stands; to be asked before the page is flattened, which takes them away. */
+  fieldsOf(page: number): FilledField[] {
+    const { pdfium } = this;
+    const count = Math.min(pdfium._FPDFPage_GetAnnotCount(page), FIELDS_MAX);
+    const fields: FilledField[] = [];
+    for (let index = 0; index < count; index += 1) {
+      const annotation = pdfium._FPDFPage_GetAnnot(page, index);
+      if (annotation === 0) continue;
+      const value = this.#value(annotation);
+      if (value !== '') fields.push({ name: this.#name(annotation), value });
+      pdfium._FPDFPage_CloseAnnot(annotation);
+    }
+    return fields;
+  }
+
+  #value(annotation: number): string {
+    const { pdfium, form } = this;
+    if ((pdfium._FPDFAnnot_GetFlags(annotation) & (HIDDEN | NO_VIEW)) !== 0) return '';
+    const type = pdfium._FPDFAnnot_GetFormFieldType(form, annotation);
+    if (type === COMBO_BOX || type === LIST_BOX) {
+      const chosen = this.#chosen(annotation);
+      if (chosen !== '') return chosen;
+    } else if (type !== TEXT) return '';
+    return this.#said(pdfium._FPDFAnnot_GetFormFieldValue, annotation);
+  }
+
+  /** As a viewer shows them, which may be other than what the form sends. */
+  #chosen(annotation: number): string {
+    const { pdfium, form } = this;
+    const count = Math.min(pdfium._FPDFAnnot_GetOptionCount(form, annotation), OPTIONS_MAX);
+    const labels: string[] = [];
+    for (let index = 0; index < count; index += 1) {
+      if (pdfium._FPDFAnnot_IsOptionSelected(form, annotation, index) !== 1) continue;
+      const label: Told = (...[asked, of, buffer, bytes]) =>
+        pdfium._FPDFAnnot_GetOptionLabel(asked, of, index, buffer, bytes);
+      labels.push(this.#said(label, annotation));
+    }
+    return labels.filter((label) => label !== '').join(', ');
+  }
+
+  #name(annotation: number): string {
+    const shown = this.#said(this.pdfium._FPDFAnnot_GetFormFieldAlternateName, annotation);
+    return shown === '' ? this.#said(this.pdfium._FPDFAnnot_GetFormFieldName, annotation) : shown;
+  }
+
+  #said(tell: Told, annotation: number): string {
+    const { pdfium, form } = this;
+    const bytes = tell(form, annotation, 0, 0);
+    const at = bytes > 2 && bytes <= TEXT_BYTES_MAX ? pdfium.wasmExports.malloc(bytes) : 0;
+    if (at === 0) return '';
+    tell(form, annotation, at, bytes);
+    const text = Buffer.from(pdfium.HEAPU8.subarray(at, at + bytes - 2)).toString('utf16le');
+    pdfium.wasmExports.free(at);
+    return text.replace(/\r\n?/g, '\n').trim();
+  }
+}
