@@ -18,6 +18,8 @@ const VIEWER_VERSION = 2;
 const [COMBO_BOX, LIST_BOX, TEXT] = [4, 5, 6];
 /** Not drawn, whatever is in them: what a form reckons with. */
 const [HIDDEN, NO_VIEW] = [2, 32];
+/** Of a field whose text a viewer hides behind dots. */
+const PASSWORD = 1 << 13;
 const FIELDS_MAX = 10_000;
 const OPTIONS_MAX = 1_000;
 const TEXT_BYTES_MAX = 64 * 1024;
@@ -60,8 +62,12 @@ export class PdfForm {
     if (type === COMBO_BOX || type === LIST_BOX) {
       const chosen = this.#chosen(annotation);
       if (chosen !== '') return chosen;
-    } else if (type !== TEXT) return '';
+    } else if (type !== TEXT || this.#isPassword(annotation)) return '';
     return this.#said(pdfium._FPDFAnnot_GetFormFieldValue, annotation);
+  }
+
+  #isPassword(annotation: number): boolean {
+    return (this.pdfium._FPDFAnnot_GetFormFieldFlags(this.form, annotation) & PASSWORD) !== 0;
   }
 
   /** As a viewer shows them, which may be other than what the form sends. */

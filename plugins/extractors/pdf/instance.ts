@@ -40,6 +40,7 @@ interface Unlisted {
   _FPDFAnnot_GetFlags(annotation: number): number;
   _FPDFDOC_InitFormFillEnvironment(document: number, viewer: number): number;
   _FPDFAnnot_GetFormFieldType(form: number, annotation: number): number;
+  _FPDFAnnot_GetFormFieldFlags(form: number, annotation: number): number;
   _FPDFAnnot_GetFormFieldName(
     form: number,
     annotation: number,

@@ -151,11 +151,12 @@ t.test('what is filled into a form is read where no page draws it', async (t) =>
     `<< ${widget} /FT /Btn /T (agreed) /V /Yes /AS /Yes >>`,
     `<< ${widget} /Parent 5 0 R >>`,
     `<< ${widget} /Parent 5 0 R >>`,
+    `<< ${widget} /FT /Tx /T (password) /V (open sesame) /Ff 8192 >>`,
   ];
   const references = (numbers: number[]) => numbers.map((at) => `${at} 0 R`).join(' ');
-  const drawn = references([13, 14, 6, 8, 9, 10, 11, 12]);
+  const drawn = references([13, 14, 6, 8, 9, 10, 11, 12, 15]);
   const bytes = pdf([
-    `<< /Type /Catalog /Pages 2 0 R /AcroForm << /Fields [${references([5, 7, 8, 9, 10, 11, 12])}] >> >>`,
+    `<< /Type /Catalog /Pages 2 0 R /AcroForm << /Fields [${references([5, 7, 8, 9, 10, 11, 12, 15])}] >> >>`,
     kids,
     pageOf('0 0 300 200', `/Annots [${drawn}]`),
     stream('', 'BT /F1 12 Tf 50 100 Td (Where do you live?) Tj ET'),
