@@ -175,6 +175,26 @@ t.test('what is filled into a form is read where no page draws it', async (t) =>
   ]);
 });
 
+t.test('a form is read and does nothing', async (t) => {
+  const instance = await takeInstance();
+  const pdfium = instance.pdfium as unknown as Record<string, (...asked: number[]) => number>;
+  const acts = Object.keys(pdfium).filter((name) => name.startsWith('_FORM_'));
+  t.ok(acts.includes('_FORM_DoDocumentOpenAction'));
+  const done: string[] = [];
+  for (const name of acts) t.intercept(pdfium, name, { value: () => done.push(name) });
+  putBack(instance);
+  const act = '<< /S /JavaScript /JS (this.getField\\("city"\\).value = "Breda") >>';
+  const bytes = pdf([
+    `<< /Type /Catalog /Pages 2 0 R /OpenAction ${act} /AcroForm << /Fields [5 0 R] /CO [5 0 R] >> >>`,
+    kids,
+    pageOf('0 0 300 200', `/Annots [5 0 R] /AA << /O ${act} >>`),
+    stream('', 'BT /F1 12 Tf 50 100 Td (Where do you live?) Tj ET'),
+    `<< /Type /Annot /Subtype /Widget /Rect [50 50 250 70] /FT /Tx /T (city) /V (Bergen) /AA << /C ${act} /F ${act} >> >>`,
+  ]);
+  t.match(await readAll(extractor, bytes), [{ text: 'Where do you live?\ncity: Bergen' }]);
+  t.same(done, []);
+});
+
 /** Of a form, on whose page nothing is filled in. */
 const formPage = () =>
   pdf([
