@@ -3,7 +3,17 @@
  * It must never need more than small files.
  */
 import { execFileSync } from 'node:child_process';
-import { mkdtemp, open, readdir, rm, stat, truncate, utimes, writeFile } from 'node:fs/promises';
+import {
+  mkdir,
+  mkdtemp,
+  open,
+  readdir,
+  rm,
+  stat,
+  truncate,
+  utimes,
+  writeFile,
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -170,6 +180,7 @@ t.test('forgetting takes all fingerprints, and what is being written', async (t)
 
 t.test('a full disk says no_space and keeps no half file', async (t) => {
   const folder = await newFolder(t);
+  await mkdir(folder);
   try {
     // The reserve of the service is no room for snapshots.
     const size = `size=${limits.reserveBytes + 350 * 1024}`;
