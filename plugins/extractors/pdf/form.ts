@@ -2,6 +2,7 @@
  * Owns what is filled into the form of a document.
  * It must never let a form act: nothing that it would do on opening or closing is asked for, and no viewer stands behind it.
  */
+import { annotationsOf, toldText } from './annotations.js';
 import type { Pdfium } from './instance.js';
 
 export interface FilledField {
@@ -18,11 +19,9 @@ const VIEWER_VERSION = 2;
 const [COMBO_BOX, LIST_BOX, TEXT] = [4, 5, 6];
 /** Not drawn, whatever is in them: what a form reckons with. */
 const [HIDDEN, NO_VIEW] = [2, 32];
-/** Of a field whose text a viewer hides behind dots. */
+/** The flag of a field whose text viewers show as dots. */
 const PASSWORD = 1 << 13;
-const FIELDS_MAX = 10_000;
 const OPTIONS_MAX = 1_000;
-const TEXT_BYTES_MAX = 64 * 1024;
 
 export class PdfForm {
   private constructor(
@@ -42,15 +41,10 @@ export class PdfForm {
 
   /** Fields of a page in which something stands; to be asked before the page is flattened, which takes them away. */
   fieldsOf(page: number): FilledField[] {
-    const { pdfium } = this;
-    const count = Math.min(pdfium._FPDFPage_GetAnnotCount(page), FIELDS_MAX);
     const fields: FilledField[] = [];
-    for (let index = 0; index < count; index += 1) {
-      const annotation = pdfium._FPDFPage_GetAnnot(page, index);
-      if (annotation === 0) continue;
+    for (const annotation of annotationsOf(this.pdfium, page)) {
       const value = this.#value(annotation);
       if (value !== '') fields.push({ name: this.#name(annotation), value });
-      pdfium._FPDFPage_CloseAnnot(annotation);
     }
     return fields;
   }
@@ -77,9 +71,10 @@ export class PdfForm {
     const labels: string[] = [];
     for (let index = 0; index < count; index += 1) {
       if (pdfium._FPDFAnnot_IsOptionSelected(form, annotation, index) !== 1) continue;
-      const label: Told = (...[asked, of, buffer, bytes]) =>
-        pdfium._FPDFAnnot_GetOptionLabel(asked, of, index, buffer, bytes);
-      labels.push(this.#said(label, annotation));
+      const label = toldText(pdfium, (buffer, bytes) =>
+        pdfium._FPDFAnnot_GetOptionLabel(form, annotation, index, buffer, bytes),
+      );
+      labels.push(label);
     }
     return labels.filter((label) => label !== '').join(', ');
   }
@@ -90,13 +85,6 @@ export class PdfForm {
   }
 
   #said(tell: Told, annotation: number): string {
-    const { pdfium, form } = this;
-    const bytes = tell(form, annotation, 0, 0);
-    const at = bytes > 2 && bytes <= TEXT_BYTES_MAX ? pdfium.wasmExports.malloc(bytes) : 0;
-    if (at === 0) return '';
-    tell(form, annotation, at, bytes);
-    const text = Buffer.from(pdfium.HEAPU8.subarray(at, at + bytes - 2)).toString('utf16le');
-    pdfium.wasmExports.free(at);
-    return text.replace(/\r\n?/g, '\n').trim();
+    return toldText(this.pdfium, (buffer, bytes) => tell(this.form, annotation, buffer, bytes));
   }
 }

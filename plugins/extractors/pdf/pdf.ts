@@ -154,8 +154,8 @@ class PdfReading {
     const drawn = this.file.text(index);
     if (drawn === null) return null;
     // Also of a document without a form: pages that were taken out of one have its fields.
-    const isDrawnOn = this.file.hasStamps(index) || this.file.hasFields(index);
-    const whole = isDrawnOn && this.file.flatten(index) ? this.file.text(index) : null;
+    const isChanged = this.file.isDrawnOn(index) && this.file.flatten(index);
+    const whole = isChanged ? this.file.text(index) : null;
     if (whole === null) return drawn;
     const isBroken = doubtOf(whole.text, whole.unmapped) > DOUBT_MAX;
     return isBroken && doubtOf(drawn.text, drawn.unmapped) <= DOUBT_MAX ? drawn : whole;

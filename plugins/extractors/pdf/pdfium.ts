@@ -13,7 +13,7 @@ import { withLettersOfGlyphs } from './glyph-numbers.js';
 import { type Instance, type Pdfium, putBack, takeInstance } from './instance.js';
 import { textOfPage } from './layout.js';
 import { fontKey, type NamedLigatures, namedLigatures } from './named-ligatures.js';
-import { hasStamps, hasWidgets, notesOf } from './notes.js';
+import { isDrawnOn, notesOf } from './notes.js';
 import { hideText, type PagePicture, picturesOf, rulesOf } from './objects.js';
 import type { PageChar } from './page-char.js';
 import type { Unmapped } from './quality.js';
@@ -247,13 +247,6 @@ export class PdfFile {
     return this.#guarded(() => this.#withPage(index, (page) => notesOf(this.pdfium, page)) ?? []);
   }
 
-  /** True for a page with form fields; to be asked before it is flattened, which takes them away. */
-  hasFields(index: number): boolean {
-    return this.#guarded(
-      () => this.#withPage(index, (page) => hasWidgets(this.pdfium, page)) ?? false,
-    );
-  }
-
   /** What is filled in on a page; none in a document without a form. */
   filled(index: number): FilledField[] {
     return this.#guarded(() => {
@@ -266,10 +259,10 @@ export class PdfFile {
     });
   }
 
-  /** True for a page with stamps, which are part of it once it is flattened. */
-  hasStamps(index: number): boolean {
+  /** True for a page with form fields or stamps, which are part of it once it is flattened. */
+  isDrawnOn(index: number): boolean {
     return this.#guarded(
-      () => this.#withPage(index, (page) => hasStamps(this.pdfium, page)) ?? false,
+      () => this.#withPage(index, (page) => isDrawnOn(this.pdfium, page)) ?? false,
     );
   }
 

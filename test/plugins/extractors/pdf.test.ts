@@ -138,6 +138,20 @@ t.test('a form that one reader breaks on is read by the other', async (t) => {
   t.match(page?.text, 'Test Form');
 });
 
+/** A page that asks where one lives. @param objects from the fifth on. */
+function question(
+  { catalog, page = '' }: { readonly catalog: string; readonly page?: string },
+  objects: readonly string[] = [],
+): Buffer {
+  return pdf([
+    `<< /Type /Catalog /Pages 2 0 R ${catalog} >>`,
+    kids,
+    pageOf('0 0 300 200', page),
+    stream('', 'BT /F1 12 Tf 50 100 Td (Where do you live?) Tj ET'),
+    ...objects,
+  ]);
+}
+
 t.test('what is filled into a form is read where no page draws it', async (t) => {
   const widget = '/Type /Annot /Subtype /Widget /Rect [50 50 250 70] /DA (/F1 12 Tf)';
   const fields = [
@@ -155,13 +169,9 @@ t.test('what is filled into a form is read where no page draws it', async (t) =>
   ];
   const references = (numbers: number[]) => numbers.map((at) => `${at} 0 R`).join(' ');
   const drawn = references([13, 14, 6, 8, 9, 10, 11, 12, 15]);
-  const bytes = pdf([
-    `<< /Type /Catalog /Pages 2 0 R /AcroForm << /Fields [${references([5, 7, 8, 9, 10, 11, 12, 15])}] >> >>`,
-    kids,
-    pageOf('0 0 300 200', `/Annots [${drawn}]`),
-    stream('', 'BT /F1 12 Tf 50 100 Td (Where do you live?) Tj ET'),
-    ...fields,
-  ]);
+  const listed = references([5, 7, 8, 9, 10, 11, 12, 15]);
+  const catalog = `/AcroForm << /Fields [${listed}] >>`;
+  const bytes = question({ catalog, page: `/Annots [${drawn}]` }, fields);
   const asked: unknown[] = [];
   t.intercept(Worker.prototype, 'postMessage', { value: (...all: unknown[]) => asked.push(all) });
   const [page] = await readAll(extractor, bytes);
@@ -184,28 +194,19 @@ t.test('a form is read and does nothing', async (t) => {
   for (const name of acts) t.intercept(pdfium, name, { value: () => done.push(name) });
   putBack(instance);
   const act = '<< /S /JavaScript /JS (this.getField\\("city"\\).value = "Breda") >>';
-  const bytes = pdf([
-    `<< /Type /Catalog /Pages 2 0 R /OpenAction ${act} /AcroForm << /Fields [5 0 R] /CO [5 0 R] >> >>`,
-    kids,
-    pageOf('0 0 300 200', `/Annots [5 0 R] /AA << /O ${act} >>`),
-    stream('', 'BT /F1 12 Tf 50 100 Td (Where do you live?) Tj ET'),
+  const catalog = `/OpenAction ${act} /AcroForm << /Fields [5 0 R] /CO [5 0 R] >>`;
+  const bytes = question({ catalog, page: `/Annots [5 0 R] /AA << /O ${act} >>` }, [
     `<< /Type /Annot /Subtype /Widget /Rect [50 50 250 70] /FT /Tx /T (city) /V (Bergen) /AA << /C ${act} /F ${act} >> >>`,
   ]);
   t.match(await readAll(extractor, bytes), [{ text: 'Where do you live?\ncity: Bergen' }]);
   t.same(done, []);
 });
 
-/** Of a form, on whose page nothing is filled in. */
-const formPage = () =>
-  pdf([
-    '<< /Type /Catalog /Pages 2 0 R /AcroForm << /Fields [] >> >>',
-    kids,
-    pageOf('0 0 300 200'),
-    stream('', 'BT /F1 12 Tf 50 100 Td (Where do you live?) Tj ET'),
-  ]);
-
 t.test('a page is opened once, however much is asked of it', async (t) => {
-  const documents = [documentBytes('text.pdf'), formPage()];
+  const documents = [
+    documentBytes('text.pdf'),
+    question({ catalog: '/AcroForm << /Fields [] >>' }),
+  ];
   const counts = [];
   for (const bytes of documents) counts.push((await readAll(extractor, bytes)).length);
   // What is put back is what the next document is read with.

@@ -1,0 +1,34 @@
+/**
+ * Owns the way through the annotations of a page, and the texts that pdfium tells of them.
+ * It must never decide what an annotation is for.
+ */
+import type { Pdfium } from './instance.js';
+
+/** Of a page. */
+export const ANNOTATIONS_MAX = 10_000;
+const TEXT_BYTES_MAX = 64 * 1024;
+
+/** Each is open until the next one is asked for. */
+export function* annotationsOf(pdfium: Pdfium, page: number): Generator<number> {
+  const count = Math.min(pdfium._FPDFPage_GetAnnotCount(page), ANNOTATIONS_MAX);
+  for (let index = 0; index < count; index += 1) {
+    const annotation = pdfium._FPDFPage_GetAnnot(page, index);
+    if (annotation === 0) continue;
+    try {
+      yield annotation;
+    } finally {
+      pdfium._FPDFPage_CloseAnnot(annotation);
+    }
+  }
+}
+
+/** Empty where it is too long. @param tell writes it where it has room, as UTF-16 with an end, and says how many bytes it takes. */
+export function toldText(pdfium: Pdfium, tell: (buffer: number, bytes: number) => number): string {
+  const bytes = tell(0, 0);
+  const at = bytes > 2 && bytes <= TEXT_BYTES_MAX ? pdfium.wasmExports.malloc(bytes) : 0;
+  if (at === 0) return '';
+  tell(at, bytes);
+  const text = Buffer.from(pdfium.HEAPU8.subarray(at, at + bytes - 2)).toString('utf16le');
+  pdfium.wasmExports.free(at);
+  return text.replace(/\r\n?/g, '\n').trim();
+}
