@@ -96,7 +96,8 @@ export class Accounts {
   /** What remains of the rates now. */
   rates(rates: RateRecord, policy: AccountPolicy): RatesLeft & { readonly day: RateLeft | null } {
     const nowMs = this.#steady.nowMs();
-    return { ...ratesLeft(rates, policy, nowMs), day: dayView(rates, policy, nowMs) };
+    const { requests, tokens } = ratesLeft(rates, policy, nowMs);
+    return { requests, tokens, day: dayView(rates, policy, nowMs) };
   }
 
   hasRecord(user: string): boolean {
@@ -126,10 +127,7 @@ export class Accounts {
           reserved = tokens;
         });
       },
-      rates: () => {
-        const { requests, tokens } = this.rates(state.rates, policy);
-        return { requests, tokens };
-      },
+      rates: () => ratesLeft(state.rates, policy, this.#steady.nowMs()),
       settle: (usage) => {
         if (!open) return;
         open = false;

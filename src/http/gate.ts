@@ -123,13 +123,15 @@ export class Gate {
       const admission = await this.accounts.admit(caller.user, caller.keyId, caller.policy);
       let used = NOTHING;
       const ended: { task: (() => void) | null } = { task: null };
-      // What is spread stands last: fields behind it are slow to define, and every request comes here.
+      const { user, keyId, policy } = caller;
+      // Written out, since every request comes here: fields beside a spread are slow to define.
       const running: Running = {
         stop: (refusal) => {
           ended.task?.();
           exchange.stop(refusal);
         },
-        ...caller,
+        user,
+        keyId,
       };
       this.#watch.add(running);
       const onEnded = (task: () => void) => {
@@ -138,7 +140,8 @@ export class Gate {
       try {
         // One with a body has its turn when the body is there.
         if (exchange.declaredBytes === 0) await loopTurns.take(caller.user);
-        used = (await handler(exchange, { admission, onEnded, ...caller }, params)) ?? NOTHING;
+        used =
+          (await handler(exchange, { user, keyId, policy, admission, onEnded }, params)) ?? NOTHING;
       } finally {
         this.#watch.delete(running);
         admission.settle(used);

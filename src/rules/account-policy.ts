@@ -96,8 +96,8 @@ export function ownerOf(user: string, person: string | undefined): string {
 
 /** The account that answers for what an owner does: its grants, rates and balance. */
 export function accountOf(owner: string): string {
-  const [account = owner] = owner.split(PERSON_MARK, 1);
-  return account;
+  const end = owner.indexOf(PERSON_MARK);
+  return end < 0 ? owner : owner.slice(0, end);
 }
 
 /** How an account is named in refusals. */

@@ -146,7 +146,10 @@ function admitted(
   }
   const rates = withRequest(state.rates, policy, { user, keyId }, nowMs);
   const full = inFlight + 1 >= policy.concurrency;
-  return { ...state, inFlight: inFlight + 1, fullSinceMs: full ? nowMs : null, rates };
+  const { meanMs, lost, today, past } = state;
+  // Every request comes here and to `settled`: a field behind a spread is slow to define.
+  const fullSinceMs = full ? nowMs : null;
+  return { user, inFlight: inFlight + 1, fullSinceMs, meanMs, lost, today, past, rates };
 }
 
 /**
@@ -196,9 +199,11 @@ function settled(
     cachedTokens: today.cachedTokens + usage.cachedTokens,
     completionTokens: today.completionTokens + usage.completionTokens,
   };
+  const { user, lost } = state;
+  if (held === false) return { ...state, today: counted, past, rates };
   const meanMs = tookMs === undefined ? state.meanMs : meanOf(state.meanMs, tookMs);
-  const places = { inFlight: state.inFlight - 1, fullSinceMs: null, meanMs };
-  return { ...state, ...(held === false ? {} : places), today: counted, past, rates };
+  const inFlight = state.inFlight - 1;
+  return { user, inFlight, fullSinceMs: null, meanMs, lost, today: counted, past, rates };
 }
 
 /** A clock that jumped back does not get here: the later day goes on. */
