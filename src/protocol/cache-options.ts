@@ -20,27 +20,36 @@ export interface CacheOptions {
 }
 
 const HEADER = 'X-Svc-Context-Cache';
+const DRY_RUN = `${HEADER}-DryRun`;
+const RESET_TTL = `${HEADER}-Reset-TTL`;
+const VOLATILE = `${HEADER}-Volatile`;
+/** As they are looked for: every chat is asked for them, so that they are put in lower case once. */
+const lower = {
+  id: HEADER.toLowerCase(),
+  dryRun: DRY_RUN.toLowerCase(),
+  resetTtl: RESET_TTL.toLowerCase(),
+  volatile: VOLATILE.toLowerCase(),
+};
 
 /** @param header value of a header by its lower-case name. @returns null when no cache is wanted. */
 export function readCacheHeaders(
   header: (name: string) => string | undefined,
 ): CacheOptions | null {
   // The HTTP library turns a value that is not ASCII into an empty one, so an empty switch or time is wrong too.
-  const get = (suffix: string) => header((HEADER + suffix).toLowerCase())?.trim() ?? null;
-  const id = get('') || null;
-  const dryRun = readSwitch(`header ${HEADER}-DryRun`, get('-DryRun'), `${HEADER}-DryRun`);
-  const resetTtlS = readTtl(`header ${HEADER}-Reset-TTL`, get('-Reset-TTL'), `${HEADER}-Reset-TTL`);
+  const get = (name: string) => header(name)?.trim() ?? null;
+  const id = get(lower.id) || null;
+  const dryRun = readSwitch(`header ${DRY_RUN}`, get(lower.dryRun), DRY_RUN);
+  const resetTtlS = readTtl(`header ${RESET_TTL}`, get(lower.resetTtl), RESET_TTL);
   if (id === null && !dryRun) return null;
   return { name: id === null ? null : { type: 'id', id }, mode: 'header', dryRun, resetTtlS };
 }
 
 /** What becomes of lines that change with every request; null where the client says nothing. @throws ApiError */
 export function readVolatileHeader(header: (name: string) => string | undefined): boolean | null {
-  const name = `${HEADER}-Volatile`;
-  const value = header(name.toLowerCase())?.trim() ?? null;
+  const value = header(lower.volatile)?.trim() ?? null;
   if (value === null) return null;
   if (value === 'move' || value === 'keep') return value === 'move';
-  throw invalid(`header ${name} must be move or keep, got ${quoted(value)}`, name);
+  throw invalid(`header ${VOLATILE} must be move or keep, got ${quoted(value)}`, VOLATILE);
 }
 
 /** @param content of the `cache` message: options joined by `;`, in any order. */

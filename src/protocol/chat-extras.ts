@@ -121,8 +121,10 @@ const REFUSED: Readonly<Record<string, Harmless>> = {
 
 /** @throws ApiError for the first of them. */
 export function refuseIgnored(wire: object): void {
-  for (const [name, value] of Object.entries(wire)) {
-    if (!Object.hasOwn(REFUSED, name) || value === null || value === undefined) continue;
+  for (const name of Object.keys(wire)) {
+    if (!Object.hasOwn(REFUSED, name)) continue;
+    const value: unknown = Reflect.get(wire, name);
+    if (value === null || value === undefined) continue;
     if (REFUSED[name]?.(value) === true) continue;
     throw invalid(
       `${name} is not supported, and would change the answer; got ${shown(value)}`,

@@ -82,7 +82,7 @@ export type ChatSettings = Omit<
   'messages' | 'rawPrompts' | 'wireMessages' | 'wireTools' | 'callable'
 >;
 
-/** Field by field: the rest of an object that is taken apart is a slow one. */
+/** Field by field: the rest of an object that is taken apart is a slow one, and so are fields behind a spread. */
 export function settingsOf(request: ChatRequest): ChatSettings {
   return {
     model: request.model,
@@ -103,14 +103,14 @@ export function settingsOf(request: ChatRequest): ChatSettings {
     seed: request.seed,
     extras: request.extras,
     reasoningEffort: request.reasoningEffort,
-    ...(request.templateArgs === undefined ? {} : { templateArgs: request.templateArgs }),
     logprobs: request.logprobs,
     cacheSalt: request.cacheSalt,
     marks: request.marks,
     cutsMaxTokens: request.cutsMaxTokens,
     origins: request.origins,
-    ...(request.echo === undefined ? {} : { echo: request.echo }),
     raw: request.raw,
+    ...(request.templateArgs && { templateArgs: request.templateArgs }),
+    ...(request.echo && { echo: request.echo }),
   };
 }
 
@@ -168,7 +168,6 @@ function readRequest(wire: WireChatRequest): ChatRequest {
     seed: readSeed(wire.seed),
     extras: readExtras(wire),
     reasoningEffort: wire.reasoning_effort ?? null,
-    ...(templateArgs ? { templateArgs } : {}),
     logprobs: wire.logprobs === true ? (wire.top_logprobs ?? 0) : null,
     cacheSalt: wire.cache_salt ?? null,
     marks: [],
@@ -178,6 +177,7 @@ function readRequest(wire: WireChatRequest): ChatRequest {
     rawPrompts: [],
     wireMessages: wire.messages,
     wireTools: wire.tools ?? [],
+    ...(templateArgs && { templateArgs }),
   };
 }
 

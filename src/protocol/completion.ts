@@ -204,26 +204,27 @@ export function completion(head: AnswerHead, choices: readonly Choice[], usage: 
     created: head.createdS,
     model: head.model,
   };
-  const written = choices.flatMap((choice, index) => [
-    Buffer.from(index === 0 ? '' : ','),
-    ...choicePieces(choice, index),
-  ]);
-  return new JsonPieces([
-    Buffer.from(`${JSON.stringify(open).slice(0, -1)},"choices":[`),
-    ...written,
-    Buffer.from(`],"usage":${JSON.stringify(wireUsage(usage))}}`),
-  ]);
+  const pieces: Uint8Array[] = [];
+  // What stands between the pieces that are bytes already.
+  let text = `${JSON.stringify(open).slice(0, -1)},"choices":[`;
+  for (const [index, choice] of choices.entries()) {
+    text += `${index === 0 ? '' : ','}{"index":${index},"message":${messageText(choice)}`;
+    if (choice.logprobs !== null) {
+      pieces.push(Buffer.from(`${text},"logprobs":{"content":[`), ...choice.logprobs);
+      text = ']}';
+    }
+    text += `,"finish_reason":"${choice.finishReason}"}`;
+  }
+  pieces.push(Buffer.from(`${text}],"usage":${JSON.stringify(wireUsage(usage))}}`));
+  return new JsonPieces(pieces);
 }
 
-function choicePieces(choice: Choice, index: number): readonly Uint8Array[] {
-  const { content, reasoning, toolCalls, finishReason, logprobs } = choice;
+function messageText({ content, reasoning, toolCalls }: Choice): string {
+  if (reasoning === '' && toolCalls.length === 0)
+    return `{"role":"assistant","content":${JSON.stringify(content)}}`;
   const calls = toolCalls.length > 0 ? { tool_calls: toolCalls.map(wireToolCall) } : {};
   const thoughts = reasoning === '' ? {} : { reasoning_content: reasoning };
-  const message = JSON.stringify({ role: 'assistant', content, ...thoughts, ...calls });
-  const start = `{"index":${index},"message":${message}`;
-  const end = `,"finish_reason":"${finishReason}"}`;
-  if (logprobs === null) return [Buffer.from(start + end)];
-  return [Buffer.from(`${start},"logprobs":{"content":[`), ...logprobs, Buffer.from(`]}${end}`)];
+  return JSON.stringify({ role: 'assistant', content, ...thoughts, ...calls });
 }
 
 /** Reuse appears in two fields, the service's own and the one SDKs know; unknown or none appears in neither. */

@@ -34,6 +34,8 @@ const RESERVED = new Set([
 
 /** undefined where there is nothing to tell. */
 export function readTemplateArgs(wire: WireTemplateFields): JsonObject | undefined {
+  const effort = wire.reasoning_effort;
+  if (!wire.chat_template_kwargs && !effort) return undefined;
   const args = wire.chat_template_kwargs ?? {};
   const { length } = JSON.stringify(args);
   if (length > limits.templateArgsLengthMax) {
@@ -47,7 +49,6 @@ export function readTemplateArgs(wire: WireTemplateFields): JsonObject | undefin
     const field = fieldName(['chat_template_kwargs', reserved]);
     throw invalid(`${field} cannot be set: the service tells the template itself`, field);
   }
-  const effort = wire.reasoning_effort;
   const told = {
     ...(effort === 'none' ? { enable_thinking: false } : {}),
     ...(effort ? { reasoning_effort: effort } : {}),
