@@ -100,6 +100,15 @@ const KINDS: Readonly<Record<ModelKind, { readonly does: string; readonly at: st
   rerank: { does: 'ranks documents', at: '/v1/rerank' },
 };
 
+/** Most chats have no image: who refuses one makes the text. A class, since a getter of an object is slow to define. */
+class BlindSight {
+  constructor(readonly makeText: () => string) {}
+
+  get blind(): string {
+    return this.makeText();
+  }
+}
+
 export class Catalog {
   readonly #byId: ReadonlyMap<string, readonly ServedModel[]>;
 
@@ -204,16 +213,10 @@ export class Catalog {
   /** What becomes of images in a prompt: an automatic id sees where each of its models does. */
   sight(id: string, models: readonly ServedModel[], policy: AccountPolicy): Sight {
     if (models.length > 0 && models.every(sees)) return 'sees';
-    const blind = () => this.#blind(id, policy);
-    // Most chats have no image: who refuses one makes the text.
-    return {
-      get blind() {
-        return blind();
-      },
-    };
+    return new BlindSight(() => this.blindText(id, policy));
   }
 
-  #blind(id: string, policy: AccountPolicy): string {
+  blindText(id: string, policy: AccountPolicy): string {
     const others = this.#chats().filter((each) => each.vision && this.isOpen(policy, each.id));
     const named = others.slice(0, NAMED_MAX).map((each) => `'${each.id}'`);
     const instead =
@@ -264,7 +267,8 @@ export class Catalog {
       for (const [, prompt] of rendered) prompt.drop();
       throw new ApiError('inputTooLong');
     }
-    const counts = await Promise.all(rendered.map(([, prompt]) => prompt.count(user, windowMax)));
+    const counting = rendered.map(([, prompt]) => prompt.count(user, windowMax));
+    const counts = counting.length === 1 ? [await counting[0]] : await Promise.all(counting);
     const counted = models.map((model) => {
       const { tokens = 0, ids = null } =
         counts[rendered.findIndex(([prompts]) => prompts === model.prompts)] ?? {};

@@ -7,6 +7,7 @@ import { ApiError } from '../errors.js';
 import { limits } from '../limits/index.js';
 import {
   type AnswerToolCall,
+  type Choice,
   type FinishReason,
   JsonPieces,
   type TokenLogprobs,
@@ -35,6 +36,12 @@ class GatheredChoice {
   stopString: string | null = null;
   readonly toolCalls: { -readonly [Key in keyof AnswerToolCall]: AnswerToolCall[Key] }[] = [];
   logprobs: LogprobWriter | null = null;
+
+  whole(): Choice {
+    const { content, reasoning, finishReason, stopString, toolCalls } = this;
+    const logprobs = this.logprobs?.pieces() ?? null;
+    return { content, reasoning, finishReason, stopString, toolCalls, logprobs };
+  }
 }
 
 /** The items of a chat completion's list. */
@@ -53,8 +60,9 @@ class ChatLogprobs implements LogprobWriter {
 }
 
 export class ChatReply implements GenerationListener {
-  readonly #choices: readonly GatheredChoice[];
-  readonly #settle: { resolve(succeeded: boolean): void; reject(error: ApiError): void };
+  readonly #choices: GatheredChoice[] = [];
+  #resolve!: (succeeded: true) => void;
+  #reject!: (error: ApiError) => void;
   /** UTF-16 units that are gathered and not counted yet. */
   #uncounted = 0;
   #fault: ApiError | null = null;
@@ -65,10 +73,12 @@ export class ChatReply implements GenerationListener {
     readonly chat: ReadyChat,
     readonly parts: ChatReplyParts,
   ) {
-    this.#choices = Array.from({ length: chat.choices }, () => new GatheredChoice());
-    const settle = { resolve(_succeeded: boolean) {}, reject(_error: ApiError) {} };
-    this.whole = new Promise((resolve, reject) => Object.assign(settle, { resolve, reject }));
-    this.#settle = settle;
+    for (let choice = 0; choice < chat.choices; choice += 1)
+      this.#choices.push(new GatheredChoice());
+    this.whole = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
   }
 
   started(): void {}
@@ -105,8 +115,10 @@ export class ChatReply implements GenerationListener {
       this.#gathered(to.logprobs.add([this.chat.describeToken(token)], ofPrompt));
   }
 
-  finished(choice: number, end: ChoiceEnd): void {
-    Object.assign(this.#choices[choice] as GatheredChoice, end);
+  finished(choice: number, { finishReason, stopString }: ChoiceEnd): void {
+    const gathered = this.#choices[choice] as GatheredChoice;
+    gathered.finishReason = finishReason;
+    gathered.stopString = stopString;
   }
 
   batchEnd(): null {
@@ -115,16 +127,13 @@ export class ChatReply implements GenerationListener {
 
   ended(error: ApiError | null): void {
     const fault = this.#fault ?? error;
-    if (fault === null) this.#settle.resolve(true);
-    else this.#settle.reject(fault);
+    if (fault === null) this.#resolve(true);
+    else this.#reject(fault);
   }
 
   /** The JSON text of the whole answer. */
   body(usage: Usage): Buffer {
-    const choices = this.#choices.map((choice) => ({
-      ...choice,
-      logprobs: choice.logprobs?.pieces() ?? null,
-    }));
+    const choices = this.#choices.map((choice) => choice.whole());
     return JsonPieces.textOf(this.chat.answer.whole(choices, usage));
   }
 

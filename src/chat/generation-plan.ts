@@ -77,7 +77,6 @@ export function planGeneration(request: ChatSettings, prompt: PromptAsCounted): 
     task: {
       model: prompt.model,
       owner: prompt.owner,
-      ...(prompt.account === prompt.owner ? {} : { account: prompt.account }),
       prompt: prompt.ids,
       snapshot: prompt.snapshot,
       maxTokens: prompt.maxTokens,
@@ -86,11 +85,13 @@ export function planGeneration(request: ChatSettings, prompt: PromptAsCounted): 
       sampling: { temperature, topP, presencePenalty, frequencyPenalty, seed, ...request.extras },
       constraint: isForwarded || constraint === null ? null : thoughtful(constraint, reasoning),
       logprobs: request.logprobs,
+      // Behind all others: every chat comes here, and fields behind a spread are slow to define.
+      ...(prompt.account === prompt.owner ? null : { account: prompt.account }),
       ...(request.raw?.echo && request.logprobs !== null
         ? { promptLogprobs: request.logprobs }
-        : {}),
-      ...(conversation ? { conversation } : {}),
-      ...(raw?.isForwarded ? { raw: rawRequest(raw, request) } : {}),
+        : null),
+      ...(conversation && { conversation }),
+      ...(raw?.isForwarded ? { raw: rawRequest(raw, request) } : null),
     },
     images: prompt.images,
     account: prompt.account,

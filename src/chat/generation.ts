@@ -139,7 +139,7 @@ export interface RunningChat {
 export class ChatGeneration implements TokenStreamHandlers, Entrant, RunningChat, Place {
   readonly work: number;
   readonly times: GenerationTimes;
-  readonly #answers: readonly ChoiceAnswer[];
+  readonly #answers: ChoiceAnswer[] = [];
   /** null while it waits for its turn. */
   #stream: TokenStream | null = null;
   #waits = false;
@@ -160,10 +160,8 @@ export class ChatGeneration implements TokenStreamHandlers, Entrant, RunningChat
     readonly listener: GenerationListener,
   ) {
     const { stop, toolMode, reasoning } = plan;
-    this.#answers = Array.from(
-      { length: plan.task.choices },
-      () => new ChoiceAnswer(plan.newDecoder(), { stop, toolMode, reasoning }),
-    );
+    for (let choice = 0; choice < plan.task.choices; choice += 1)
+      this.#answers.push(new ChoiceAnswer(plan.newDecoder(), { stop, toolMode, reasoning }));
     this.#openChoices = plan.task.choices;
     this.work = workOf(plan.task);
     this.times = {

@@ -57,11 +57,12 @@ export class Promotion {
 
   async #open(opening: PromotionOpening): Promise<ChatPromotion> {
     const { model, ids, report } = opening;
-    const none = { caches: this.caches, report, opening, use: null, missing: null };
+    const { caches } = this;
     const take = (run: RunningChat) => this.#measure(model.id, ids.length, run);
     const pays = this.#pays(model.id, ids.length);
     // Without either, nothing of the conversation is read.
-    if (!pays && this.caches.promoted.isEmpty) return new ChatPromotion({ take, ...none });
+    if (!pays && caches.promoted.isEmpty)
+      return new ChatPromotion({ caches, report, opening, use: null, missing: null, take });
     const { talk, owner } = opening;
     const chain = await talk.chain({ owner, family: model.family });
     const found = await this.#longest(chain);
@@ -70,7 +71,7 @@ export class Promotion {
     // Large images are held by the service, and their places alone by the talk: it has no whole text to keep.
     const isKept = pays && !talk.hasLargeImages;
     const missing = isKept ? await this.#missing(opening, chain, kept) : null;
-    return new ChatPromotion({ ...none, use, missing, take });
+    return new ChatPromotion({ caches, report, opening, use, missing, take });
   }
 
   #pays(model: string, tokens: number): boolean {

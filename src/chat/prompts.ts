@@ -141,7 +141,9 @@ export class PromptRenderer {
   }
 
   async #renderFar(talk: Talk, sight: Sight, prefix: boolean): Promise<RenderedPrompt> {
-    const [packed] = await talk.render([this.#ref], { sight, prefix });
+    // A thread gets a copy, and a getter of a class would stay behind.
+    const told = typeof sight === 'object' ? { blind: sight.blind } : sight;
+    const [packed] = await talk.render([this.#ref], { sight: told, prefix });
     const { segments, tokensMin } = packed as PackedPrompt;
     const drop = () => {
       for (const memory of memoryIn(segments)) freeMemory(memory);

@@ -185,14 +185,13 @@ export class ChatRun {
   #headers(): Headers {
     const { chat } = this;
     const generation = this.#generation as RunningChat;
-    const headers = {
-      ...this.rates,
-      ...serverTiming(this.note.times ?? chat.times(generation)),
-      ...adviceHeader(chat.diagnosis?.advice ?? null),
-      ...leftOutHeader(chat.request.echo?.leftOut),
-    };
-    if (chat.cache === null) return headers;
-    return { ...headers, ...cacheHeaders(chat.cache.outcome(generation.reusedTokens)) };
+    return Object.assign(
+      serverTiming(this.note.times ?? chat.times(generation)),
+      this.rates,
+      adviceHeader(chat.diagnosis?.advice ?? null),
+      leftOutHeader(chat.request.echo?.leftOut),
+      chat.cache && cacheHeaders(chat.cache.outcome(generation.reusedTokens)),
+    );
   }
 
   /** Of one choice, or of all together. */

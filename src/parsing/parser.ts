@@ -204,11 +204,8 @@ export class Parser implements Threads {
     }
     if (!namesCache || !beginsWithCache(value)) {
       const request = movesVolatile ? movedVolatile(parse(value)) : parse(value);
-      return {
-        type: 'plain',
-        settings: settingsOf(request),
-        ...this.#nearTalks(owner, request, heldBytes),
-      };
+      const { talk, others } = this.#nearTalks(owner, request, heldBytes);
+      return { type: 'plain', settings: settingsOf(request), talk, others };
     }
     const { model } = checkBesideCache(value);
     return {

@@ -30,9 +30,9 @@ export function chatPrompt(
       promptMessage(message, position, readImage),
     ),
     tools: source.tools.length === 0 ? null : source.tools.map(promptTool),
-    ...(source.templateArgs ? { args: source.templateArgs } : {}),
     continueLast: source.partial,
     generationPrompt: !source.partial,
+    ...(source.templateArgs && { args: source.templateArgs }),
   };
 }
 
