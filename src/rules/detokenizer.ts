@@ -33,8 +33,8 @@ export class Detokenizer {
   }
 
   #textOf(bytes: Buffer): string {
-    const last = bytes.at(-1);
-    if (last === undefined) return '';
+    if (bytes.length === 0) return '';
+    const last = bytes[bytes.length - 1] ?? 0;
     if (!this.#isInside && isAscii(bytes)) return bytes.toString('latin1');
     this.#isInside = last > ASCII_MAX;
     this.#decoder ??= new TextDecoder('utf-8', { ignoreBOM: true });

@@ -125,15 +125,15 @@ function requestFields(report: RequestReport): object {
   const { account, chat, vectors, firstContentMs, errorType } = note;
   return {
     type: 'request',
-    ...(inBatch === undefined ? {} : { inBatch }),
     requestId,
     route: route === null ? null : `${route.method} ${route.path}`,
     status,
     account,
     durationMs: tenthMs(durationMs),
-    ...(firstContentMs === null ? {} : { firstContentMs: tenthMs(firstContentMs) }),
-    ...(errorType === null ? {} : { errorType }),
-    ...(chat === null ? {} : { chat }),
-    ...(vectors === undefined ? {} : { vectors }),
+    ...(firstContentMs === null ? null : { firstContentMs: tenthMs(firstContentMs) }),
+    ...(errorType === null ? null : { errorType }),
+    ...(chat && { chat }),
+    ...(vectors && { vectors }),
+    ...(inBatch === undefined ? null : { inBatch }),
   };
 }

@@ -127,12 +127,13 @@ export class Metrics {
   }
 
   /** A chat that never began counts as a request only. */
-  #takeChat({ promptTokens, cachedTokens, completionTokens, times, ...note }: ChatNote): void {
+  #takeChat(note: ChatNote): void {
+    const { times } = note;
     if (times === null) return;
     this.#queueTime.observe(times.queueUs / 1e6);
-    this.#tokens.add('prompt', note.model, promptTokens);
-    this.#tokens.add('completion', note.model, completionTokens);
-    this.#tokens.add('saved', note.model, cachedTokens);
+    this.#tokens.add('prompt', note.model, note.promptTokens);
+    this.#tokens.add('completion', note.model, note.completionTokens);
+    this.#tokens.add('saved', note.model, note.cachedTokens);
     this.#tokens.add('drafted', note.model, note.draftedTokens);
     this.#tokens.add('accepted', note.model, note.acceptedTokens);
     if (note.cacheStatus !== null) this.#caches.add(note.cacheStatus, note.missClass ?? '');

@@ -29,11 +29,23 @@ const info: TokenizerInfo = {
 
 const encoder = new TextEncoder();
 const PIECE_BYTES = 64 * 1024;
+const ASCII_MAX = 0x7f;
+
+/** null: some letter takes more than one byte. */
+function idsOfAscii(text: string): Uint32Array | null {
+  const ids = new Uint32Array(text.length);
+  for (let at = 0; at < text.length; at += 1) {
+    const unit = text.charCodeAt(at);
+    if (unit > ASCII_MAX) return null;
+    ids[at] = unit;
+  }
+  return ids;
+}
 
 /** In pieces: the ids of a long text take four times its bytes already. */
 function idsOf(text: string): Uint32Array {
   const ids = new Uint32Array(Buffer.byteLength(text));
-  const piece = new Uint8Array(PIECE_BYTES);
+  const piece = new Uint8Array(Math.min(ids.length, PIECE_BYTES));
   let [taken, at] = [0, 0];
   while (taken < text.length) {
     const { read, written } = encoder.encodeInto(text.slice(taken), piece);
@@ -46,8 +58,7 @@ function idsOf(text: string): Uint32Array {
 
 const tokenizer: Tokenizer = {
   info: () => info,
-  encode: (text) =>
-    text.length < PIECE_BYTES ? new Uint32Array(encoder.encode(text)) : idsOf(text),
+  encode: (text) => (text.length < PIECE_BYTES ? idsOfAscii(text) : null) ?? idsOf(text),
   close() {
     // Nothing is held.
   },
