@@ -63,7 +63,7 @@ interface WireCall {
 }
 
 export class AnswerReader {
-  readonly #choices: readonly Choice[];
+  readonly #choices: Choice[] = [];
   #usage: Usage | null = null;
   #callsLength = 0;
 
@@ -75,15 +75,17 @@ export class AnswerReader {
     /** Text that is left out where a choice begins with it. */
     echo = '',
   ) {
-    this.#choices = Array.from({ length: choices }, () => ({
-      calls: new Map(),
-      chunks: 0,
-      counted: null,
-      reason: null,
-      length: 0,
-      isCut: false,
-      echo: new Echo(echo),
-    }));
+    for (let choice = 0; choice < choices; choice += 1) {
+      this.#choices.push({
+        calls: new Map(),
+        chunks: 0,
+        counted: null,
+        reason: null,
+        length: 0,
+        isCut: false,
+        echo: new Echo(echo),
+      });
+    }
   }
 
   /** @returns the events of one chunk. @throws UpstreamError for invalid JSON and for a chunk with an error. */
@@ -104,13 +106,16 @@ export class AnswerReader {
   }
 
   /** The last events of the stream. @throws UpstreamError when a choice has no end. */
-  *end(spentTokens: number): Generator<EngineEvent> {
+  end(spentTokens: number): EngineEvent[] {
     if (this.#choices.some(({ reason }) => reason === null)) throw broken('a choice has no end');
-    if (this.#usage !== null) yield this.#counted(this.#usage, spentTokens);
+    const events: EngineEvent[] = [];
+    if (this.#usage !== null) events.push(this.#counted(this.#usage, spentTokens));
     for (const [choice, { calls, reason }] of this.#choices.entries()) {
-      for (const [index, call] of [...calls.values()].entries()) yield* told(choice, index, call);
-      yield { type: 'finished', choice, reason: reason ?? 'stop' };
+      for (const [index, call] of [...calls.values()].entries())
+        events.push(...told(choice, index, call));
+      events.push({ type: 'finished', choice, reason: reason ?? 'stop' });
     }
+    return events;
   }
 
   #counted(usage: Usage, spentTokens: number): EngineEvent {

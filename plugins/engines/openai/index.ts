@@ -120,7 +120,7 @@ class OpenAiEngine implements Engine {
         if (reader.isFull) break;
       }
       const spent = prefix === null ? 0 : prefix.promptTokens - (prefix.cachedTokens ?? 0);
-      yield* reader.end(spent);
+      for (const event of reader.end(spent)) yield event;
     } catch (cause) {
       // The stream was cancelled, so its failure does not matter.
       if (!control.aborted) throw cause;
