@@ -5,7 +5,6 @@
 
 import type * as Uws from 'uWebSockets.js';
 import { createRequire } from 'node:module';
-import { createServer } from 'node:net';
 import { type Clock, type NewBytes, systemRandom } from '../clock.js';
 import { ApiError } from '../errors.js';
 import { limits } from '../limits/index.js';
@@ -14,6 +13,7 @@ import { BodyBudget } from './body.js';
 import { Cors } from './cors.js';
 import { type Edge, Exchange, type Wire } from './exchange.js';
 import { errorReply, headText } from './head.js';
+import { EXCLUSIVE_PORT, listen, SHARED_PORT } from './listening.js';
 import { copyRequest, type RequestHead } from './request.js';
 import { type Asker, type Route, Router, type SocketCheck } from './router.js';
 import { utf8 } from './sink.js';
@@ -25,9 +25,6 @@ const uws = createRequire(import.meta.url)('uWebSockets.js') as typeof Uws;
 
 /** The library sends a text larger than its cork buffer at once, even if the connection is cut in the same call. */
 const CORK_BYTES = 16 * 1024;
-const EXCLUSIVE_PORT = 1;
-/** The kernel spreads connections over all sockets of one user that listen so. */
-const SHARED_PORT = 0;
 /** Keeps all ids of one process at one length. */
 const REQUEST_COUNT_START = 1_000_000_000;
 
@@ -466,46 +463,4 @@ function requestIds(newBytes: NewBytes): () => string {
     count += 1;
     return prefix + count;
   };
-}
-
-async function listen(
-  app: Uws.TemplatedApp,
-  host: string,
-  port: number,
-  how: typeof EXCLUSIVE_PORT | typeof SHARED_PORT,
-): Promise<Uws.us_listen_socket> {
-  const found = await new Promise<Uws.us_listen_socket | false>((resolve) => {
-    // The typed overloads lack the one with a host and options, which the addon has: where the port is not exclusive a
-    // second process listens on it too, and takes half of the requests.
-    const typed = app as unknown as { listen: ListenExclusive };
-    typed.listen(host, port, how, resolve);
-  });
-  if (found) return found;
-  throw await listenError(host, port);
-}
-
-type ListenExclusive = (
-  host: string,
-  port: number,
-  options: number,
-  done: (socket: Uws.us_listen_socket | false) => void,
-) => void;
-
-const CURES: Readonly<Record<string, string>> = {
-  EADDRINUSE:
-    'another process listens there; stop it or choose another port (0 takes any free one)',
-  EACCES: 'no permission for this port; choose one above 1023',
-  EADDRNOTAVAIL: 'this machine has no such address; choose 127.0.0.1, or 0.0.0.0 for all',
-  ENOTFOUND: 'the host name is unknown; choose 127.0.0.1, or 0.0.0.0 for all',
-};
-
-/** The library only says that it failed; Node's own socket says why. */
-async function listenError(host: string, port: number): Promise<Error> {
-  const code = await new Promise<string>((resolve) => {
-    const probe = createServer();
-    probe.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
-    probe.listen(port, host, () => probe.close(() => resolve('unknown reason')));
-  });
-  const cure = CURES[code] ?? 'choose another host or port';
-  return new Error(`cannot listen on host ${host}, port ${port}: ${code}: ${cure}`);
 }
