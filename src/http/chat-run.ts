@@ -136,7 +136,7 @@ export class ChatRun {
     const { exchange, chat } = this;
     const usage = (choice: number | null) => this.usage(choice);
     const headers = () => this.#headers();
-    const stream = new ChatStream({ exchange, chat, ...pace, usage, headers });
+    const stream = new ChatStream({ exchange, chat, usage, headers, ...pace });
     const succeeded = await this.#run(stream);
     try {
       if (succeeded && !exchange.gone) await keep?.();

@@ -27,8 +27,9 @@ export interface ChatStreamOptions {
 
 export class ChatStream implements GenerationListener {
   readonly #writer: AnswerStream;
-  readonly #unfinished: Set<number>;
-  readonly #settle: { resolve(succeeded: boolean): void; reject(error: ApiError): void };
+  readonly #unfinished = new Set<number>();
+  #resolve!: (succeeded: boolean) => void;
+  #reject!: (error: ApiError) => void;
   #events: EventStream | null = null;
   #fluent = true;
   /** Resolves when all but the end is sent, false after an error; rejects with one that came before it was opened. */
@@ -36,10 +37,11 @@ export class ChatStream implements GenerationListener {
 
   constructor(readonly options: ChatStreamOptions) {
     this.#writer = options.chat.answer.stream();
-    this.#unfinished = new Set(Array(options.chat.choices).keys());
-    const settle = { resolve(_succeeded: boolean) {}, reject(_error: ApiError) {} };
-    this.whole = new Promise((resolve, reject) => Object.assign(settle, { resolve, reject }));
-    this.#settle = settle;
+    for (let choice = 0; choice < options.chat.choices; choice += 1) this.#unfinished.add(choice);
+    this.whole = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
   }
 
   started(place: Place): void {
@@ -75,7 +77,7 @@ export class ChatStream implements GenerationListener {
 
   ended(error: ApiError | null): void {
     if (this.#events === null && error !== null) {
-      this.#settle.reject(error);
+      this.#reject(error);
       return;
     }
     if (error !== null) {
@@ -84,7 +86,7 @@ export class ChatStream implements GenerationListener {
     } else if (!this.options.exchange.gone) {
       this.#send(this.#writer.total(this.options.usage(null)));
     }
-    this.#settle.resolve(error === null);
+    this.#resolve(error === null);
   }
 
   /** The good end, where there was no other. */
