@@ -15,7 +15,6 @@ import type { GreyPicture } from '../ocr/picture.js';
 import { openRecognizer, type Recognizer } from '../ocr/recognizer.js';
 import { movedBy, type PlacedText } from '../shared/placed.js';
 import { decodeMarkup, isSvg, isSvgz, kindOf, unpackSvgz } from './format.js';
-import { PictureFile } from './magick.js';
 import { drawingSides, drawSvg } from './outlines.js';
 import { textOfSvg } from './svg.js';
 
@@ -51,6 +50,8 @@ class ImageExtractor implements Extractor {
       yield await this.#drawing(bytes, filename);
       return;
     }
+    // Loaded by the first picture: each reader of documents starts with this file.
+    const { PictureFile } = await import('./magick.js');
     const file = await PictureFile.open(bytes, kind.format, this.options.bounds);
     let found = false;
     for (let index = 0; index < file.pages; index += 1) {

@@ -2,7 +2,16 @@
  * Owns the text of SVG drawings, in the order in which it is written.
  * It must never follow a reference or expand an entity that the document declares.
  */
-import { SaxesParser } from 'saxes';
+import { createRequire } from 'node:module';
+import type * as Saxes from 'saxes';
+
+let loaded: typeof Saxes | null = null;
+
+/** Loaded by the first drawing: each reader of documents starts with this file. */
+function library(): typeof Saxes {
+  loaded ??= createRequire(import.meta.url)('saxes') as typeof Saxes;
+  return loaded;
+}
 
 export interface SvgText {
   readonly text: string;
@@ -18,7 +27,7 @@ const hidden = new Set(['style', 'script']);
 /** @throws Error with a `code` of `damaged` or `bound`. */
 export function textOfSvg(markup: string, nestingMax: number): SvgText {
   const collector = new SvgCollector(nestingMax);
-  const parser = new SaxesParser({ xmlns: false });
+  const parser = new (library().SaxesParser)({ xmlns: false });
   let isBroken = false;
   parser.on('error', () => {
     isBroken = true;

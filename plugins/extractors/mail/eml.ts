@@ -2,7 +2,7 @@
  * Owns the one door to the parser of MIME: messages as mail programs save them, and web archives.
  * It must never fetch what a message refers to.
  */
-import PostalMime, { type Address, type Email } from 'postal-mime';
+import type { Address, Email } from 'postal-mime';
 import type { ExtractionBounds } from 'preface/plugin';
 import { refusal } from '../shared/refusal.js';
 import type { Message } from './message.js';
@@ -13,6 +13,8 @@ const HEADER_BYTES_MAX = 2 * 1024 * 1024;
 
 /** @throws a refusal. */
 export async function readMime(bytes: Uint8Array, bounds: ExtractionBounds): Promise<Message> {
+  // Loaded by the first message: each reader of documents starts with this file.
+  const { default: PostalMime } = await import('postal-mime');
   const parser = new PostalMime({
     attachmentEncoding: 'arraybuffer',
     maxNestingDepth: Math.min(NESTING_MAX, bounds.nestingMax),

@@ -9,11 +9,20 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Worker as Thread } from 'node:worker_threads';
 import type { ExtractorOptions } from 'preface/plugin';
-import { createWorker, OEM, PSM, type Worker } from 'tesseract.js';
+import type * as Tesseract from 'tesseract.js';
+import type { Worker } from 'tesseract.js';
 import { levelLines } from './lines.js';
 import { type GreyPicture, pgmOf } from './picture.js';
 import { allowRelaxedSimd } from './relaxed-simd.js';
 import { type Attempt, attemptOf, bestOf, type Layout, type Recognized } from './tries.js';
+
+let loaded: typeof Tesseract | null = null;
+
+/** Loaded by the first picture: each reader of documents starts with this file. */
+function library(): typeof Tesseract {
+  loaded ??= createRequire(import.meta.url)('tesseract.js') as typeof Tesseract;
+  return loaded;
+}
 
 /** Extractors of one process with the same languages share one worker; the last to close ends it. */
 const shared = new Map<string, { users: number; thread: Promise<LibraryThread> | null }>();
@@ -120,6 +129,7 @@ class LibraryThread {
     // Without an error handler the library throws a job's failure from an event listener.
     const errorHandler = (cause: unknown) => failures.fail(cause);
     const options = { langPath, cacheMethod: 'none', gzip: true, errorHandler };
+    const { createWorker, OEM } = library();
     const made = createWorker([...languages], OEM.LSTM_ONLY, options);
     const worker = await Promise.race([made, failed]);
     thread(worker).on('error', (cause) => failures.fail(cause));
@@ -153,6 +163,7 @@ class LibraryThread {
   }
 
   async #pass(picture: GreyPicture, layout: Layout, level: boolean): Promise<Attempt> {
+    const { PSM } = library();
     const mode = layout === 'page' ? PSM.AUTO : PSM.SINGLE_BLOCK;
     const file = pgmOf(picture);
     const failed = new Promise<never>((_, reject) => {

@@ -5,7 +5,6 @@
 import { createHash } from 'node:crypto';
 import type { DocumentPage, ExtractorOptions } from 'preface/plugin';
 import { kindOf } from '../image/format.js';
-import { PictureFile } from '../image/magick.js';
 import { isRefusal } from '../shared/refusal.js';
 import { PictureTime } from './picture-time.js';
 import { openRecognizer, type Recognizer } from './recognizer.js';
@@ -121,6 +120,8 @@ class PictureReading {
   async #read(bytes: Uint8Array, turns: boolean): Promise<{ text: string; score: number }> {
     const kind = kindOf(bytes);
     if (kind === null || kind.format === 'svg') return { text: '', score: 0 };
+    // Loaded by the first picture: each reader of documents starts with this file.
+    const { PictureFile } = await import('../image/magick.js');
     const file = await PictureFile.open(bytes, kind.format, this.#options.bounds);
     if (Math.min(file.width, file.height) < SIDE_MIN) return { text: '', score: 0 };
     return await this.#recognizer.recognize(file.page(0), turns);

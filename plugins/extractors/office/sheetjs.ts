@@ -2,17 +2,36 @@
  * Owns the one door to SheetJS: numbers as a sheet displays them, and workbooks in the binary format of before 2007.
  * It must never be given a raw archive or container: their cost is bounded before this point.
  */
-import { CFB, read, SSF, utils } from '@e965/xlsx';
+import type * as SheetJs from '@e965/xlsx';
 import type { ExtractionBounds } from 'preface/plugin';
 import { refusal } from '../shared/refusal.js';
 import type { Comment } from './comments.js';
 import { Grid } from './grid.js';
+
+let loaded: typeof SheetJs | null = null;
+
+/** To be awaited before a sheet is read. Each reader of documents starts with this file, and most meet no sheet. */
+export async function loadSheetJs(): Promise<void> {
+  loaded ??= await import('@e965/xlsx');
+}
+
+/** Pages of a document with sheets. */
+export async function* withSheetJs<Page>(pages: () => Iterable<Page>): AsyncGenerator<Page> {
+  await loadSheetJs();
+  yield* pages();
+}
+
+function library(): typeof SheetJs {
+  if (loaded === null) throw new Error('SheetJS is not loaded');
+  return loaded;
+}
 
 /** A number by its format, a code or the number of a built-in one, as the sheet shows it. */
 export function displayed(value: number, format: string | number, date1904: boolean): string {
   if (format === 0 || format === TEXT_FORMAT || PLAIN_FORMAT.test(String(format))) {
     return asTyped(value);
   }
+  const { SSF } = library();
   try {
     return String(SSF.format(withDigits(format, value), value, { date1904 })).trim();
   } catch {
@@ -49,9 +68,16 @@ export function serialOf(date: string): number | null {
   return Number.isNaN(ms) ? null : (ms - EPOCH_MS) / DAY_MS;
 }
 
+const LETTERS = 26;
+const FIRST_LETTER = 65;
+
 /** `B2`, of indices from 0. */
 export function cellName(row: number, column: number): string {
-  return utils.encode_cell({ r: row, c: column });
+  let letters = '';
+  for (let left = column + 1; left > 0; left = Math.floor((left - 1) / LETTERS)) {
+    letters = String.fromCharCode(FIRST_LETTER + ((left - 1) % LETTERS)) + letters;
+  }
+  return `${letters}${row + 1}`;
 }
 
 export interface ReadSheet {
@@ -64,6 +90,7 @@ export interface ReadSheet {
 
 /** A sound container of these streams, for parsers that would follow a chain of sectors for ever. */
 export function writeOle(streams: Readonly<Record<string, Buffer>>): Buffer {
+  const { CFB } = library();
   const container = CFB.utils.cfb_new();
   for (const [name, bytes] of Object.entries(streams)) CFB.utils.cfb_add(container, name, bytes);
   return Buffer.from(CFB.write(container, { type: 'buffer' }) as Buffer);
@@ -74,7 +101,7 @@ export function readBinaryWorkbook(
   workbook: Buffer,
   { pagesMax, textLengthMax }: ExtractionBounds,
 ): Iterable<ReadSheet> {
-  const { SheetNames, Sheets } = read(writeOle({ Workbook: workbook }), {
+  const { SheetNames, Sheets } = library().read(writeOle({ Workbook: workbook }), {
     type: 'buffer',
     dense: true,
     cellFormula: false,

@@ -13,7 +13,7 @@ import { openedWorkbook } from './default-password.js';
 import { sheetPage } from './grid.js';
 import { claimOle, type OleContainer, openOle } from './ole.js';
 import { titleOf } from './ole-title.js';
-import { readBinaryWorkbook } from './sheetjs.js';
+import { readBinaryWorkbook, withSheetJs } from './sheetjs.js';
 
 const fileType = 'application/vnd.ms-excel';
 const streams = ['Workbook', 'Book'];
@@ -21,7 +21,7 @@ const streams = ['Workbook', 'Book'];
 export default picturedPlugin({
   name: 'extractor-xls',
   accepts,
-  pages: ({ bytes }, bounds) => pagesOf(bytes, bounds),
+  pages: ({ bytes }, bounds) => withSheetJs(() => pagesOf(bytes, bounds)),
 });
 
 function accepts(document: SourceDocument): DocumentClaim | null {

@@ -12,6 +12,7 @@ import { commentLine, readComments, readPeople } from './comments.js';
 import { Grid, sheetPage } from './grid.js';
 import { claimPackage, OfficePackage, type PackageKind, picturesOf } from './package.js';
 import { readSlide } from './pptx-slide.js';
+import { withSheetJs } from './sheetjs.js';
 import { readFormats, readSharedStrings, readWorkbook } from './xlsx-parts.js';
 import { SheetBody, type SheetContext } from './xlsx-sheet.js';
 
@@ -24,7 +25,7 @@ const kind: PackageKind = {
 export default picturedPlugin({
   name: 'extractor-xlsx',
   accepts: (document, bounds) => claimPackage(document, kind, bounds),
-  pages: ({ bytes }, bounds) => pagesOf(bytes, bounds),
+  pages: ({ bytes }, bounds) => withSheetJs(() => pagesOf(bytes, bounds)),
 });
 
 function* pagesOf(bytes: Uint8Array, bounds: ExtractionBounds): Generator<PicturedPage> {

@@ -4,6 +4,7 @@
  */
 import type { DocumentClaim, DocumentPage, ExtractionBounds, SourceDocument } from 'preface/plugin';
 import { documentPlugin } from '../shared/plugin.js';
+import { withSheetJs } from './sheetjs.js';
 import { readSheets } from './spreadsheet-xml.js';
 import { readWordXml } from './word-xml.js';
 
@@ -16,7 +17,7 @@ const EXCEL =
 export default documentPlugin({
   name: 'extractor-xml-2003',
   accepts,
-  pages: ({ bytes }, bounds) => pagesOf(bytes, bounds),
+  pages: ({ bytes }, bounds) => withSheetJs(() => pagesOf(bytes, bounds)),
 });
 
 function headOf(bytes: Uint8Array): string {

@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { PDFiumModule } from '@hyzyla/pdfium';
+import type * as PdfiumPackage from '@hyzyla/pdfium';
 
 /** Members of the module that the package's types omit. */
 interface Unlisted {
@@ -90,7 +90,7 @@ interface Bare {
     top: number,
   ): number;
 }
-type Module = Awaited<ReturnType<typeof PDFiumModule>>;
+type Module = Awaited<ReturnType<typeof PdfiumPackage.PDFiumModule>>;
 export type Pdfium = Module & Unlisted & { readonly wasmExports: Module['wasmExports'] & Bare };
 
 /** Members of the runtime that this language level's types omit. */
@@ -134,6 +134,8 @@ async function newInstance(): Promise<Instance> {
     readFileSync(createRequire(import.meta.url).resolve('@hyzyla/pdfium/pdfium.wasm')),
   );
   const compiled = await program;
+  // Loaded by the first PDF: each reader of documents starts with this file.
+  const { PDFiumModule } = await import('@hyzyla/pdfium');
   const pdfium = (await PDFiumModule({
     instantiateWasm: (imports: object, receive: (instance: object) => void) => {
       void wasm.instantiate(compiled, imports).then(receive);

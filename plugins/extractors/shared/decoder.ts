@@ -2,8 +2,9 @@
  * Owns the decoders of texts: which encoding a label names, and its bytes as text, piece by piece.
  * It must never fail on bytes that an encoding does not have: they become U+FFFD.
  */
+import { createRequire } from 'node:module';
 import { TextDecoder } from 'node:util';
-import iconv from 'iconv-lite';
+import type Iconv from 'iconv-lite';
 
 /** A name that one of the two decoders knows. */
 export type Encoding = string;
@@ -11,6 +12,14 @@ export type Encoding = string;
 export interface Decoder {
   /** @param piece null ends the text. */
   (piece: Uint8Array | null): string;
+}
+
+let loaded: typeof Iconv | null = null;
+
+/** Loaded by the first text in another encoding: each reader of documents starts with this file. */
+function iconv(): typeof Iconv {
+  loaded ??= createRequire(import.meta.url)('iconv-lite') as typeof Iconv;
+  return loaded;
 }
 
 /** Encodings with states and surrogates, which Node decodes better. Node confuses some of the others with their neighbours. */
@@ -41,7 +50,7 @@ export function encodingNamed(label: string): Encoding | null {
   const encoding = renamed[known] ?? known;
   // The library also converts to base64 and the like, which are no encodings of text.
   const isText = !/^(?:utf-?7|hex|base64|binary|internal|ucs)/.test(encoding);
-  return isText && iconv.encodingExists(encoding) ? encoding : null;
+  return isText && iconv().encodingExists(encoding) ? encoding : null;
 }
 
 function webEncoding(label: string): Encoding | null {
@@ -57,7 +66,7 @@ export function decoderOf(encoding: Encoding): Decoder {
     const decoder = new TextDecoder(encoding);
     return (piece) => (piece === null ? decoder.decode() : decoder.decode(piece, { stream: true }));
   }
-  const decoder = iconv.getDecoder(encoding);
+  const decoder = iconv().getDecoder(encoding);
   return (piece) => (piece === null ? (decoder.end() ?? '') : decoder.write(bufferOf(piece)));
 }
 

@@ -18,7 +18,10 @@ export interface PicturedFormat {
   readonly name: string;
   readonly accepts: (document: SourceDocument, bounds: ExtractionBounds) => DocumentClaim | null;
   /** May throw anything: an error that is not a refusal means that the document is damaged. */
-  readonly pages: (document: SourceDocument, bounds: ExtractionBounds) => Iterable<PicturedPage>;
+  readonly pages: (
+    document: SourceDocument,
+    bounds: ExtractionBounds,
+  ) => Iterable<PicturedPage> | AsyncIterable<PicturedPage>;
 }
 
 export function picturedPlugin({ name, accepts, pages }: PicturedFormat): ExtractorPlugin {

@@ -3,8 +3,17 @@
  * It must never accept binary data as text only because an encoding maps every byte.
  */
 import { isUtf8 } from 'node:buffer';
-import { detectAll } from 'jschardet';
+import { createRequire } from 'node:module';
+import type * as Detector from 'jschardet';
 import { decoderOf, type Encoding, encodingNamed } from '../shared/decoder.js';
+
+let loaded: typeof Detector | null = null;
+
+/** Loaded by the first text that is not plainly UTF-8: each reader of documents starts with this file. */
+function detector(): typeof Detector {
+  loaded ??= createRequire(import.meta.url)('jschardet') as typeof Detector;
+  return loaded;
+}
 
 const SAMPLE_BYTES = 64 * 1024;
 const PIECE_BYTES = 1024 * 1024;
@@ -61,9 +70,11 @@ const SURE = 0.25;
 const LIKELY = 0.25;
 
 function detected(sample: Uint8Array): Encoding[] {
-  const guessed = detectAll(sample, { minimumThreshold: 0 }).flatMap(({ encoding, confidence }) =>
-    encoding === null || /^utf/i.test(encoding) ? [] : [{ encoding, confidence }],
-  );
+  const guessed = detector()
+    .detectAll(sample, { minimumThreshold: 0 })
+    .flatMap(({ encoding, confidence }) =>
+      encoding === null || /^utf/i.test(encoding) ? [] : [{ encoding, confidence }],
+    );
   const best = guessed[0]?.confidence ?? 0;
   const likely = guessed
     .filter(({ confidence }) => confidence >= best * LIKELY)

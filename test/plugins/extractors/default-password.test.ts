@@ -8,11 +8,13 @@ import {
 } from '../../../plugins/extractors/office/default-password.js';
 import docx from '../../../plugins/extractors/office/docx.js';
 import { openOle } from '../../../plugins/extractors/office/ole.js';
-import { writeOle } from '../../../plugins/extractors/office/sheetjs.js';
+import { loadSheetJs, writeOle } from '../../../plugins/extractors/office/sheetjs.js';
 import xls from '../../../plugins/extractors/office/xls.js';
 import xlsx from '../../../plugins/extractors/office/xlsx.js';
 import type { ExtractorPlugin } from '../../../src/plugin/contract.js';
 import { documentBytes, openForTest, readAll } from '../../support/documents.js';
+
+await loadSheetJs();
 
 async function read(plugin: ExtractorPlugin, bytes: Uint8Array, name: string): Promise<string> {
   const extractor = await openForTest(plugin, {}, []);

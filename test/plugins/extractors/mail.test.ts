@@ -2,10 +2,12 @@
 import t from 'tap';
 import plugin from '../../../plugins/extractors/mail/mail.js';
 import { unpackRtf } from '../../../plugins/extractors/mail/packed-rtf.js';
-import { writeOle } from '../../../plugins/extractors/office/sheetjs.js';
+import { loadSheetJs, writeOle } from '../../../plugins/extractors/office/sheetjs.js';
 import { extractorSuite } from '../../../src/plugin/test/extractor.js';
 import { openForTest, readAll } from '../../support/documents.js';
 import { zip } from '../../support/zip.js';
+
+await loadSheetJs();
 
 const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString('base64');
 const part = (head: readonly string[], body: string) =>

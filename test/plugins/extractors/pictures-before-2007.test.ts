@@ -8,9 +8,11 @@ import { openOle } from '../../../plugins/extractors/office/ole.js';
 import ppt from '../../../plugins/extractors/office/ppt.js';
 import { PptPictures } from '../../../plugins/extractors/office/ppt-pictures.js';
 import type { PptRecord } from '../../../plugins/extractors/office/ppt-records.js';
-import { writeOle } from '../../../plugins/extractors/office/sheetjs.js';
+import { loadSheetJs, writeOle } from '../../../plugins/extractors/office/sheetjs.js';
 import xls from '../../../plugins/extractors/office/xls.js';
 import { documentBytes, openForTest, readAll } from '../../support/documents.js';
+
+await loadSheetJs();
 
 t.setTimeout(240_000);
 

@@ -2,9 +2,11 @@
 import t from 'tap';
 import { openOle } from '../../../plugins/extractors/office/ole.js';
 import plugin from '../../../plugins/extractors/office/ppt.js';
-import { writeOle } from '../../../plugins/extractors/office/sheetjs.js';
+import { loadSheetJs, writeOle } from '../../../plugins/extractors/office/sheetjs.js';
 import { extractorSuite } from '../../../src/plugin/test/extractor.js';
 import { documentBytes, openForTest, readAll } from '../../support/documents.js';
+
+await loadSheetJs();
 
 const document = (name: string) =>
   new URL(`../../../../test/documents/office/${name}`, import.meta.url);
