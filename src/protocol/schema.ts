@@ -3,16 +3,22 @@
  * It must never know what a schema is for, and no other file may import the package.
  */
 import { type Static, type TSchema, Type } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile, type Validator } from 'typebox/compile';
 
 export { type Static, type TSchema, Type };
 
 export type Check<Schema extends TSchema> = (value: unknown) => value is Static<Schema>;
 
-/** Compiled once at load; a check of a small value takes well under a microsecond. */
+/**
+ * Compiled once, by the first value: no start waits for the checks of requests that may never come. A check of a small value
+ * takes well under a microsecond.
+ */
 export function compile<Schema extends TSchema>(schema: Schema): Check<Schema> {
-  const validator = Compile(schema);
-  return (value): value is Static<Schema> => validator.Check(value);
+  let validator: Validator | null = null;
+  return (value): value is Static<Schema> => {
+    validator ??= Compile(schema);
+    return validator.Check(value);
+  };
 }
 
 /** An optional field of a request: clients send null where they mean "absent". */
