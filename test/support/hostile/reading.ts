@@ -64,24 +64,28 @@ export class HostileReading {
     return new HostileReading(folder, pool, await askedServer(t));
   }
 
-  async outcomeOf(bytes: Uint8Array, filename: string): Promise<Outcome> {
+  async outcomeOf(bytes: Uint8Array, filename: string, owner = 'somebody'): Promise<Outcome> {
     this.#count += 1;
     const source = join(this.#folder, `${this.#count}.source`);
     const target = join(this.#folder, `${this.#count}.json`);
     writeFileSync(source, bytes);
-    const owner = `u${this.#count}`;
     const result = await this.#pool.extract({ owner, source, filename, target });
     if (result.type === 'refused') return { reason: result.reason, text: null };
     return { reason: null, text: JSON.parse(readFileSync(target, 'utf8')) as string };
   }
 
-  /** Two at once, so that each has a neighbour. */
+  /**
+   * Two at once, so that each has a neighbour. Each of them is one owner's, one after the other: a process that outlived a
+   * document reads the next one, which a new process of another owner would say nothing of.
+   */
   async checkAll(t: Test, documents: readonly (() => HostileDocument)[]): Promise<void> {
     const waiting = [...documents];
-    const work = async () => {
-      for (let make = waiting.shift(); make; make = waiting.shift()) await this.#check(t, make());
+    const work = async (owner: string) => {
+      for (let make = waiting.shift(); make; make = waiting.shift()) {
+        await this.#check(t, make(), owner);
+      }
     };
-    await Promise.all([work(), work()]);
+    await Promise.all([work('one'), work('another')]);
   }
 
   /** Nobody was asked for anything, and nothing lies about. */
@@ -91,10 +95,10 @@ export class HostileReading {
     t.same(left, []);
   }
 
-  async #check(t: Test, document: HostileDocument): Promise<void> {
+  async #check(t: Test, document: HostileDocument, owner: string): Promise<void> {
     const beganMs = performance.now();
     const { name, bytes, filename = 'x', text, reason } = document;
-    const outcome = await this.outcomeOf(bytes, filename);
+    const outcome = await this.outcomeOf(bytes, filename, owner);
     const ms = Math.round(performance.now() - beganMs);
     t.comment(`${name}: ${outcome.reason ?? 'read'}, ${ms} ms`);
     if (text !== undefined) t.match(outcome, { text }, name);
@@ -102,7 +106,7 @@ export class HostileReading {
     if (outcome.text === null) t.match(outcome.reason, /^.{5,500}$/, name);
     else t.notMatch(outcome.text, /root:/, name);
     const words = createHash('sha256').update(name).digest('hex');
-    const next = await this.outcomeOf(Buffer.from(words), 'next.txt');
+    const next = await this.outcomeOf(Buffer.from(words), 'next.txt', owner);
     t.same(next, { reason: null, text: words }, 'the next');
   }
 }
