@@ -191,7 +191,7 @@ export type ReaderTask =
       readonly extractors: ReaderStart['extractors'];
       readonly pictures: MessagePort | null;
     }
-  /** The port says each piece of text, as `TextPiece`, and is told by any message that one more was taken. */
+  /** The port says each piece of text as a frame of `FromReader`, packed for the parent, and is told how many more were taken. */
   | {
       readonly type: 'read';
       readonly bytes: Uint8Array;
@@ -223,8 +223,8 @@ export type PageNotes = Pick<DocumentPage, 'recognized' | 'skipped' | 'layout'>;
 export type ToReader =
   /** So many bytes follow on standard input. */
   | { readonly type: 'read'; readonly filename: string; readonly bytes: number }
-  /** One more piece of text is on its way to the disk. */
-  | { readonly type: 'taken' }
+  /** So many more pieces of text are on their way to the disk. */
+  | { readonly type: 'taken'; readonly pieces: number }
   | { readonly type: 'recognized'; readonly answer: PictureAnswer };
 
 /** What the program of the machine wrote of a picture, as it came; null where it failed. */

@@ -3,24 +3,24 @@
  * It must never make a reading fail for its size: pages beyond its bound have no notes.
  */
 import { type FileHandle, open } from 'node:fs/promises';
-import { crc32 } from '../crc32.js';
 import type { TakeRoom } from '../room.js';
+import { GatheredWrites } from './gathered-writes.js';
 import type { PageNotes } from './messages.js';
 import { NotesRoom } from './notes-room.js';
 
 export class NotesFile {
   #file: FileHandle | null = null;
-  #bytes = 0;
-  #crc32 = 0;
+  readonly #writes: GatheredWrites;
   readonly #room: NotesRoom;
 
   /** @param path null: nothing is kept. @param fileBytes of the document. */
   constructor(
     readonly path: string | null,
     fileBytes: number,
-    readonly withRoom: TakeRoom,
+    withRoom: TakeRoom,
   ) {
     this.#room = new NotesRoom(fileBytes);
+    this.#writes = new GatheredWrites(() => this.#open(), withRoom);
   }
 
   /** No page that follows has notes. */
@@ -32,22 +32,22 @@ export class NotesFile {
   async write(notes: PageNotes | null): Promise<void> {
     if (this.path === null) return;
     const bytes = this.#room.take(notes);
-    if (bytes === null) return;
-    this.#file ??= await open(this.path, 'wx', 0o600);
-    const file = this.#file;
-    await this.withRoom(bytes.length, async () => {
-      for (let at = 0; at < bytes.length; ) at += (await file.write(bytes, at)).bytesWritten;
-    });
-    this.#bytes += bytes.length;
-    this.#crc32 = crc32(bytes, this.#crc32);
+    if (bytes !== null) await this.#writes.add(bytes);
   }
 
-  /** What the file has; null where there is none. */
-  get written(): { readonly bytes: number; readonly crc32: number } | null {
-    return this.#file === null ? null : { bytes: this.#bytes, crc32: this.#crc32 };
+  /** @returns what the whole file has; null where there is none. @throws Error where the disk does not take it. */
+  async end(): Promise<{ readonly bytes: number; readonly crc32: number } | null> {
+    await this.#writes.flush();
+    const { bytes, crc32 } = this.#writes;
+    return bytes === 0 ? null : { bytes, crc32 };
   }
 
   async close(): Promise<void> {
     await this.#file?.close();
+  }
+
+  async #open(): Promise<FileHandle> {
+    this.#file ??= await open(this.path ?? '', 'wx', 0o600);
+    return this.#file;
   }
 }

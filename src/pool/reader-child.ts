@@ -7,14 +7,7 @@ import { toErrorValue } from '../errors.js';
 import { limits } from '../limits/index.js';
 import type { PictureToRead } from '../plugin/contract.js';
 import { parentPipe, startOf } from './child.js';
-import type {
-  FromReader,
-  ReaderResult,
-  ReaderStart,
-  ReaderTask,
-  TextPiece,
-  ToReader,
-} from './messages.js';
+import type { FromReader, ReaderResult, ReaderStart, ReaderTask, ToReader } from './messages.js';
 import { Pool } from './pool.js';
 import type { Transport } from './transport.js';
 
@@ -42,7 +35,7 @@ class ReaderChild {
     else this.parent.send({ type: 'ready' });
     this.parent.receive((messages) => {
       for (const message of messages) {
-        if (message.type === 'taken') this.#port?.postMessage(null);
+        if (message.type === 'taken') this.#port?.postMessage(message.pieces);
         else if (message.type === 'recognized') port1.postMessage(message.answer);
         else void this.#read(message.filename, message.bytes);
       }
@@ -52,7 +45,7 @@ class ReaderChild {
   async #read(filename: string, length: number): Promise<void> {
     const { port1, port2 } = new MessageChannel();
     this.#port = port1;
-    const tell = (piece: TextPiece) => this.parent.send({ type: 'text', piece });
+    const tell = (frame: Uint8Array) => this.parent.forward(frame);
     port1.on('message', tell);
     const bytes = await input(length);
     const watch = setInterval(() => {
@@ -64,7 +57,7 @@ class ReaderChild {
     clearInterval(watch);
     // The result may have overtaken the last pages.
     for (let left = receiveMessageOnPort(port1); left; left = receiveMessageOnPort(port1)) {
-      tell(left.message as TextPiece);
+      tell(left.message as Uint8Array);
     }
     this.#port = null;
     port1.close();

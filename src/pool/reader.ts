@@ -114,7 +114,7 @@ export class Reader {
         this.#awaitPage();
         onProgress(progress);
       },
-      onTaken: () => this.#transport?.send({ type: 'taken' }),
+      onTaken: (pieces) => this.#transport?.send({ type: 'taken', pieces }),
       onFault: (cause) => this.#fail(cause),
       onRefused: (reason) => this.end(reason),
     });

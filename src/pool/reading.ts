@@ -40,16 +40,21 @@ export type ReadingBounds = Pick<ExtractionBounds, 'pagesMax' | 'textLengthMax'>
 
 interface Listener {
   onPage(progress: ExtractProgress): void;
-  /** One more piece may come. */
-  onTaken(): void;
+  /** So many more pieces may come. */
+  onTaken(pieces: number): void;
   /** The disk did not take a piece, or did not give the document. */
   onFault(cause: Error): void;
   /** The text is larger than it may be, or the document is damaged: it is refused for that. */
   onRefused(reason: string): void;
 }
 
+/** Few documents have so many pieces: the others are read without a word to their reader. */
+const TOLD_AT_ONCE = limits.extractionPiecesAheadMax / 2;
+
 export class Reading {
   #ahead = 0;
+  /** Pieces that were taken since the reader was told. */
+  #untold = 0;
   #length = 0;
   #pages = 0;
   #written: Promise<void> = Promise.resolve();
@@ -129,16 +134,16 @@ export class Reading {
       return result;
     }
     let written: Awaited<ReturnType<TextFile['end']>>;
+    let notes: Awaited<ReturnType<NotesFile['end']>>;
     try {
       await this.#written;
-      written = await this.text.end();
+      [written, notes] = [await this.text.end(), await this.notes.end()];
     } catch (cause) {
       if (!(cause instanceof TextExcess)) throw cause;
       return { type: 'refused', reason: cause.message, fileType: result.fileType };
     }
     const { fileType, title, details } = result;
     const { pages } = this.text;
-    const notes = this.notes.written;
     const document = { fileType, title, details, pages, ...written, ...(notes && { notes }) };
     return { type: 'extracted', document };
   }
@@ -154,7 +159,11 @@ export class Reading {
     await this.text.write(piece);
     if (end !== null) await this.notes.write(end.notes);
     this.#ahead -= 1;
-    this.listener.onTaken();
+    this.#untold += 1;
+    if (this.#untold >= TOLD_AT_ONCE) {
+      this.listener.onTaken(this.#untold);
+      this.#untold = 0;
+    }
     if (end !== null) this.listener.onPage({ page: this.text.pages, pages: end.pages });
   }
 }

@@ -1,11 +1,11 @@
 /**
  * Owns the file of a document's text: one JSON string literal in UTF-8 with a form feed between pages, written page by page.
- * It must never hold more than a piece of a page, nor write invalid JSON.
+ * It must never hold more than a piece of a page and what is gathered for a write, nor write invalid JSON.
  */
 import { type FileHandle, open } from 'node:fs/promises';
 import { toUSVString } from 'node:util';
-import { crc32 } from '../crc32.js';
 import type { TakeRoom } from '../room.js';
+import { GatheredWrites } from './gathered-writes.js';
 import type { TextPiece } from './messages.js';
 
 export interface TextBound {
@@ -21,17 +21,18 @@ const QUOTE = '"';
 const PAGE_BREAK = '\\f';
 
 export class TextFile {
-  /** Pages written so far. */
+  /** Pages taken so far. */
   pages = 0;
-  #bytes = 0;
-  #crc32 = 0;
+  readonly #writes: GatheredWrites;
   #between = QUOTE;
 
   private constructor(
     readonly file: FileHandle,
     readonly bound: TextBound,
-    readonly withRoom: TakeRoom,
-  ) {}
+    withRoom: TakeRoom,
+  ) {
+    this.#writes = new GatheredWrites(async () => file, withRoom);
+  }
 
   /** @throws Error where the file already exists. */
   static async create(path: string, bound: TextBound, withRoom: TakeRoom): Promise<TextFile> {
@@ -50,7 +51,9 @@ export class TextFile {
   /** @returns what the whole file has. */
   async end(): Promise<{ readonly bytes: number; readonly crc32: number }> {
     await this.#write(this.pages === 0 ? QUOTE + QUOTE : QUOTE);
-    return { bytes: this.#bytes, crc32: this.#crc32 };
+    await this.#writes.flush();
+    const { bytes, crc32 } = this.#writes;
+    return { bytes, crc32 };
   }
 
   close(): Promise<void> {
@@ -61,15 +64,9 @@ export class TextFile {
     const bytes = Buffer.from(text);
     // Room for the closing quote is left to it.
     const last = text === QUOTE ? 0 : QUOTE.length;
-    if (this.#bytes + bytes.length + last > this.bound.bytesMax) {
+    if (this.#writes.bytes + bytes.length + last > this.bound.bytesMax) {
       throw new TextExcess(this.bound.excess);
     }
-    await this.withRoom(bytes.length, async () => {
-      for (let at = 0; at < bytes.length; ) {
-        at += (await this.file.write(bytes, at)).bytesWritten;
-      }
-    });
-    this.#bytes += bytes.length;
-    this.#crc32 = crc32(bytes, this.#crc32);
+    await this.#writes.add(bytes);
   }
 }

@@ -4,8 +4,9 @@
  */
 import { toUSVString } from 'node:util';
 import type { MessagePort } from 'node:worker_threads';
+import { packFrame } from '../codec.js';
 import { limits } from '../limits/index.js';
-import type { PageNotes, TextPiece } from './messages.js';
+import type { FromReader, PageNotes, TextPiece } from './messages.js';
 
 export interface PageSink {
   /** Resolves when there is room for another. */
@@ -17,8 +18,8 @@ export class TextPieces implements PageSink {
   #onTaken: () => void = () => {};
 
   constructor(readonly port: MessagePort) {
-    port.on('message', () => {
-      this.#ahead -= 1;
+    port.on('message', (pieces: number) => {
+      this.#ahead -= pieces;
       this.#onTaken();
     });
   }
@@ -27,7 +28,10 @@ export class TextPieces implements PageSink {
     for (const piece of piecesOf(text, pages, notes)) {
       while (this.#ahead === limits.extractionPiecesAheadMax) await this.#taken();
       this.#ahead += 1;
-      this.port.postMessage(piece);
+      // Packed once, where the text is: who stands between hands on the bytes.
+      const message: FromReader = { type: 'text', piece };
+      const frame = new Uint8Array(packFrame([message]));
+      this.port.postMessage(frame, [frame.buffer]);
     }
   }
 

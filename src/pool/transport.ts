@@ -12,6 +12,8 @@ export interface Transport<Out, In> {
   send(message: Out): void;
   /** Behind what waits, now and alone: nothing of it is kept here. */
   sendNow(message: Out): void;
+  /** Behind what waits: a frame of messages that another thread has packed already. */
+  forward(frame: Uint8Array): void;
   /** Sets the listener, which gets all messages that arrived together. Called once, before anything can arrive. */
   receive(listener: (messages: readonly In[]) => void): void;
   /** Calls the listener once, when the other side is gone for any reason. */
@@ -41,8 +43,12 @@ class Batch<Out> {
   }
 
   now(message: Out): void {
+    this.forward(packFrame([message]));
+  }
+
+  forward(frame: Uint8Array): void {
     this.leave();
-    this.sendFrame(packFrame([message]));
+    this.sendFrame(frame);
   }
 
   leave(): void {
@@ -76,6 +82,7 @@ export function portTransport<Out, In>(
   return {
     send: (message) => batch.add(message),
     sendNow: (message) => batch.now(message),
+    forward: (frame) => batch.forward(frame),
     receive: (listener) =>
       port.on('message', (frame: Uint8Array) => listener(unpackFrame(frame) as In[])),
     onClose: (listener) => port.once('close', listener),
@@ -105,6 +112,7 @@ export function pipeTransport<Out, In>(
   return {
     send: (message) => batch.add(message),
     sendNow: (message) => batch.now(message),
+    forward: (frame) => batch.forward(frame),
     receive: (listener) => {
       const frames = new FrameReader((frame) => listener(unpackFrame(frame) as In[]));
       pipe.on('data', (chunk: Buffer) => {

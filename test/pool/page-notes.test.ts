@@ -72,7 +72,7 @@ t.test('a line of the file is a page, and without notes there is no file', async
   const path = join(folder, 'a');
   const none = new NotesFile(path, 1, anyRoom);
   await none.write(null);
-  t.equal(none.written, null);
+  t.equal(await none.end(), null);
   const file = new NotesFile(path, 1, anyRoom);
   await file.write(null);
   await file.write({ recognized: 7 });
@@ -80,6 +80,7 @@ t.test('a line of the file is a page, and without notes there is no file', async
   const lines = [{ box: [1, 2, 3, 4] as const, score: 9 }, null];
   await file.write({ skipped: ['a'], layout: { ...size, lines } });
   await file.write(null);
+  const written = await file.end();
   await file.close();
   const text = readFileSync(path);
   t.same(
@@ -95,7 +96,7 @@ t.test('a line of the file is a page, and without notes there is no file', async
       '',
     ],
   );
-  t.same(file.written, { bytes: text.length, crc32: crc32(text) });
+  t.same(written, { bytes: text.length, crc32: crc32(text) });
 });
 
 t.test('pages beyond its bound have no notes, and the text is read on', async (t) => {
@@ -106,7 +107,7 @@ t.test('pages beyond its bound have no notes, and the text is read on', async (t
   // Nothing reaches the disk: only what is counted matters here.
   const full = { skipped: Array(64).fill('x'.repeat(500)) };
   for (let at = 0; at < 1200; at += 1) await file.write(full);
-  const bytes = file.written?.bytes ?? 0;
+  const bytes = (await file.end())?.bytes ?? 0;
   t.ok(bytes > limits.extractionNotesBytesMax - 40_000 && bytes <= limits.extractionNotesBytesMax);
 });
 
@@ -143,12 +144,12 @@ t.test('a small document that says the same on each page soon has no more notes'
   const file = new NotesFile(join(folder, 'a'), bytes, async () => {});
   t.teardown(() => file.close());
   for (const { notes } of sent.slice(0, count)) await file.write(notes);
-  const written = file.written?.bytes ?? 0;
+  const written = (await file.end())?.bytes ?? 0;
   t.ok(written <= bytesMax && written + written / count > bytesMax, 'both sides count alike');
   t.notOk(file.isFull);
   await file.write(sent[0]?.notes ?? null);
   t.ok(file.isFull, 'whatever its reader says');
-  t.equal(file.written?.bytes, written);
+  t.equal((await file.end())?.bytes, written);
 });
 
 t.test('notes that nobody keeps are not looked at', async (t) => {
