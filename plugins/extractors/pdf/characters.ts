@@ -17,7 +17,8 @@ export function charactersOf(pdfium: Pdfium, text: number): readonly PageChar[] 
   const bare = pdfium.wasmExports;
   const count = pdfium._FPDFText_CountChars(text);
   const rect = allocate(pdfium, 16);
-  let box: Float32Array = new Float32Array(0);
+  let heap = pdfium.HEAPU8;
+  let box = new Float32Array(heap.buffer, rect, 4);
   const fonts = new Map<number, CharFont>();
   const chars: PageChar[] = [];
   for (let i = 0; i < count; i += 1) {
@@ -26,7 +27,10 @@ export function charactersOf(pdfium: Pdfium, text: number): readonly PageChar[] 
     // Most calls would be for spaces and line ends, whose positions are not needed.
     if (code > SPACE || isUnmapped) bare.FPDFText_GetLooseCharBox(text, i, rect);
     // The heap moves when it grows.
-    if (box.buffer !== pdfium.HEAPU8.buffer) box = new Float32Array(pdfium.HEAPU8.buffer, rect, 4);
+    if (heap !== pdfium.HEAPU8) {
+      heap = pdfium.HEAPU8;
+      box = new Float32Array(heap.buffer, rect, 4);
+    }
     const { 0: left = 0, 1: top = 0, 2: right = 0, 3: bottom = 0 } = box;
     const isGuess = code === SPACE && bare.FPDFText_IsGenerated(text, i) === 1;
     const font = isUnmapped ? fontOf(pdfium, text, i, fonts) : undefined;

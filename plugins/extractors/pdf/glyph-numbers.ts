@@ -53,6 +53,8 @@ export function withLettersOfGlyphs(chars: readonly PageChar[]): readonly PageCh
   for (const { isUnmapped, font } of chars) {
     if (isUnmapped) counts.set(font?.id, (counts.get(font?.id) ?? 0) + 1);
   }
+  // Most pages have none.
+  if (counts.size === 0) return chars;
   // Each font may have an order of its own; those of a few characters are taken together.
   const isLarge = (font: number | undefined) => (counts.get(font) ?? 0) >= LETTERS_MIN;
   const large = [...counts.keys()].filter(isLarge);

@@ -177,6 +177,7 @@ function linesOf(chars: readonly PageChar[]): Line[] {
 }
 
 const HYPHEN = 0x2d;
+const [SMALL_F, SMALL_I, SMALL_L] = [0x66, 0x69, 0x6c];
 /** A call takes so many arguments. */
 const CODES_MAX = 4096;
 
@@ -284,9 +285,10 @@ function isSpread(gap: number, { gap: before }: Word): boolean {
 
 /** Some programs for setting type write a space behind a ligature, and the next letter over it. */
 function isBehindLigature(last: PageChar, next: PageChar, word: Word): boolean {
-  const isLigature = /^f[il]$/.test(String.fromCodePoint(word.code, last.code));
+  const isLigature = word.code === SMALL_F && (last.code === SMALL_I || last.code === SMALL_L);
+  if (!isLigature) return false;
   const isTouching = Math.abs(next.left - last.right) < TOUCHING * heightOf(last, next);
-  return isLigature && isTouching && isLower(next.code) && isSameLine(last, next);
+  return isTouching && isLower(next.code) && isSameLine(last, next);
 }
 
 /** Drawn once more, for a bold look or a shadow. Letters that come twice lie further apart, those of a ligature at one place. */
@@ -325,8 +327,8 @@ function separator(last: PageChar, next: PageChar, between: string): string {
       if (gap > FIGURE_SPACE * width) return '\t';
     }
     // The library takes letters that are placed one by one for lines, where it does not know their height.
-    const isLineEnd = /^[\r\n]+$/.test(between);
-    return between === '' || (isLineEnd && Math.abs(gap) < TOUCHING * height) ? '' : ' ';
+    const isTouching = Math.abs(gap) < TOUCHING * height;
+    return between === '' || (isTouching && /^[\r\n]+$/.test(between)) ? '' : ' ';
   }
   const isLineEnd = /[\r\n]/.test(between) || (between === '' && isBelow(last, next));
   if (!isLineEnd) return between === '' ? '' : ' ';

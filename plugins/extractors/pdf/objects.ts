@@ -99,7 +99,7 @@ export function rulesOf(pdfium: Pdfium, page: number, at: number): PageRules {
 
 function lookOf(pdfium: Pdfium, object: number, at: number) {
   pdfium.wasmExports.FPDFPath_GetDrawMode(object, at, at + 4);
-  const [fill = 0, stroke = 0] = new Int32Array(pdfium.HEAPU8.buffer, at, 2);
+  const { 0: fill = 0, 1: stroke = 0 } = new Int32Array(pdfium.HEAPU8.buffer, at, 2);
   return { isFilled: fill !== 0, isStroked: stroke !== 0 };
 }
 
@@ -125,7 +125,7 @@ function pointsOf(
     const type = bare.FPDFPathSegment_GetType(segment);
     if (type !== MOVE_TO && type !== LINE_TO) return [[], false];
     bare.FPDFPathSegment_GetPoint(segment, at, at + 4);
-    const [x = 0, y = 0] = new Float32Array(pdfium.HEAPU8.buffer, at, 2);
+    const { 0: x = 0, 1: y = 0 } = new Float32Array(pdfium.HEAPU8.buffer, at, 2);
     points.push({ x: a * x + c * y + e, y: b * x + d * y + f, isMove: type === MOVE_TO });
   }
   return [points, true];
@@ -171,13 +171,16 @@ function* objectsOf(pdfium: Pdfium, page: number, at: number): Generator<PlacedO
 /** On the page. @param matrix from where the object lies. */
 function boundsOf(pdfium: Pdfium, object: number, at: number, matrix: Matrix): Box {
   pdfium.wasmExports.FPDFPageObj_GetBounds(object, at, at + 4, at + 8, at + 12);
-  const [left = 0, bottom = 0, right = 0, top = 0] = new Float32Array(pdfium.HEAPU8.buffer, at, 4);
+  const told = new Float32Array(pdfium.HEAPU8.buffer, at, 4);
+  // By places: to iterate over an array of so few takes longer than what is done with them.
+  const { 0: left = 0, 1: bottom = 0, 2: right = 0, 3: top = 0 } = told;
   return moved({ left, bottom, right, top }, matrix);
 }
 
 function matrixOf(pdfium: Pdfium, object: number, at: number): Matrix {
   pdfium.wasmExports.FPDFPageObj_GetMatrix(object, at);
-  const [a = 1, b = 0, c = 0, d = 1, e = 0, f = 0] = new Float32Array(pdfium.HEAPU8.buffer, at, 6);
+  const told = new Float32Array(pdfium.HEAPU8.buffer, at, 6);
+  const { 0: a = 1, 1: b = 0, 2: c = 0, 3: d = 1, 4: e = 0, 5: f = 0 } = told;
   return [a, b, c, d, e, f];
 }
 
@@ -193,19 +196,21 @@ function times([a, b, c, d, e, f]: Matrix, [A, B, C, D, E, F]: Matrix): Matrix {
   ];
 }
 
-function moved({ left, right, bottom, top }: Box, [a, b, c, d, e, f]: Matrix): Box {
-  const corners = [
-    [left, bottom],
-    [left, top],
-    [right, bottom],
-    [right, top],
-  ].map(([x = 0, y = 0]) => [a * x + c * y + e, b * x + d * y + f] as const);
-  const xs = corners.map(([x]) => x);
-  const ys = corners.map(([, y]) => y);
+/** Without a list of the corners: a drawing has thousands of boxes. */
+function moved({ left, right, bottom, top }: Box, matrix: Matrix): Box {
+  const { 0: a, 1: b, 2: c, 3: d, 4: e, 5: f } = matrix;
+  const x0 = a * left + c * bottom + e;
+  const x1 = a * left + c * top + e;
+  const x2 = a * right + c * bottom + e;
+  const x3 = a * right + c * top + e;
+  const y0 = b * left + d * bottom + f;
+  const y1 = b * left + d * top + f;
+  const y2 = b * right + d * bottom + f;
+  const y3 = b * right + d * top + f;
   return {
-    left: Math.min(...xs),
-    right: Math.max(...xs),
-    bottom: Math.min(...ys),
-    top: Math.max(...ys),
+    left: Math.min(x0, x1, x2, x3),
+    right: Math.max(x0, x1, x2, x3),
+    bottom: Math.min(y0, y1, y2, y3),
+    top: Math.max(y0, y1, y2, y3),
   };
 }

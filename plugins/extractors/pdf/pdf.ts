@@ -241,7 +241,7 @@ const WORD = /[\p{L}\p{N}]+/gu;
 
 /** Values that are not drawn on the page: viewers draw them on opening. */
 function withFields(placed: PlacedText, fields: readonly FilledField[]): PlacedText {
-  const seen = squeezed(placed.text);
+  const seen = fields.length === 0 ? '' : squeezed(placed.text);
   const undrawn = fields.filter(({ value }) => !seen.includes(squeezed(value)));
   const lines = undrawn.map(({ name, value }) => (name === '' ? value : `${name}: ${value}`));
   // A field may stand in several places of a page.
@@ -250,7 +250,7 @@ function withFields(placed: PlacedText, fields: readonly FilledField[]): PlacedT
 
 /** What a note says is often drawn, too. */
 function withNotes(placed: PlacedText, notes: readonly string[]): PlacedText {
-  const seen = squeezed(placed.text);
+  const seen = notes.length === 0 ? '' : squeezed(placed.text);
   const hidden = notes.filter((note) => !seen.includes(squeezed(note.replace(/^\[[^\]]*\] /, ''))));
   const lines = hidden.map((note) => `Comment: ${note}`).join('\n');
   return stacked([placed, unplaced(lines)], { blankLine: true });

@@ -189,7 +189,7 @@ function gridsOf({ across, upright }: Rules): Grid[] {
   const isInner = (grid: Grid) =>
     !grids.some(
       (other) =>
-        other !== grid && areaOf(other.box) < areaOf(grid.box) && meet(grid.box, other.box),
+        other !== grid && meet(grid.box, other.box) && areaOf(other.box) < areaOf(grid.box),
     );
   return grids.filter(isInner).slice(0, TABLES_MAX);
 }
