@@ -23,14 +23,13 @@ export function askedThrough(port: MessagePort): Recognize {
 
 /** The end of the one page, in the markup, where `<` of a text is written otherwise; the plain text follows. */
 const MARKUP_END = '\n  </div>\n';
-/** What the program writes at its own end, behind the text. */
-const FILE_END = '\n </body>\n</html>';
 
 /** @throws Error where it is not what the program writes. */
 function recognizedOf(answer: PictureAnswer): RecognizedPicture {
   const output = answer === null ? '' : Buffer.from(answer).toString('utf8');
-  const [from, to] = [output.indexOf(MARKUP_END), output.lastIndexOf(FILE_END)];
+  const from = output.indexOf(MARKUP_END);
   const at = from + MARKUP_END.length;
-  if (from < 0 || to < at - 1) throw new Error('the program that recognises pictures failed');
-  return { text: output.slice(at, to), hocr: output.slice(0, at) };
+  if (from < 0) throw new Error('the program that recognises pictures failed');
+  // They part the pages of one run, and are no letters.
+  return { text: output.slice(at).replaceAll('\f', ''), hocr: output.slice(0, at) };
 }

@@ -79,14 +79,16 @@ export function startChild(options: ChildOptions): ChildProcess {
   return child;
 }
 
-/** With an environment of nothing where none is given. @throws Error as `spawn` does. */
+/** With an environment of nothing where none is given. @param stdio four or more; the filter takes the place of the fifth. @throws Error as `spawn` does. */
 export function spawnCommand(
   { file, args, uid, filter, sessionNice }: Command,
   stdio: readonly (StdioPipe | number)[],
   { env = {}, cwd }: { env?: NodeJS.ProcessEnv; cwd?: string } = {},
 ): ChildProcess {
+  const pipes = [...stdio];
+  if (filter !== null) pipes[FILTER_FD] = 'pipe';
   const child = spawn(file, args, {
-    stdio: filter === null ? [...stdio] : [...stdio, 'pipe'],
+    stdio: pipes,
     env,
     ...(cwd === undefined ? {} : { cwd }),
     ...(uid === null ? {} : { uid, gid: uid }),

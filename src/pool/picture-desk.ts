@@ -6,7 +6,7 @@ import type { Clock } from '../clock.js';
 import { limits } from '../limits/index.js';
 import type { PictureToRead } from '../plugin/contract.js';
 import type { PictureAnswer } from './messages.js';
-import { type PictureProgram, type PictureRun, startPicture } from './picture-run.js';
+import { type PictureProgram, PictureRun } from './picture-run.js';
 
 export interface PictureDeskOptions {
   /** Null: pictures may not be asked for. */
@@ -16,7 +16,9 @@ export interface PictureDeskOptions {
 }
 
 export class PictureDesk {
-  #run: PictureRun | null = null;
+  /** Of this document: each stays for its next picture. */
+  readonly #runs = new Map<PictureToRead['layout'], PictureRun>();
+  #isAsked = false;
   #isOpen = false;
 
   constructor(readonly options: PictureDeskOptions) {}
@@ -29,30 +31,39 @@ export class PictureDesk {
   /** Ends what runs: the document is over. */
   close(): void {
     this.#isOpen = false;
-    this.#run?.end(OVER);
+    for (const run of this.#runs.values()) run.end(OVER);
+    this.#runs.clear();
   }
 
   /** @throws Error where no picture may be asked for now. */
   ask(picture: PictureToRead, tell: (answer: PictureAnswer) => void): void {
     const { program, clock, log } = this.options;
-    if (program === null || this.#run !== null) throw new Error('a picture that may not be asked');
+    if (program === null || this.#isAsked) throw new Error('a picture that may not be asked');
     // What an extractor asks for without waiting may come behind its document.
     if (!this.#isOpen) {
       tell(null);
       return;
     }
-    const run = startPicture(program, picture, {
+    this.#isAsked = true;
+    const answer = this.#runFor(picture.layout, program).ask(picture, {
       clock,
       msMax: limits.recognitionMsMax,
       log: (why) => {
         if (why !== OVER) log(`recognising a picture: the program failed: ${why}`);
       },
     });
-    this.#run = run;
-    void run.answer.then((answer) => {
-      this.#run = null;
-      tell(answer);
+    void answer.then((output) => {
+      this.#isAsked = false;
+      tell(output);
     });
+  }
+
+  #runFor(layout: PictureToRead['layout'], program: PictureProgram): PictureRun {
+    const present = this.#runs.get(layout);
+    if (present?.usable === true) return present;
+    const run = new PictureRun(program, layout);
+    this.#runs.set(layout, run);
+    return run;
   }
 }
 

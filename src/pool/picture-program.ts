@@ -9,7 +9,7 @@ import { promisify } from 'node:util';
 import { type Clock, systemClock } from '../clock.js';
 import { limits } from '../limits/index.js';
 import type { PictureToRead } from '../plugin/contract.js';
-import { type PictureProgram, startPicture } from './picture-run.js';
+import { type PictureProgram, PictureRun } from './picture-run.js';
 import { type HeldProgram, programIn, type Walls } from './walls.js';
 
 /** `required`: a service without it does not start. */
@@ -91,7 +91,7 @@ async function usable(
     scratchBytes: null,
     resources: RESOURCES,
   };
-  const options = ['stdin', 'stdout', '--tessdata-dir', folder, '-l', ocrLanguages.join('+')];
+  const options = ['-', 'stdout', '--tessdata-dir', folder, '-l', ocrLanguages.join('+')];
   const program: PictureProgram = {
     env: held.env,
     command: (layout) =>
@@ -104,21 +104,22 @@ async function usable(
 /** Whole pages with their columns; one block, which is a word at least. */
 const LAYOUTS = { page: '3', block: '6' } as const;
 
-/** The table of places and the text, both on standard output; else as the library is set. */
+/** Names of pictures on standard input; the table of places and the text, both on standard output; else as the library is set. */
 const VARIABLES = [
+  'stream_filelist=1',
   'tessedit_create_hocr=1',
   'tessedit_create_txt=1',
   'preserve_interword_spaces=1',
   'user_defined_dpi=200',
 ].flatMap((each) => ['-c', each]);
 
-/** It writes to its pipe alone. Its time is one thread's. */
+/** It writes to its pipe alone. Its time is one thread's, and a document's at most. */
 const RESOURCES = [
   '--core=0',
   '--fsize=0',
   `--nofile=${limits.extractionOpenFilesMax}`,
   `--data=${limits.recognitionMemoryBytesMax}`,
-  `--cpu=${Math.ceil(limits.recognitionMsMax / 1000)}`,
+  `--cpu=${Math.ceil(limits.extractionMsMax / 1000)}`,
 ];
 
 async function versionOf(file: string): Promise<string> {
@@ -164,18 +165,25 @@ async function said(
   }
 }
 
-/** An empty picture takes all that a picture takes: walls, libraries, models. */
+/** An empty picture takes all that a picture takes: walls, libraries, models; the second, that the program goes on. */
 async function tried(program: PictureProgram, file: string, clock: Clock): Promise<void> {
   const side = 64;
   const pixels = new Uint8Array(side * side).fill(255);
   const picture: PictureToRead = { width: side, height: side, pixels, layout: 'page' };
+  const run = new PictureRun(program, picture.layout);
   let why = '';
-  const run = startPicture(program, picture, {
-    clock,
-    msMax: limits.recognitionTrialMsMax,
-    log: (line) => {
-      why = line;
-    },
-  });
-  if ((await run.answer) === null) throw new NotUsable(`${file} does not run behind walls: ${why}`);
+  try {
+    for (let count = 0; count < 2; count += 1) {
+      const answer = await run.ask(picture, {
+        clock,
+        msMax: limits.recognitionTrialMsMax,
+        log: (line) => {
+          why = line;
+        },
+      });
+      if (answer === null) throw new NotUsable(`${file} does not run behind walls: ${why}`);
+    }
+  } finally {
+    run.end('it was tried');
+  }
 }

@@ -25,7 +25,7 @@ import {
   type PictureMachine,
   type PictureSettings,
 } from '../../src/pool/picture-program.js';
-import { type PictureProgram, startPicture } from '../../src/pool/picture-run.js';
+import { type PictureProgram, PictureRun } from '../../src/pool/picture-run.js';
 import { findWalls } from '../../src/pool/walls.js';
 
 const usual: PictureSettings = { ocrProgram: 'auto', ocrLanguages: ['eng'], ocrData: null };
@@ -46,11 +46,15 @@ export function recognizeBy(
   program: PictureProgram,
 ): NonNullable<ExtractorOptions['recognize']> {
   const { port1, port2 } = new MessageChannel();
+  const runs = { page: new PictureRun(program, 'page'), block: new PictureRun(program, 'block') };
   port1.on('message', async (picture: PictureToRead) => {
     const options = { clock: systemClock, msMax: 60_000, log: (why: string) => t.comment(why) };
-    port1.postMessage(await startPicture(program, picture, options).answer);
+    port1.postMessage(await runs[picture.layout].ask(picture, options));
   });
-  t.teardown(() => port1.close());
+  t.teardown(() => {
+    for (const run of Object.values(runs)) run.end('the test is over');
+    port1.close();
+  });
   return askedThrough(port2);
 }
 
@@ -62,9 +66,16 @@ export function hocrOf(words: string): string {
   return [
     '<?xml version="1.0"?>\n <body>\n  <div class=\'ocr_page\'>\n',
     `<span class='ocr_line' title="bbox 0 0 90 9; baseline 0 0">${spans.join('')}</span>\n`,
-    `  </div>\n${words}\n </body>\n</html>\n`,
+    `  </div>\n${words}`,
   ].join('');
 }
+
+/** What the program writes of the empty picture behind a picture: page 2 behind the first. */
+export const emptyPageOf = (page: number | string) =>
+  `  <div class='ocr_page' id='page_${page}' title='image "empty"'>\n  </div>\n\f`;
+
+/** Width and height of the trial as the head of its picture holds them, without its zeros. */
+const TRIAL = '\x01\x04\x01@\x01\x01\x04\x01@';
 
 export interface FakeProgram {
   readonly file: string;
@@ -73,7 +84,7 @@ export interface FakeProgram {
 }
 
 /**
- * A script of the shell that answers as version 5 does, and takes the picture of the trial for an empty one.
+ * A script of bash, which can read a part of a file by itself, that answers as version 5 does, and takes the picture of the trial for an empty one.
  * @param shown what it does with any other picture: commands of the shell, or with `node` a program of it.
  */
 export function fakeProgram(
@@ -87,17 +98,25 @@ export function fakeProgram(
   writeFileSync(join(folder, 'eng.traineddata'), 'a model');
   writeFileSync(
     file,
-    `#!/bin/sh
+    `#!/bin/bash
 case $1 in
 --version) echo 'tesseract ${version}'; exit;;
 --list-langs) echo 'List of available languages in "${folder}/" (1):'; exit;;
-stdin) ;;
+-) ;;
 *) exit;;
 esac
-read -r magic
-read -r size
-if [ "$size" = '64 64' ]; then ${trial}; exit; fi
-${shown}
+page=0
+while read -r name; do
+  page=$((page + 1))
+  case $name in
+  */5) printf "${emptyPageOf('$page')}"; continue;;
+  esac
+  IFS= read -r -N 122 facts <"$name"
+  case $facts in
+  *'${TRIAL}'*) ${trial}; continue;;
+  esac
+  ${shown}
+done
 `,
   );
   chmodSync(folder, 0o755);

@@ -43,6 +43,20 @@ if (program === null) {
     }
   });
 
+  t.test('what a picture says does not depend on those before it', async (t) => {
+    const names = ['simple.png', 'testocr.png', 'testOCR.jpg', 'simple.png'];
+    for (const name of names) {
+      const bytes = documentBytes(`pictures/${name}`);
+      const alone = await plugin.open({
+        bounds: testBounds,
+        languages,
+        recognize: recognizeBy(t, program),
+      });
+      t.same(await readAll(byProgram, bytes), await readAll(alone, bytes), name);
+      await alone.close();
+    }
+  });
+
   t.test('a scan that lies on its side, on its head or askew is read', async (t) => {
     for (const degrees of [90, 180, 270, 4, -7]) {
       const bytes = ImageMagick.read(png, (image) => {
