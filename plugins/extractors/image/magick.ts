@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import {
   AlphaAction,
+  ColorSpace,
   FilterType,
   type IMagickImage,
   initializeImageMagick,
@@ -157,7 +158,8 @@ function greyOf(image: IMagickImage, bounds: ExtractionBounds): GreyPicture {
   image.autoOrient();
   image.backgroundColor = MagickColors.White;
   image.alpha(AlphaAction.Remove);
-  image.grayscale();
+  // Of what is grey it makes the same, in as long as it takes to unpack it.
+  if (image.colorSpace !== ColorSpace.Gray) image.grayscale();
   const scale = scaleOf(image.width, image.height, bounds.pixelsMax);
   if (scale !== 1) {
     const width = Math.max(1, Math.floor(image.width * scale));
