@@ -1,6 +1,6 @@
 /**
  * Owns the two files from which the program that recognises text reads: the picture it is asked for, and an empty one.
- * It must never let another program find them: they have no name, and the program gets them open, to read alone.
+ * It must never let another program find them: they have no name, and the program gets them opened for reading.
  */
 import { type FileHandle, mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
