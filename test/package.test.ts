@@ -100,10 +100,11 @@ t.test('the package holds what runs and no more', async (t) => {
 });
 
 t.test('each file of the package finds what it imports in it', async (t) => {
+  // The command's bundle has neither spaces nor lines between its imports.
   for (const path of [...paths].filter((each) => /^dist\/.*\.(c?js|d\.ts)$/.test(each))) {
     const text = readFileSync(join(root, path), 'utf8');
     const imported = text.matchAll(
-      /^(?:import|export)\s(?:[^'";]*\sfrom\s)?['"](\.[^'"]+)['"]|\bimport\(['"](\.[^'"]+)['"]\)|new URL\(['"](\.[^'"]+\.c?js)['"], import/gm,
+      /(?:^|;)(?:import|export)\b(?:[^'";()]*\bfrom)?\s*['"](\.[^'"]+)['"]|\bimport\(['"](\.[^'"]+)['"]\)|new URL\(['"](\.[^'"]+\.c?js)['"],\s*import/gm,
     );
     for (const [, first, second, third] of imported) {
       const to = posix.join(posix.dirname(path), first ?? second ?? third ?? '');
