@@ -5,13 +5,8 @@
 import { createRequire } from 'node:module';
 import type * as Saxes from 'saxes';
 
-let loaded: typeof Saxes | null = null;
-
 /** Loaded by the first drawing: each reader of documents starts with this file. */
-function library(): typeof Saxes {
-  loaded ??= createRequire(import.meta.url)('saxes') as typeof Saxes;
-  return loaded;
-}
+const library = () => createRequire(import.meta.url)('saxes') as typeof Saxes;
 
 export interface SvgText {
   readonly text: string;

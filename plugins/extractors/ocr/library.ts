@@ -16,13 +16,8 @@ import { type GreyPicture, pgmOf } from './picture.js';
 import { allowRelaxedSimd } from './relaxed-simd.js';
 import { type Attempt, attemptOf, bestOf, type Layout, type Recognized } from './tries.js';
 
-let loaded: typeof Tesseract | null = null;
-
 /** Loaded by the first picture: each reader of documents starts with this file. */
-function library(): typeof Tesseract {
-  loaded ??= createRequire(import.meta.url)('tesseract.js') as typeof Tesseract;
-  return loaded;
-}
+const library = () => createRequire(import.meta.url)('tesseract.js') as typeof Tesseract;
 
 /** Extractors of one process with the same languages share one worker; the last to close ends it. */
 const shared = new Map<string, { users: number; thread: Promise<LibraryThread> | null }>();

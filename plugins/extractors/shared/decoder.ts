@@ -14,13 +14,8 @@ export interface Decoder {
   (piece: Uint8Array | null): string;
 }
 
-let loaded: typeof Iconv | null = null;
-
 /** Loaded by the first text in another encoding: each reader of documents starts with this file. */
-function iconv(): typeof Iconv {
-  loaded ??= createRequire(import.meta.url)('iconv-lite') as typeof Iconv;
-  return loaded;
-}
+const iconv = () => createRequire(import.meta.url)('iconv-lite') as typeof Iconv;
 
 /** Encodings with states and surrogates, which Node decodes better. Node confuses some of the others with their neighbours. */
 const NODE_DECODES = /^(?:utf-(?:8|16le|16be)|iso-2022-jp)$/;

@@ -7,13 +7,8 @@ import { createRequire } from 'node:module';
 import type * as Detector from 'jschardet';
 import { decoderOf, type Encoding, encodingNamed } from '../shared/decoder.js';
 
-let loaded: typeof Detector | null = null;
-
 /** Loaded by the first text that is not plainly UTF-8: each reader of documents starts with this file. */
-function detector(): typeof Detector {
-  loaded ??= createRequire(import.meta.url)('jschardet') as typeof Detector;
-  return loaded;
-}
+const detector = () => createRequire(import.meta.url)('jschardet') as typeof Detector;
 
 const SAMPLE_BYTES = 64 * 1024;
 const PIECE_BYTES = 1024 * 1024;
