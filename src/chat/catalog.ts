@@ -213,10 +213,10 @@ export class Catalog {
   /** What becomes of images in a prompt: an automatic id sees where each of its models does. */
   sight(id: string, models: readonly ServedModel[], policy: AccountPolicy): Sight {
     if (models.length > 0 && models.every(sees)) return 'sees';
-    return new BlindSight(() => this.blindText(id, policy));
+    return new BlindSight(() => this.#blind(id, policy));
   }
 
-  blindText(id: string, policy: AccountPolicy): string {
+  #blind(id: string, policy: AccountPolicy): string {
     const others = this.#chats().filter((each) => each.vision && this.isOpen(policy, each.id));
     const named = others.slice(0, NAMED_MAX).map((each) => `'${each.id}'`);
     const instead =
@@ -267,8 +267,7 @@ export class Catalog {
       for (const [, prompt] of rendered) prompt.drop();
       throw new ApiError('inputTooLong');
     }
-    const counting = rendered.map(([, prompt]) => prompt.count(user, windowMax));
-    const counts = counting.length === 1 ? [await counting[0]] : await Promise.all(counting);
+    const counts = await Promise.all(rendered.map(([, prompt]) => prompt.count(user, windowMax)));
     const counted = models.map((model) => {
       const { tokens = 0, ids = null } =
         counts[rendered.findIndex(([prompts]) => prompts === model.prompts)] ?? {};
