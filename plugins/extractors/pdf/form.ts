@@ -19,7 +19,7 @@ const VIEWER_VERSION = 2;
 const [COMBO_BOX, LIST_BOX, TEXT] = [4, 5, 6];
 /** Not drawn, whatever is in them: what a form reckons with. */
 const [HIDDEN, NO_VIEW] = [2, 32];
-/** The flag of a field whose text viewers show as dots. */
+/** A flag: viewers show the text of the field as dots. */
 const PASSWORD = 1 << 13;
 const OPTIONS_MAX = 1_000;
 
