@@ -70,4 +70,6 @@ export const extractionLimits = {
   recognitionOutputBytesMax: 8 * MIB,
   /** At the start it is asked what it is, and tried with an empty picture. */
   recognitionTrialMsMax: 20_000,
+  /** How long it waits with its models in memory for its owner's next document. */
+  recognitionIdleMsMax: 20_000,
 } as const;

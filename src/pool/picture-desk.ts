@@ -1,6 +1,6 @@
 /**
  * Owns what one reader may have recognised by the program of the machine: one picture at a time, while a document is read.
- * It must never let a program outlive the document that it runs for.
+ * It must never let a program outlive its reader, nor work on for a document that is over.
  */
 import type { Clock } from '../clock.js';
 import { limits } from '../limits/index.js';
@@ -16,21 +16,34 @@ export interface PictureDeskOptions {
 }
 
 export class PictureDesk {
-  /** Of this document: each stays for its next picture. */
+  /** Of this owner, as the reader is: each has its models in memory for the next picture. */
   readonly #runs = new Map<PictureToRead['layout'], PictureRun>();
   #isAsked = false;
   #isOpen = false;
+  #cancelIdle = () => {};
 
   constructor(readonly options: PictureDeskOptions) {}
 
   /** A document is read from now on. */
   open(): void {
+    this.#cancelIdle();
     this.#isOpen = true;
   }
 
-  /** Ends what runs: the document is over. */
+  /** The document is over: what still works for it ends, and what waits has some time for the next one. */
   close(): void {
     this.#isOpen = false;
+    for (const run of this.#runs.values()) if (run.isAsked || run.isWorn) run.end(OVER);
+    this.#cancelIdle();
+    if (this.#runs.size === 0) return;
+    const { clock } = this.options;
+    this.#cancelIdle = clock.after(limits.recognitionIdleMsMax, () => this.end());
+  }
+
+  /** Ends all programs. */
+  end(): void {
+    this.#isOpen = false;
+    this.#cancelIdle();
     for (const run of this.#runs.values()) run.end(OVER);
     this.#runs.clear();
   }

@@ -113,13 +113,13 @@ const VARIABLES = [
   'user_defined_dpi=200',
 ].flatMap((each) => ['-c', each]);
 
-/** It writes to its pipe alone. Its time is one thread's, and a document's at most. */
+/** It writes to its pipe alone. Its time is one thread's, and at most that of two documents: see `isWorn` of its run. */
 const RESOURCES = [
   '--core=0',
   '--fsize=0',
   `--nofile=${limits.extractionOpenFilesMax}`,
   `--data=${limits.recognitionMemoryBytesMax}`,
-  `--cpu=${Math.ceil(limits.extractionMsMax / 1000)}`,
+  `--cpu=${Math.ceil((2 * limits.extractionMsMax) / 1000)}`,
 ];
 
 async function versionOf(file: string): Promise<string> {

@@ -43,6 +43,8 @@ export class PictureRun {
   #files: PictureFiles | null = null;
   #asked: Asked | null = null;
   #pictures = 0;
+  /** By the clock. */
+  #workedMs = 0;
   #isOver = false;
 
   constructor(
@@ -55,12 +57,24 @@ export class PictureRun {
     return !this.#isOver;
   }
 
+  /** Whether an answer is awaited. */
+  get isAsked(): boolean {
+    return this.#asked !== null;
+  }
+
+  /** Whether so much of the system's bound on its time is over that another document may not get through. */
+  get isWorn(): boolean {
+    return this.#workedMs > limits.extractionMsMax;
+  }
+
   /** One at a time. Comes once, and never as a rejection; null where the program failed, which is its end. */
   ask(picture: PictureToRead, { clock, msMax, log }: PictureRunOptions): Promise<PictureAnswer> {
     return new Promise((resolve) => {
       const cancel = clock.after(msMax, () => this.end(`it took longer than ${msMax / 1000} s`));
+      const begunMs = clock.monotonicMs();
       const finish = (answer: PictureAnswer) => {
         cancel();
+        this.#workedMs += clock.monotonicMs() - begunMs;
         this.#asked = null;
         resolve(answer);
       };

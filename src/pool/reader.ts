@@ -133,7 +133,7 @@ export class Reader {
   /** Kills it; what it reads is refused for this reason. */
   end(verdict: string): void {
     this.#verdict ??= verdict;
-    this.#desk.close();
+    this.#desk.end();
     killChild(this.#child);
     // A child that never ran has no end to wait for.
     if (this.#child.pid === undefined) this.#onEnd(verdict);
@@ -213,7 +213,7 @@ export class Reader {
 
   #onEnd(how: string): void {
     this.#ended ??= how;
-    this.#desk.close();
+    this.#desk.end();
     if (!this.#started) this.#onReady(new Error(`the reader could not be started: ${how}`));
     const reason = this.#verdict ?? `the reader ended: ${how}`;
     this.#waiting?.resolve({ type: 'refused', reason, fileType: null });

@@ -85,14 +85,19 @@ const hasty: Clock = {
   after: (ms, callback) => systemClock.after(ms === limits.recognitionMsMax ? 2_000 : ms, callback),
 };
 
-function open(t: Test, pictureProgram: PictureProgram | null, log: string[]): ExtractionPool {
+function open(
+  t: Test,
+  pictureProgram: PictureProgram | null,
+  log: string[],
+  clock: Clock = hasty,
+): ExtractionPool {
   const pool = new ExtractionPool({
     processes: 1,
     extractors: [image],
     languages: ['eng'],
     walls,
     pictureProgram,
-    clock: hasty,
+    clock,
     log: (line) => void log.push(line),
   });
   t.teardown(() => pool.close());
@@ -100,10 +105,14 @@ function open(t: Test, pictureProgram: PictureProgram | null, log: string[]): Ex
 }
 
 let count = 0;
-async function textOf(pool: ExtractionPool, source: string, signal?: AbortSignal): Promise<string> {
+async function textOf(
+  pool: ExtractionPool,
+  source: string,
+  { owner = 'u', ...options }: { owner?: string; signal?: AbortSignal } = {},
+): Promise<string> {
   const target = join(folder, `${count++}.json`);
-  const request = { owner: 'u', source, filename: 'a.png', target };
-  const result = await pool.extract(request, signal === undefined ? {} : { signal });
+  const request = { owner, source, filename: 'a.png', target };
+  const result = await pool.extract(request, options);
   return result.type === 'refused' ? result.reason : JSON.parse(readFileSync(target, 'utf8'));
 }
 
@@ -136,19 +145,42 @@ async function scanOf(pages: number): Promise<string> {
 /** What it reads is how many pictures this process has been given, each with an empty one behind it. */
 const counts = `printf '%s' "${hocrOf('picture $page').replaceAll('"', '\\"')}"`;
 
-t.test(
-  'one program reads the pictures of a document, and no other document',
-  { skip },
-  async (t) => {
-    const log: string[] = [];
-    const { program } = await choice({}, fakeProgram(t, counts).machine);
-    const pool = open(t, program, log);
-    const scan = await scanOf(3);
-    t.equal(await textOf(pool, scan), 'picture 1\fpicture 3\fpicture 5');
-    t.equal(await textOf(pool, scan), 'picture 1\fpicture 3\fpicture 5', 'the next document');
-    t.same(log, []);
-  },
-);
+t.test("one program reads the pictures of an owner's documents", { skip }, async (t) => {
+  const log: string[] = [];
+  const { program } = await choice({}, fakeProgram(t, counts).machine);
+  const pool = open(t, program, log);
+  const scan = await scanOf(3);
+  t.equal(await textOf(pool, scan), 'picture 1\fpicture 3\fpicture 5');
+  t.equal(await textOf(pool, scan), 'picture 7\fpicture 9\fpicture 11', 'the next document');
+  t.equal(await textOf(pool, scan, { owner: 'another' }), 'picture 1\fpicture 3\fpicture 5');
+  t.same(log, []);
+});
+
+t.test('a program that has worked for long ends with its document', { skip }, async (t) => {
+  const { program } = await choice({}, fakeProgram(t, counts).machine);
+  let nowMs = 0;
+  const slow = { ...hasty, monotonicMs: () => (nowMs += limits.extractionMsMax / 4) };
+  const pool = open(t, program, [], slow);
+  const scan = await scanOf(3);
+  t.equal(await textOf(pool, scan), 'picture 1\fpicture 3\fpicture 5');
+  t.equal(await textOf(pool, scan), 'picture 7\fpicture 9\fpicture 11', 'it has time left');
+  t.equal(await textOf(pool, scan), 'picture 1\fpicture 3\fpicture 5', 'it has none left');
+});
+
+t.test('a program that is not asked for a while ends', { skip }, async (t) => {
+  const fake = fakeProgram(t, says('soon over'));
+  const { program } = await choice({}, fake.machine);
+  const soon: Clock = {
+    ...systemClock,
+    after: (ms, task) => systemClock.after(ms === limits.recognitionIdleMsMax ? 50 : ms, task),
+  };
+  const log: string[] = [];
+  const pool = open(t, program, log, soon);
+  t.equal(await textOf(pool, picture), 'soon over');
+  await until(() => runningOf(fake.file).length === 0);
+  t.equal(await textOf(pool, picture), 'soon over', 'another one is started');
+  t.same(log, []);
+});
 
 t.test('a page that ends the program does not take the others with it', { skip }, async (t) => {
   const log: string[] = [];
@@ -183,7 +215,7 @@ t.test('where the program fails the library reads, and the log says why', { skip
   }
 });
 
-t.test('a program ends with its document', { skip }, async (t) => {
+t.test('a program that is at work ends with its document', { skip }, async (t) => {
   const fake = fakeProgram(t, 'while :; do :; done');
   const { program } = await choice({}, fake.machine);
   const pool = new ExtractionPool({
@@ -197,7 +229,7 @@ t.test('a program ends with its document', { skip }, async (t) => {
   });
   t.teardown(() => pool.close());
   const stop = new AbortController();
-  const read = textOf(pool, picture, stop.signal);
+  const read = textOf(pool, picture, { signal: stop.signal });
   await until(() => runningOf(fake.file).length > 0);
   stop.abort(new Error('not wanted'));
   await t.rejects(read, { message: 'not wanted' });
