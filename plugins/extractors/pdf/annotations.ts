@@ -32,3 +32,15 @@ export function toldText(pdfium: Pdfium, tell: (buffer: number, bytes: number) =
   pdfium.wasmExports.free(at);
   return text.replace(/\r\n?/g, '\n').trim();
 }
+
+/** What stands under a key of an annotation: a text or a name; empty for anything else. */
+export function entryOf(pdfium: Pdfium, annotation: number, name: string): string {
+  const key = pdfium.wasmExports.malloc(name.length + 1);
+  if (key === 0) return '';
+  pdfium.HEAPU8.set(Buffer.from(`${name}\0`, 'latin1'), key);
+  const text = toldText(pdfium, (buffer, bytes) =>
+    pdfium._FPDFAnnot_GetStringValue(annotation, key, buffer, bytes),
+  );
+  pdfium.wasmExports.free(key);
+  return text;
+}

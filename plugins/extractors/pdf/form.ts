@@ -2,7 +2,8 @@
  * Owns what is filled into the form of a document.
  * It must never let a form act: nothing that it would do on opening or closing is asked for, and no viewer stands behind it.
  */
-import { annotationsOf, toldText } from './annotations.js';
+import { annotationsOf, entryOf, toldText } from './annotations.js';
+import type { Box } from './areas.js';
 import type { Pdfium } from './instance.js';
 
 export interface FilledField {
@@ -16,12 +17,15 @@ type Told = (form: number, annotation: number, buffer: number, bytes: number) =>
 /** Of the structure of calls into a viewer, all of which are empty. */
 const VIEWER_BYTES = 256;
 const VIEWER_VERSION = 2;
-const [COMBO_BOX, LIST_BOX, TEXT] = [4, 5, 6];
+const [CHECK_BOX, RADIO_BUTTON, COMBO_BOX, LIST_BOX, TEXT] = [2, 3, 4, 5, 6];
 /** Not drawn, whatever is in them: what a form reckons with. */
 const [HIDDEN, NO_VIEW] = [2, 32];
 /** A flag: viewers show the text of the field as dots. */
 const PASSWORD = 1 << 13;
 const OPTIONS_MAX = 1_000;
+/** Of a page. */
+const CHECKED_MAX = 1_000;
+const RECT_BYTES = 16;
 
 export class PdfForm {
   private constructor(
@@ -49,9 +53,49 @@ export class PdfForm {
     return fields;
   }
 
+  /** Places of the boxes and buttons of a page that are chosen; to be asked as early. */
+  checkedOf(page: number): Box[] {
+    const { pdfium, form } = this;
+    const boxes: Box[] = [];
+    for (const annotation of annotationsOf(pdfium, page)) {
+      if (this.#isHidden(annotation)) continue;
+      const type = pdfium._FPDFAnnot_GetFormFieldType(form, annotation);
+      if (type !== CHECK_BOX && type !== RADIO_BUTTON) continue;
+      if (!this.#isChosen(annotation)) continue;
+      const box = this.#boxOf(annotation);
+      if (box !== null) boxes.push(box);
+    }
+    // Each is looked for among all characters of the page.
+    return boxes.slice(0, CHECKED_MAX);
+  }
+
+  /** By the look that it has now: the library tells more only where a viewer has opened the page. */
+  #isChosen(annotation: number): boolean {
+    const look = entryOf(this.pdfium, annotation, 'AS');
+    return look !== '' && look !== 'Off';
+  }
+
+  #boxOf(annotation: number): Box | null {
+    const { pdfium } = this;
+    const at = pdfium.wasmExports.malloc(RECT_BYTES);
+    if (at === 0) return null;
+    const isKnown = pdfium._FPDFAnnot_GetRect(annotation, at) === 1;
+    const [left = 0, top = 0, right = 0, bottom = 0] = new Float32Array(
+      pdfium.HEAPU8.buffer,
+      at,
+      4,
+    );
+    pdfium.wasmExports.free(at);
+    return isKnown ? { left, right, bottom, top } : null;
+  }
+
+  #isHidden(annotation: number): boolean {
+    return (this.pdfium._FPDFAnnot_GetFlags(annotation) & (HIDDEN | NO_VIEW)) !== 0;
+  }
+
   #value(annotation: number): string {
     const { pdfium, form } = this;
-    if ((pdfium._FPDFAnnot_GetFlags(annotation) & (HIDDEN | NO_VIEW)) !== 0) return '';
+    if (this.#isHidden(annotation)) return '';
     const type = pdfium._FPDFAnnot_GetFormFieldType(form, annotation);
     if (type === COMBO_BOX || type === LIST_BOX) {
       const chosen = this.#chosen(annotation);

@@ -38,6 +38,7 @@ interface Unlisted {
   _FPDFAnnot_GetSubtype(annotation: number): number;
   _FPDFAnnot_GetStringValue(annotation: number, key: number, buffer: number, bytes: number): number;
   _FPDFAnnot_GetFlags(annotation: number): number;
+  _FPDFAnnot_GetRect(annotation: number, rect: number): number;
   _FPDFDOC_InitFormFillEnvironment(document: number, viewer: number): number;
   _FPDFAnnot_GetFormFieldType(form: number, annotation: number): number;
   _FPDFAnnot_GetFormFieldFlags(form: number, annotation: number): number;

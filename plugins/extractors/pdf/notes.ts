@@ -2,7 +2,7 @@
  * Owns the comments that readers left on a page: what they say and who said it, and whether fields or stamps are drawn on it.
  * It must never read a link, or what is filled into a field.
  */
-import { ANNOTATIONS_MAX, annotationsOf, toldText } from './annotations.js';
+import { ANNOTATIONS_MAX, annotationsOf, entryOf } from './annotations.js';
 import type { Pdfium } from './instance.js';
 
 /** Subtypes by pdfium's numbers: all that people add, without links, form fields and windows of other notes. */
@@ -15,8 +15,8 @@ export function notesOf(pdfium: Pdfium, page: number): string[] {
   const notes: string[] = [];
   for (const note of annotationsOf(pdfium, page)) {
     if (!commented.has(pdfium._FPDFAnnot_GetSubtype(note))) continue;
-    const text = stringOf(pdfium, note, 'Contents');
-    const author = stringOf(pdfium, note, 'T');
+    const text = entryOf(pdfium, note, 'Contents');
+    const author = entryOf(pdfium, note, 'T');
     if (text !== '') notes.push(author === '' ? text : `[${author}] ${text}`);
   }
   return notes;
@@ -31,15 +31,4 @@ export function isDrawnOn(pdfium: Pdfium, page: number): boolean {
     if (subtype === WIDGET || subtype === STAMP) return true;
   }
   return false;
-}
-
-function stringOf(pdfium: Pdfium, note: number, name: string): string {
-  const key = pdfium.wasmExports.malloc(name.length + 1);
-  if (key === 0) return '';
-  pdfium.HEAPU8.set(Buffer.from(`${name}\0`, 'latin1'), key);
-  const text = toldText(pdfium, (buffer, bytes) =>
-    pdfium._FPDFAnnot_GetStringValue(note, key, buffer, bytes),
-  );
-  pdfium.wasmExports.free(key);
-  return text;
 }

@@ -19,6 +19,7 @@ import type { GreyPicture } from '../ocr/picture.js';
 import { type PictureTime, pictureTimeOf, type TimedDocument } from '../ocr/picture-time.js';
 import { openRecognizer, type Recognizer } from '../ocr/recognizer.js';
 import { linesOf, movedBy, NO_TEXT, type PlacedText, stacked, unplaced } from '../shared/placed.js';
+import type { Box } from './areas.js';
 import type { FilledField } from './form.js';
 import { PdfFile, type PdfText } from './pdfium.js';
 import { DOUBT_HOPELESS, DOUBT_MAX, doubtOf, soundLines } from './quality.js';
@@ -137,10 +138,11 @@ class PdfReading {
   }
 
   async #text(index: number): Promise<PlacedText> {
-    // Flattening takes both away.
+    // Flattening takes them away.
     const fields = this.file.filled(index);
+    const checked = this.file.checked(index);
     const notes = this.file.notes(index);
-    const read = this.#read(index);
+    const read = this.#read(index, checked);
     if (read === null) {
       this.lostPages += 1;
       return NO_TEXT;
@@ -150,12 +152,12 @@ class PdfReading {
   }
 
   /** Flattening takes the fonts from some pages: what they had before is the text then. */
-  #read(index: number): PdfText | null {
-    const drawn = this.file.text(index);
+  #read(index: number, checked: readonly Box[]): PdfText | null {
+    const drawn = this.file.text(index, checked);
     if (drawn === null) return null;
     // Also of a document without a form: pages that were taken out of one have its fields.
     const isChanged = this.file.isDrawnOn(index) && this.file.flatten(index);
-    const whole = isChanged ? this.file.text(index) : null;
+    const whole = isChanged ? this.file.text(index, checked) : null;
     if (whole === null) return drawn;
     const isBroken = doubtOf(whole.text, whole.unmapped) > DOUBT_MAX;
     return isBroken && doubtOf(drawn.text, drawn.unmapped) <= DOUBT_MAX ? drawn : whole;

@@ -7,6 +7,7 @@ import { type GreyPicture, shrinkOf } from '../ocr/picture.js';
 import { NO_TEXT, type PlacedText } from '../shared/placed.js';
 import { type Box, unreadAreas } from './areas.js';
 import { charactersOf, charactersOfPage, inReadingOrder } from './characters.js';
+import { withChecked } from './checked.js';
 import { type FilledField, PdfForm } from './form.js';
 import { withFounderLetters } from './founder-letters.js';
 import { withLettersOfGlyphs } from './glyph-numbers.js';
@@ -123,9 +124,9 @@ export class PdfFile {
     });
   }
 
-  /** Null for a page that cannot be opened. */
-  text(index: number): PdfText | null {
-    return this.#guarded(() => this.#withPage(index, (page) => this.#text(page)));
+  /** Null for a page that cannot be opened. @param checked boxes of its form: see `checked`. */
+  text(index: number, checked: readonly Box[] = []): PdfText | null {
+    return this.#guarded(() => this.#withPage(index, (page) => this.#text(page, checked)));
   }
 
   /** From now on the page has what is written into its form fields as text of its own. @returns false where nothing is. */
@@ -170,7 +171,7 @@ export class PdfFile {
     this.#open = null;
   }
 
-  #text(page: number): PdfText {
+  #text(page: number, checked: readonly Box[]): PdfText {
     const { pdfium } = this;
     const text = pdfium._FPDFText_LoadPage(page);
     if (text === 0) return { ...NO_TEXT, unmapped: { visible: 0, controls: 0 } };
@@ -179,7 +180,8 @@ export class PdfFile {
       const max = this.bounds.textLengthMax;
       if (count > max)
         throw coded('bound', `a page has ${count} characters, at most ${max} are read`);
-      const read = inReadingOrder(pdfium, page, charactersOf(pdfium, text));
+      const drawn = inReadingOrder(pdfium, page, charactersOf(pdfium, text));
+      const read = withChecked(drawn, checked);
       const chars = withLettersOfGlyphs(withTexLetters(this.#withLigatures(read)));
       const { text: words, boxes } = textOfPage(chars, this.#rules(page));
       const lines = this.#places(page, boxes);
@@ -249,13 +251,22 @@ export class PdfFile {
 
   /** What is filled in on a page; none in a document without a form. */
   filled(index: number): FilledField[] {
+    return this.#ofForm(index, (form, page) => form.fieldsOf(page));
+  }
+
+  /** Boxes and buttons of a form that are chosen, in points. */
+  checked(index: number): Box[] {
+    return this.#ofForm(index, (form, page) => form.checkedOf(page));
+  }
+
+  #ofForm<Told>(index: number, ask: (form: PdfForm, page: number) => Told[]): Told[] {
     return this.#guarded(() => {
       if (this.#form === undefined) {
         const hasForm = this.pdfium._FPDF_GetFormType(this.document) > 0;
         this.#form = hasForm ? PdfForm.open(this.pdfium, this.document) : null;
       }
       const form = this.#form;
-      return (form && this.#withPage(index, (page) => form.fieldsOf(page))) ?? [];
+      return (form && this.#withPage(index, (page) => ask(form, page))) ?? [];
     });
   }
 

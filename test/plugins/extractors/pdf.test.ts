@@ -178,11 +178,49 @@ t.test('what is filled into a form is read where no page draws it', async (t) =>
   t.same(asked, [], 'the second reader is not asked');
   t.same(page?.text.split('\n'), [
     'Where do you live?',
+    '',
+    '☒',
     'city: Bergen op Zoom',
     'Street and number: Wouwsestraat 1',
     'boats: Sailing boat, Ferry',
     'port: Another port',
   ]);
+});
+
+t.test('a chosen box of a form stands as a mark beside its label', async (t) => {
+  const box = (left: number, bottom: number) =>
+    `/Type /Annot /Subtype /Widget /Rect [${left} ${bottom} ${left + 12} ${bottom + 12}]`;
+  const tick = stream(
+    '/Type /XObject /Subtype /Form /BBox [0 0 12 12] ',
+    'BT /F1 9 Tf 2 2 Td (X) Tj ET',
+  );
+  const fields = [
+    `<< ${box(30, 98)} /FT /Btn /T (first) /V /Yes /AS /Yes /AP << /N << /Yes 12 0 R >> >> >>`,
+    `<< ${box(30, 78)} /FT /Btn /T (second) /V /Off /AS /Off >>`,
+    '<< /FT /Btn /Ff 49152 /T (choice) /V /b /Kids [8 0 R 9 0 R] >>',
+    `<< ${box(160, 58)} /Parent 7 0 R /AS /Off >>`,
+    `<< ${box(220, 58)} /Parent 7 0 R /AS /b >>`,
+    `<< ${box(30, 38)} /FT /Btn /T (hidden) /V /Yes /AS /Yes /F 2 >>`,
+    `<< ${box(30, 18)} /FT /Btn /T (last) /V /Yes /AS /Yes >>`,
+    tick,
+  ];
+  const words = [
+    [50, 100, 'Agreed'],
+    [50, 80, 'Not agreed'],
+    [50, 60, 'Yes or no?'],
+    [50, 40, 'Kept back'],
+  ]
+    .map(([x, y, text]) => `BT /F1 12 Tf ${x} ${y} Td (${text}) Tj ET`)
+    .join('\n');
+  const bytes = pdf([
+    '<< /Type /Catalog /Pages 2 0 R /AcroForm << /Fields [5 0 R 6 0 R 7 0 R 10 0 R 11 0 R] >> >>',
+    kids,
+    pageOf('0 0 300 200', '/Annots [5 0 R 6 0 R 8 0 R 9 0 R 10 0 R 11 0 R]'),
+    stream('', words),
+    ...fields,
+  ]);
+  const [page] = await readAll(extractor, bytes);
+  t.same(page?.text.split(/\n+/), ['☒ Agreed', 'Not agreed', 'Yes or no?\t☒', 'Kept back', '☒']);
 });
 
 t.test('a form is read and does nothing', async (t) => {

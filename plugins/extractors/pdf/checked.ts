@@ -1,0 +1,82 @@
+/**
+ * Owns where the marks of chosen boxes and buttons of a form stand in the text of their page: beside what they are for.
+ * It must never move another character.
+ */
+import type { Box } from './areas.js';
+import type { PageChar } from './page-char.js';
+
+const [LINE_END, SPACE] = [0x0a, 0x20];
+/** As in other documents, where it is a letter of the text. */
+const MARK = '☒'.charCodeAt(0);
+
+/** The characters with a mark for each box, in place of what the page draws in it. */
+export function withChecked(
+  chars: readonly PageChar[],
+  boxes: readonly Box[],
+): readonly PageChar[] {
+  return boxes.reduce<readonly PageChar[]>(withMark, chars);
+}
+
+function withMark(chars: readonly PageChar[], box: Box): readonly PageChar[] {
+  const others = chars.filter((char) => !isSeen(char) || !isWithin(char, box));
+  const { at, isAlone } = placeOf(others, box);
+  // As the library tells what it finds between two characters.
+  const gap: PageChar = { ...box, code: isAlone ? LINE_END : SPACE, isGuess: !isAlone };
+  return [...others.slice(0, at), gap, { ...box, code: MARK }, gap, ...others.slice(at)];
+}
+
+interface Place {
+  /** The mark goes before this character. */
+  readonly at: number;
+  /** Nothing else stands on its line. */
+  readonly isAlone: boolean;
+}
+
+/** Before what stands to the right of it, or behind what is nearer on its left; without a line, before the first one below. */
+function placeOf(chars: readonly PageChar[], box: Box): Place {
+  let [right, left, below] = [-1, -1, -1];
+  for (const [at, char] of chars.entries()) {
+    if (!isSeen(char)) continue;
+    if (!isBeside(char, box)) {
+      if (below < 0 && middleOf(char) < box.bottom) below = at;
+    } else if (char.left >= middleAcross(box)) {
+      if (right < 0 || char.left < leftOf(chars, right)) right = at;
+    } else if (left < 0 || char.right > rightOf(chars, left)) left = at;
+  }
+  if (right < 0 && left < 0) return { at: below < 0 ? chars.length : below, isAlone: true };
+  const toRight = leftOf(chars, right) - box.right;
+  const toLeft = box.left - rightOf(chars, left);
+  const isOfRight = toRight <= Math.max(toLeft, NEAR_LABEL);
+  return { at: isOfRight ? right : left + 1, isAlone: false };
+}
+
+/** In points. A label so near on the right is the box's own, whatever stands on its left. */
+const NEAR_LABEL = 12;
+
+/** Infinitely far where there is none. */
+const leftOf = (chars: readonly PageChar[], at: number) =>
+  chars[at]?.left ?? Number.POSITIVE_INFINITY;
+const rightOf = (chars: readonly PageChar[], at: number) =>
+  chars[at]?.right ?? Number.NEGATIVE_INFINITY;
+
+function isSeen({ code, turn }: PageChar): boolean {
+  return code > SPACE && turn === undefined;
+}
+
+function isBeside(char: PageChar, box: Box): boolean {
+  const middle = middleOf(char);
+  return middle > box.bottom && middle < box.top;
+}
+
+function isWithin(char: PageChar, box: Box): boolean {
+  const middle = (char.left + char.right) / 2;
+  return middle > box.left && middle < box.right && isBeside(char, box);
+}
+
+function middleOf({ top, bottom }: Box): number {
+  return (top + bottom) / 2;
+}
+
+function middleAcross({ left, right }: Box): number {
+  return (left + right) / 2;
+}
