@@ -126,7 +126,14 @@ export class ChatRun {
     }
     if (this.exchange.gone) return;
     const body = reply.body(this.usage(null));
-    await keep?.();
+    try {
+      await keep?.();
+    } catch (cause) {
+      if (!(cause instanceof ApiError)) throw cause;
+      // What was generated is paid for: a conversation may be deleted meanwhile.
+      this.exchange.replyError(cause, this.rates);
+      return;
+    }
     // From here on the reply counts, as long as it is sent.
     this.exchange.hold(0);
     this.exchange.reply(200, body, this.#headers());

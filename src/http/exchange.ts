@@ -289,11 +289,11 @@ export class Exchange {
     return this.#head.bodyBytes;
   }
 
-  /** Content-Type is JSON unless `headers` says otherwise. */
+  /** Content-Type is JSON unless `headers` says otherwise. To a client that has left it does nothing. */
   reply(status: number, body: string | Uint8Array, headers?: Headers): void {
+    if (this.#gone) return;
     this.#answer();
     const head = headText(status, this.requestId, this.#edgeHeaders, headers);
-    if (this.#gone) return;
     this.#status = status;
     const unread = this.#body?.remainingBytes ?? 0;
     if (unread > limits.bodyDiscardBytesMax && !this.#res.isWhole) {

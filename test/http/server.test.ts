@@ -2,6 +2,7 @@ import { createServer } from 'node:net';
 import t from 'tap';
 import { freePort } from '../../bench/support/free-port.js';
 import { systemClock } from '../../src/clock.js';
+import { ApiError } from '../../src/errors.js';
 import { route } from '../../src/http/router.js';
 import { startServer } from '../../src/http/server.js';
 import { startEdge } from '../support/edge.js';
@@ -229,6 +230,31 @@ t.test('close waits for the answers under way and then frees the port', async (t
   t.match(await client.answer('}'), /\{"held":false\}$/);
   await closed;
   await t.rejects(ask('/slow', {}, base));
+});
+
+t.test('a reply to a client that has left is none, and its handler goes on', async (t) => {
+  const ended: string[] = [];
+  const server = await startServer({
+    host: '127.0.0.1',
+    port: 0,
+    clock: systemClock,
+    report: () => {},
+    routes: [
+      route('GET', '/left', async (exchange) => {
+        await new Promise<void>((resolve) => exchange.onGone(resolve));
+        exchange.replyJson(200, {});
+        ended.push('replied');
+        exchange.replyError(new ApiError('wrongKey'));
+        ended.push('refused');
+      }),
+    ],
+  });
+  t.teardown(() => server.close(0));
+  const client = new RawClient(server.port).send(request('GET /left'));
+  await until(() => server.activeCount === 1);
+  client.destroy();
+  await until(() => server.activeCount === 0);
+  t.same(ended, ['replied', 'refused']);
 });
 
 t.test('close does not wait for ever', async (t) => {

@@ -4,6 +4,7 @@
 import t from 'tap';
 import { decodeRecord, encodeRecord } from '../../src/codec.js';
 import { limits } from '../../src/limits/index.js';
+import { Conversations } from '../../src/responses/conversations.js';
 import { responseKeys } from '../../src/responses/records.js';
 import { LmdbStore } from '../../src/store/lmdb-store.js';
 import {
@@ -88,6 +89,24 @@ t.test('whenever its client leaves, what is made is charged', async (t) => {
     20_000,
     'each answer is charged',
   );
+});
+
+t.test('an answer whose conversation is deleted meanwhile is charged', async (t) => {
+  const other = await openService(t);
+  const made = (await (await other.call('POST', '/conversations', {})).json()) as { id: string };
+  const { append } = Conversations.prototype;
+  t.intercept(Conversations.prototype, 'append', {
+    async value(this: Conversations, ...given: Parameters<typeof append>) {
+      t.equal((await other.call('DELETE', `/conversations/${made.id}`)).status, 200);
+      return await append.apply(this, given);
+    },
+  });
+  const asked = { model: 'svc-v1-8k', input: 'one two', conversation: made.id };
+  const response = await other.call('POST', '/responses', asked);
+  t.equal(response.status, 404);
+  t.match(await response.json(), { error: { message: /conversation/i } });
+  const usage = await (await other.call('GET', '/users/me/usage')).json();
+  t.match(usage, { data: [{ completion_tokens: 'one two'.length }] });
 });
 
 t.test('a stream is taken up again behind any event', async (t) => {
