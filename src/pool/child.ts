@@ -95,14 +95,21 @@ export function spawnCommand(
     // A session of its own has no terminal to write commands to, and a group of its own is ended as one.
     detached: true,
   });
+  // Where the system has none to give it is told later, and who is to hear it may not listen yet.
+  child.on('error', () => {});
   if (sessionNice !== null) rankSession(child, sessionNice);
   child.once('exit', () => killGroup(child));
   if (filter === null) return child;
-  const pipe = child.stdio[FILTER_FD] as Writable | null | undefined;
+  const pipe = pipeOf<Writable>(child, FILTER_FD);
   // The program that reads it may have ended already.
   pipe?.on('error', () => {});
   pipe?.end(filter);
   return child;
+}
+
+/** None where the system had no descriptors to give: the child has no pipes then, whatever its type says. */
+function pipeOf<Pipe>({ stdio }: Partial<Pick<ChildProcess, 'stdio'>>, fd: number): Pipe | null {
+  return (stdio?.[fd] ?? null) as Pipe | null;
 }
 
 /** Where Linux shares the processor among sessions first, a nice value counts within its session alone. */
@@ -160,7 +167,7 @@ export function startBeats(everyMs: number): void {
 
 /** In the parent: calls back at each sign of life. */
 export function onBeat(child: ChildProcess, listener: () => void): void {
-  const pipe = child.stdio[BEAT_FD] as Duplex | null | undefined;
+  const pipe = pipeOf<Duplex>(child, BEAT_FD);
   pipe?.on('error', () => {});
   pipe?.on('data', listener);
 }
