@@ -17,9 +17,18 @@ export function withChecked(
   return boxes.reduce<readonly PageChar[]>(withMark, chars);
 }
 
+/** Marks by which forms show a choice: of their own, and letters that stand for one. */
+const LOOKS = new Set([...'☒☑✓✔✗✘✕✖×●◉•■◆★Xx'].map((look) => look.charCodeAt(0)));
+
 function withMark(chars: readonly PageChar[], box: Box): readonly PageChar[] {
-  const others = chars.filter((char) => !isSeen(char) || !isWithin(char, box));
-  const { at, isAlone } = placeOf(others, box);
+  const within = chars.filter((char) => isSeen(char) && isWithin(char, box));
+  const [first] = within;
+  // More than one letter is a word of the page, which is chosen itself.
+  const isWord = first !== undefined && !(within.length === 1 && LOOKS.has(first.code));
+  const others = isWord ? chars : chars.filter((char) => !within.includes(char));
+  const { at, isAlone } = isWord
+    ? { at: others.indexOf(first), isAlone: false }
+    : placeOf(others, box);
   // As the library tells what it finds between two characters.
   const gap: PageChar = { ...box, code: isAlone ? LINE_END : SPACE, isGuess: !isAlone };
   return [...others.slice(0, at), gap, { ...box, code: MARK }, gap, ...others.slice(at)];

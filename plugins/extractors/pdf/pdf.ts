@@ -165,6 +165,8 @@ class PdfReading {
 
   async #trusted(index: number, read: PdfText): Promise<PlacedText> {
     const { text, unmapped } = read;
+    if (MARKS.test(text) && this.file.hasPictures(index))
+      return stacked([await this.#recognized(index), read], { blankLine: false });
     const doubt = doubtOf(text, unmapped);
     if (doubt <= DOUBT_MAX) return await this.#withPictures(index, read);
     // A scan has no letters that another reader could find.
@@ -226,6 +228,9 @@ class PdfReading {
     return (await this.#reread)?.[index];
   }
 }
+
+/** Of chosen boxes alone: the rest of the page is a scan. */
+const MARKS = /^\s*☒[\s☒]*$/;
 
 /** As a share of the words of a line: the page has them already, in a text that lies over its picture. */
 const KNOWN_SHARE = 0.8;

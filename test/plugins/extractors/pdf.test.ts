@@ -203,8 +203,12 @@ t.test('a chosen box of a form stands as a mark beside its label', async (t) => 
     `<< ${box(30, 38)} /FT /Btn /T (hidden) /V /Yes /AS /Yes /F 2 >>`,
     `<< ${box(30, 18)} /FT /Btn /T (last) /V /Yes /AS /Yes >>`,
     tick,
+    '<< /Type /Annot /Subtype /Widget /Rect [108 138 132 154] /FT /Btn /T (over) /V /Yes /AS /Yes >>',
   ];
   const words = [
+    [50, 140, 'Answer:'],
+    [110, 140, 'Yes'],
+    [140, 140, 'No'],
     [50, 100, 'Agreed'],
     [50, 80, 'Not agreed'],
     [50, 60, 'Yes or no?'],
@@ -213,14 +217,21 @@ t.test('a chosen box of a form stands as a mark beside its label', async (t) => 
     .map(([x, y, text]) => `BT /F1 12 Tf ${x} ${y} Td (${text}) Tj ET`)
     .join('\n');
   const bytes = pdf([
-    '<< /Type /Catalog /Pages 2 0 R /AcroForm << /Fields [5 0 R 6 0 R 7 0 R 10 0 R 11 0 R] >> >>',
+    '<< /Type /Catalog /Pages 2 0 R /AcroForm << /Fields [5 0 R 6 0 R 7 0 R 10 0 R 11 0 R 13 0 R] >> >>',
     kids,
-    pageOf('0 0 300 200', '/Annots [5 0 R 6 0 R 8 0 R 9 0 R 10 0 R 11 0 R]'),
+    pageOf('0 0 300 200', '/Annots [5 0 R 6 0 R 8 0 R 9 0 R 10 0 R 11 0 R 13 0 R]'),
     stream('', words),
     ...fields,
   ]);
   const [page] = await readAll(extractor, bytes);
-  t.same(page?.text.split(/\n+/), ['☒ Agreed', 'Not agreed', 'Yes or no?\t☒', 'Kept back', '☒']);
+  t.same(page?.text.split(/\n+/), [
+    'Answer: ☒ Yes No',
+    '☒ Agreed',
+    'Not agreed',
+    'Yes or no?\t☒',
+    'Kept back',
+    '☒',
+  ]);
 });
 
 t.test('a form is read and does nothing', async (t) => {
@@ -337,11 +348,11 @@ t.test('a picture that would take too much is known by its header', async (t) =>
 });
 
 /** A page as large as its picture, under words and with a note; the picture may be turned or a part of a form. */
-function scanWith(words: string, extra = ''): Buffer {
+function scanWith(words: string, extra = '', catalog = '', ...objects: string[]): Buffer {
   const jpeg = '/Type/XObject/Subtype/Image/Width 320/Height 180/ColorSpace/DeviceRGB';
   const drawn = `q 560 0 0 315 17 260 cm /Picture Do Q BT /F 12 Tf 500 20 Td (${words}) Tj ET`;
   return pdf([
-    '<</Type/Catalog/Pages 2 0 R>>',
+    `<</Type/Catalog/Pages 2 0 R${catalog}>>`,
     '<</Type/Pages/Kids[3 0 R]/Count 1>>',
     `<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Resources<</Font<</F 4 0 R>>/XObject<</Picture 5 0 R>>>>/Contents 6 0 R${extra}>>`,
     '<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>',
@@ -350,8 +361,19 @@ function scanWith(words: string, extra = ''): Buffer {
       Buffer.from(documentBytes('pictures/simple.jpg')),
     ),
     stream('', drawn),
+    ...objects,
   ]);
 }
+
+t.test('a scan with a chosen box is read as a scan', async (t) => {
+  const plain = await plugin.open({ bounds: testBounds, languages: ['eng'], pictures: false });
+  t.teardown(() => plain.close());
+  const box = '<</Type/Annot/Subtype/Widget/Rect[50 700 62 712]/FT/Btn/T(box)/V/Yes/AS/Yes>>';
+  const form = '/AcroForm<</Fields[7 0 R]>>';
+  const [page] = await readAll(plain, scanWith('', '/Annots[7 0 R]', form, box));
+  t.match(page?.text, /Tesseract\.js[\s\S]*\n☒$/);
+  t.ok((page?.recognized ?? 0) > 50, `${page?.recognized}`);
+});
 
 t.test('a scan with a stamp is read, and so is a picture beside words', async (t) => {
   const [page] = await readAll(extractor, scanWith('page 7'));
