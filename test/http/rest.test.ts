@@ -6,11 +6,9 @@ import { EventEmitter, once } from 'node:events';
 import { Agent, get, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import t from 'tap';
-import { systemClock } from '../../src/clock.js';
 import { route } from '../../src/http/router.js';
-import { startServer } from '../../src/http/server.js';
 import { limits } from '../../src/limits/index.js';
-import { clientsOf, startEdge } from '../support/edge.js';
+import { clientsOf, serverOf, startEdge } from '../support/edge.js';
 import { RawClient, request } from '../support/raw-client.js';
 import { until } from '../support/until.js';
 
@@ -94,21 +92,15 @@ async function startHinted(): Promise<'client' | 'server'> {
 async function startWholeBody(): Promise<string> {
   const steps = new EventEmitter();
   const [isSent, restOver] = [once(steps, 'sent'), once(steps, 'rest is over')];
-  const server = await startServer({
-    host: '127.0.0.1',
-    port: 0,
-    clock: systemClock,
-    report: () => {},
-    routes: [
-      route('GET', '/things', (exchange) => exchange.replyJson(200, {})),
-      route('POST', '/pieces', async (exchange) => {
-        await isSent;
-        while ((await exchange.nextOfBody()) !== null);
-        await restOver;
-        if (!exchange.gone) exchange.replyJson(200, {});
-      }),
-    ],
-  });
+  const server = await serverOf(
+    route('GET', '/things', (exchange) => exchange.replyJson(200, {})),
+    route('POST', '/pieces', async (exchange) => {
+      await isSent;
+      while ((await exchange.nextOfBody()) !== null);
+      await restOver;
+      if (!exchange.gone) exchange.replyJson(200, {});
+    }),
+  );
   const chunk = `3e8\r\n${'x'.repeat(1_000)}\r\n`;
   const chunks = Math.ceil((0.75 * limits.bodyAheadBytesMax) / 1_000);
   const asking = new RawClient(server.port);

@@ -5,7 +5,7 @@ import { systemClock } from '../../src/clock.js';
 import { ApiError } from '../../src/errors.js';
 import { route } from '../../src/http/router.js';
 import { startServer } from '../../src/http/server.js';
-import { startEdge } from '../support/edge.js';
+import { serverOf, startEdge } from '../support/edge.js';
 import { RawClient, request } from '../support/raw-client.js';
 import { until } from '../support/until.js';
 
@@ -209,18 +209,12 @@ t.test('close waits for the answers under way and then frees the port', async (t
   const held = new Promise<void>((resolve) => {
     release = resolve;
   });
-  const server = await startServer({
-    host: '127.0.0.1',
-    port: 0,
-    clock: systemClock,
-    report: () => {},
-    routes: [
-      route('GET', '/slow', async (exchange) => {
-        await held;
-        exchange.replyJson(200, { held: false });
-      }),
-    ],
-  });
+  const server = await serverOf(
+    route('GET', '/slow', async (exchange) => {
+      await held;
+      exchange.replyJson(200, { held: false });
+    }),
+  );
   const base = `http://127.0.0.1:${server.port}`;
   const client = new RawClient(server.port);
   client.send(request('GET /slow'));
@@ -234,21 +228,15 @@ t.test('close waits for the answers under way and then frees the port', async (t
 
 t.test('a reply to a client that has left is none, and its handler goes on', async (t) => {
   const ended: string[] = [];
-  const server = await startServer({
-    host: '127.0.0.1',
-    port: 0,
-    clock: systemClock,
-    report: () => {},
-    routes: [
-      route('GET', '/left', async (exchange) => {
-        await new Promise<void>((resolve) => exchange.onGone(resolve));
-        exchange.replyJson(200, {});
-        ended.push('replied');
-        exchange.replyError(new ApiError('wrongKey'));
-        ended.push('refused');
-      }),
-    ],
-  });
+  const server = await serverOf(
+    route('GET', '/left', async (exchange) => {
+      await new Promise<void>((resolve) => exchange.onGone(resolve));
+      exchange.replyJson(200, {});
+      ended.push('replied');
+      exchange.replyError(new ApiError('wrongKey'));
+      ended.push('refused');
+    }),
+  );
   t.teardown(() => server.close(0));
   const client = new RawClient(server.port).send(request('GET /left'));
   await until(() => server.activeCount === 1);

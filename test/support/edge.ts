@@ -43,6 +43,12 @@ export async function startEdge(
   return { server, port: server.port, base, errors, events, flood };
 }
 
+/** A server of these routes alone, on a free port. */
+export function serverOf(...routes: Route[]): Promise<Server> {
+  const host = '127.0.0.1';
+  return startServer({ host, port: 0, clock: systemClock, report: () => {}, routes });
+}
+
 /** Clients that end with the test file, and the check that the server still answers. */
 export function clientsOf(t: Test, { port }: EdgeFixture) {
   const client = (): RawClient => {
