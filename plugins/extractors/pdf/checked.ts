@@ -2,7 +2,7 @@
  * Owns where the marks of chosen boxes and buttons of a form stand in the text of their page: beside what they are for.
  * It must never move another character.
  */
-import type { Box } from './areas.js';
+import { type Box, holds } from './areas.js';
 import type { PageChar } from './page-char.js';
 
 const [LINE_END, SPACE] = [0x0a, 0x20];
@@ -17,11 +17,18 @@ export function withChecked(
   return boxes.reduce<readonly PageChar[]>(withMark, chars);
 }
 
+/** Whether nothing but chosen boxes stands on a page. */
+export function isMarksAlone(text: string): boolean {
+  return MARKS.test(text);
+}
+
+const MARKS = /^\s*☒[\s☒]*$/;
+
 /** Marks by which forms show a choice: of their own, and letters that stand for one. */
 const LOOKS = new Set([...'☒☑✓✔✗✘✕✖×●◉•■◆★Xx'].map((look) => look.charCodeAt(0)));
 
 function withMark(chars: readonly PageChar[], box: Box): readonly PageChar[] {
-  const within = chars.filter((char) => isSeen(char) && isWithin(char, box));
+  const within = chars.filter((char) => isSeen(char) && holds(box, char));
   const [first] = within;
   // More than one letter is a word of the page, which is chosen itself.
   const isWord = first !== undefined && !(within.length === 1 && LOOKS.has(first.code));
@@ -48,7 +55,7 @@ function placeOf(chars: readonly PageChar[], box: Box): Place {
     if (!isSeen(char)) continue;
     if (!isBeside(char, box)) {
       if (below < 0 && middleOf(char) < box.bottom) below = at;
-    } else if (char.left >= middleAcross(box)) {
+    } else if (char.left >= (box.left + box.right) / 2) {
       if (right < 0 || char.left < leftOf(chars, right)) right = at;
     } else if (left < 0 || char.right > rightOf(chars, left)) left = at;
   }
@@ -77,15 +84,6 @@ function isBeside(char: PageChar, box: Box): boolean {
   return middle > box.bottom && middle < box.top;
 }
 
-function isWithin(char: PageChar, box: Box): boolean {
-  const middle = (char.left + char.right) / 2;
-  return middle > box.left && middle < box.right && isBeside(char, box);
-}
-
 function middleOf({ top, bottom }: Box): number {
   return (top + bottom) / 2;
-}
-
-function middleAcross({ left, right }: Box): number {
-  return (left + right) / 2;
 }

@@ -2,7 +2,7 @@
  * Owns what is filled into the form of a document.
  * It must never let a form act: nothing that it would do on opening or closing is asked for, and no viewer stands behind it.
  */
-import { annotationsOf, entryOf, toldText } from './annotations.js';
+import { annotationsOf, entryOf, toldBox, toldText } from './annotations.js';
 import type { Box } from './areas.js';
 import type { Pdfium } from './instance.js';
 
@@ -25,7 +25,6 @@ const PASSWORD = 1 << 13;
 const OPTIONS_MAX = 1_000;
 /** Of a page. */
 const CHECKED_MAX = 1_000;
-const RECT_BYTES = 16;
 
 export class PdfForm {
   private constructor(
@@ -62,7 +61,7 @@ export class PdfForm {
       const type = pdfium._FPDFAnnot_GetFormFieldType(form, annotation);
       if (type !== CHECK_BOX && type !== RADIO_BUTTON) continue;
       if (!this.#isChosen(annotation)) continue;
-      const box = this.#boxOf(annotation);
+      const box = toldBox(pdfium, (at) => pdfium._FPDFAnnot_GetRect(annotation, at));
       if (box !== null) boxes.push(box);
     }
     // Each is looked for among all characters of the page.
@@ -73,20 +72,6 @@ export class PdfForm {
   #isChosen(annotation: number): boolean {
     const look = entryOf(this.pdfium, annotation, 'AS');
     return look !== '' && look !== 'Off';
-  }
-
-  #boxOf(annotation: number): Box | null {
-    const { pdfium } = this;
-    const at = pdfium.wasmExports.malloc(RECT_BYTES);
-    if (at === 0) return null;
-    const isKnown = pdfium._FPDFAnnot_GetRect(annotation, at) === 1;
-    const [left = 0, top = 0, right = 0, bottom = 0] = new Float32Array(
-      pdfium.HEAPU8.buffer,
-      at,
-      4,
-    );
-    pdfium.wasmExports.free(at);
-    return isKnown ? { left, right, bottom, top } : null;
   }
 
   #isHidden(annotation: number): boolean {

@@ -20,6 +20,7 @@ import { type PictureTime, pictureTimeOf, type TimedDocument } from '../ocr/pict
 import { openRecognizer, type Recognizer } from '../ocr/recognizer.js';
 import { linesOf, movedBy, NO_TEXT, type PlacedText, stacked, unplaced } from '../shared/placed.js';
 import type { Box } from './areas.js';
+import { isMarksAlone } from './checked.js';
 import type { FilledField } from './form.js';
 import { PdfFile, type PdfText } from './pdfium.js';
 import { DOUBT_HOPELESS, DOUBT_MAX, doubtOf, soundLines } from './quality.js';
@@ -165,7 +166,8 @@ class PdfReading {
 
   async #trusted(index: number, read: PdfText): Promise<PlacedText> {
     const { text, unmapped } = read;
-    if (MARKS.test(text) && this.file.hasPictures(index))
+    // The rest of the page is a scan.
+    if (isMarksAlone(text) && this.file.hasPictures(index))
       return stacked([await this.#recognized(index), read], { blankLine: false });
     const doubt = doubtOf(text, unmapped);
     if (doubt <= DOUBT_MAX) return await this.#withPictures(index, read);
@@ -228,9 +230,6 @@ class PdfReading {
     return (await this.#reread)?.[index];
   }
 }
-
-/** Of chosen boxes alone: the rest of the page is a scan. */
-const MARKS = /^\s*☒[\s☒]*$/;
 
 /** As a share of the words of a line: the page has them already, in a text that lies over its picture. */
 const KNOWN_SHARE = 0.8;
