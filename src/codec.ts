@@ -128,6 +128,81 @@ export function unpackFrame(bytes: Uint8Array): unknown {
   return framePackr.unpack(bytes);
 }
 
+/** What stands behind the code of a value: so many bytes, which are its length, its count of items, or itself. */
+interface Form {
+  readonly codes: readonly number[];
+  readonly bytes: number;
+  readonly are: 'length' | 'items' | 'itself';
+}
+const FORMS: readonly Form[] = [
+  { codes: [0xc0, 0xc2, 0xc3], bytes: 0, are: 'itself' },
+  { codes: [0xcc, 0xd0], bytes: 1, are: 'itself' },
+  { codes: [0xcd, 0xd1], bytes: 2, are: 'itself' },
+  { codes: [0xca, 0xce, 0xd2], bytes: 4, are: 'itself' },
+  { codes: [0xcb, 0xcf, 0xd3], bytes: 8, are: 'itself' },
+  { codes: [0xc4, 0xd9], bytes: 1, are: 'length' },
+  { codes: [0xc5, 0xda], bytes: 2, are: 'length' },
+  { codes: [0xc6, 0xdb], bytes: 4, are: 'length' },
+  { codes: [0xdc], bytes: 2, are: 'items' },
+  { codes: [0xdd], bytes: 4, are: 'items' },
+];
+const formOf = new Map(FORMS.flatMap((form) => form.codes.map((code) => [code, form] as const)));
+/** Bytes of the length of an extension, before its kind. */
+const extensionLengths = new Map([
+  [0xc7, 1],
+  [0xc8, 2],
+  [0xc9, 4],
+]);
+const TYPED_ARRAY = 0x74;
+/** An extension of one byte: the definition of a shape, before a list of its keys, and `undefined`. */
+const SHORT_EXTENSION = 0xd4;
+const [SHAPE, UNDEFINED] = [0x72, 0];
+
+/**
+ * The same for bytes that somebody hostile may have written: 32 MB may stand for gigabytes of empty values.
+ * @throws Error for more values than `limits.frameValuesMax`, and for those that no plain data has: maps, and what runs code
+ *   or moves the reader to another place.
+ */
+export function unpackHostileFrame(bytes: Uint8Array): unknown {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  let values = 0;
+  let announced = 0;
+  for (let at = 0; at < bytes.length; values++) {
+    const { end, items } = valueAt(view, at);
+    announced += items;
+    if (Math.max(values, announced) > limits.frameValuesMax)
+      throw new Error('a frame with too many values');
+    at = end;
+  }
+  return unpackFrame(bytes);
+}
+
+/** Where what stands behind the value begins; its own items stand there. @throws Error also where the bytes end within. */
+function valueAt(view: DataView, at: number): { end: number; items: number } {
+  const code = view.getUint8(at);
+  const own = at + 1;
+  if (code < 0x80 || code >= 0xe0) return { end: own, items: 0 };
+  if (code >= 0x90 && code < 0xa0) return { end: own, items: code - 0x90 };
+  if (code >= 0xa0 && code < 0xc0) return { end: own + code - 0xa0, items: 0 };
+  const form = formOf.get(code);
+  if (form !== undefined) {
+    const count = form.are === 'itself' ? 0 : countAt(view, own, form.bytes);
+    const end = own + form.bytes + (form.are === 'length' ? count : 0);
+    return { end, items: form.are === 'items' ? count : 0 };
+  }
+  const bytes = extensionLengths.get(code);
+  if (bytes !== undefined && view.getUint8(own + bytes) === TYPED_ARRAY)
+    return { end: own + bytes + 1 + countAt(view, own, bytes), items: 0 };
+  if (code === SHORT_EXTENSION && [SHAPE, UNDEFINED].includes(view.getUint8(own)))
+    return { end: own + 2, items: 0 };
+  throw new Error('a value that no frame has');
+}
+
+function countAt(view: DataView, at: number, bytes: number): number {
+  if (bytes === 1) return view.getUint8(at);
+  return bytes === 2 ? view.getUint16(at) : view.getUint32(at);
+}
+
 function jsonText(value: unknown, depthLeft: number): string {
   switch (typeof value) {
     case 'string':

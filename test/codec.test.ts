@@ -11,6 +11,7 @@ import {
   encodeRecordInto,
   packFrame,
   unpackFrame,
+  unpackHostileFrame,
 } from '../src/codec.js';
 import { limits } from '../src/limits/index.js';
 import { testSeed } from '../src/plugin/test/random-text.js';
@@ -177,4 +178,40 @@ t.test('a frame stands alone: shapes of earlier ones are not needed to read it',
   for (const at of [199, 0, 100]) {
     t.strictSame(unpackFrame(frames[at] ?? Buffer.alloc(0)), shapes.slice(at, at + 70));
   }
+});
+
+/** A list that says how many items it has, and then has those. */
+function listed(count: number, items: Uint8Array): Buffer {
+  const head = Buffer.from([0xdd, 0, 0, 0, 0]);
+  head.writeUInt32BE(count, 1);
+  return Buffer.concat([head, items]);
+}
+
+t.test('a frame of somebody hostile stands for no more than its bound', async (t) => {
+  const most = limits.frameValuesMax;
+  const empty = 0x90;
+  const full = listed(most - 1, Buffer.alloc(most - 1, empty));
+  t.equal((unpackHostileFrame(full) as unknown[]).length, most - 1);
+  const many = /too many values/;
+  t.throws(() => unpackHostileFrame(listed(most + 1, Buffer.alloc(most + 1, empty))), many);
+  const nested = Buffer.concat(Array(9).fill(listed(most / 8, Buffer.alloc(0))));
+  t.throws(() => unpackHostileFrame(nested), many, 'lists of which each announces an eighth');
+});
+
+t.test('and has what plain data has, nothing else', async (t) => {
+  const message = {
+    type: 'text',
+    piece: { text: 'häß 🦊', end: { pages: null, notes: [-1, 0.5, 300, 70_000, 2 ** 40, true] } },
+    pixels: new Uint8Array(70_000).fill(0xdd),
+    absent: undefined,
+    long: 'x'.repeat(70_000),
+    lists: [Array(20).fill(-200), Array(70_000).fill('é')],
+  };
+  const frame = packFrame([message, message]);
+  t.strictSame(unpackHostileFrame(frame), unpackFrame(frame));
+  const odd = [new Map(), /x/, new Date(0), new Set(), new Error('x'), 2n ** 70n];
+  for (const value of odd)
+    t.throws(() => unpackHostileFrame(packFrame([value])), /no frame has/, String(value));
+  for (let end = 0; end < 200; end++)
+    t.throws(() => unpackHostileFrame(frame.subarray(0, end)), `cut at ${end}`);
 });

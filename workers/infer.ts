@@ -53,7 +53,9 @@ async function prepare({ module }: EngineRef): Promise<void> {
 
 function open(asker: ServeTask['asker']): Asker {
   if (typeof asker !== 'number') return portTransport(asker, joinEvents);
-  return pipeTransport(new Socket({ fd: asker, readable: true, writable: true }), joinEvents);
+  return pipeTransport(new Socket({ fd: asker, readable: true, writable: true }), {
+    join: joinEvents,
+  });
 }
 
 async function serve(

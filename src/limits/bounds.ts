@@ -387,6 +387,8 @@ export const limits = {
   frameBytesMax: 32 * MIB,
   /** Messages of one turn share a frame up to this size. */
   frameBytesUsual: MIB,
+  /** In a frame of a process that a document may have taken over. One of the usual size cannot have more. */
+  frameValuesMax: MIB,
   /** How often an inference process is pinged, and how many unanswered pings end it. */
   hostPingMs: 5_000,
   hostPingsMax: 6,

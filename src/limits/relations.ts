@@ -154,6 +154,7 @@ function assertMemory(limits: Limits): void {
   );
   assert(limits.imageBodyTextBytesMax < limits.bodyBytesMax);
   assert(limits.bodyBytesMax < limits.imageBodyBytesMax);
+  assert(limits.frameBytesUsual <= limits.frameValuesMax, 'a usual frame is never refused');
   assert(limits.imagePieceBytes <= limits.frameBytesUsual);
   assert(limits.bodyBytesHeldOwnerMax * 4 <= limits.bodyBytesHeldMax, 'others must have room');
   const threads = limits.parseThreads * limits.parseHeapBytesMax;

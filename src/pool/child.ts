@@ -8,7 +8,7 @@ import { Socket } from 'node:net';
 import { constants } from 'node:os';
 import type { Duplex, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import { pipeTransport, type Transport } from './transport.js';
+import { type PipeOptions, pipeTransport, type Transport } from './transport.js';
 
 /** The pipe the parent makes beside the three standard ones. */
 const PIPE_FD = 3;
@@ -145,12 +145,10 @@ function nameOf(code: number): string {
 /** Null where the system had none to give, whatever the type of a child says, and where the child has closed it already. */
 export function childPipe<Out, In>(
   child: ChildProcess | null,
-  onFault?: (fault: unknown) => void,
+  options?: PipeOptions<Out>,
 ): Transport<Out, In> | null {
   const pipe = (child as { stdio?: ChildProcess['stdio'] } | null)?.stdio?.[PIPE_FD];
-  return pipe && !(pipe as Duplex).destroyed
-    ? pipeTransport(pipe as Duplex, undefined, onFault)
-    : null;
+  return pipe && !(pipe as Duplex).destroyed ? pipeTransport(pipe as Duplex, options) : null;
 }
 
 /** In the child: says from its main thread that it lives. */

@@ -12,6 +12,7 @@ import type { PictureToRead } from '../plugin/contract.js';
 import { type Command, killChild, spawnCommand } from './child.js';
 import type { PictureAnswer } from './messages.js';
 import { PictureFiles } from './picture-file.js';
+import { GatheredBytes } from './transport.js';
 
 export interface PictureProgram {
   readonly env: Readonly<Record<string, string>>;
@@ -34,8 +35,7 @@ const NOT_HOCR = 'it wrote something else than hOCR';
 interface Asked {
   readonly log: (line: string) => void;
   readonly finish: (answer: PictureAnswer) => void;
-  readonly parts: Buffer[];
-  length: number;
+  readonly output: GatheredBytes;
 }
 
 export class PictureRun {
@@ -78,7 +78,7 @@ export class PictureRun {
         this.#asked = null;
         resolve(answer);
       };
-      this.#asked = { log, finish, parts: [], length: 0 };
+      this.#asked = { log, finish, output: new GatheredBytes() };
       if (this.#isOver) this.end('it has ended');
       else
         this.#give(picture).catch((cause: unknown) =>
@@ -139,22 +139,21 @@ export class PictureRun {
 
   #take(part: Buffer): void {
     const asked = this.#asked;
-    const length = (asked?.length ?? 0) + part.length;
+    const length = (asked?.output.length ?? 0) + part.length;
     if (asked === null) this.end('it wrote what it was not asked for');
     else if (length > limits.recognitionOutputBytesMax) this.end('it wrote more than it may');
     else {
-      asked.length = length;
-      asked.parts.push(part);
+      asked.output.add(part);
       // Nothing else that it writes ends so.
       if (part.at(-1) === FORM_FEED) this.#finish(asked);
     }
   }
 
-  #finish({ parts, finish }: Asked): void {
-    const output = Buffer.concat(parts);
-    const end = emptyPageAt(output, 2 * this.#pictures);
+  #finish({ output, finish }: Asked): void {
+    const end = emptyPageAt(output.bytes, 2 * this.#pictures);
     if (end === null) return;
-    if (isBegun(output)) finish(output.subarray(0, end));
+    const said = output.take();
+    if (isBegun(said)) finish(said.subarray(0, end));
     else this.end(NOT_HOCR);
   }
 }

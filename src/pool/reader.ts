@@ -5,6 +5,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type { Clock } from '../clock.js';
+import { unpackHostileFrame } from '../codec.js';
 import { fromErrorValue } from '../errors.js';
 import { childPipe, killChild, startChild } from './child.js';
 import type {
@@ -79,7 +80,8 @@ export class Reader {
     this.#desk = new PictureDesk({ program, clock, log });
     this.#child = start(options, (how) => this.#onEnd(how));
     const onFault = () => this.end(NONSENSE);
-    this.#transport = childPipe<ToReader, unknown>(this.#child, onFault);
+    const asHostile = { onFault, unpack: unpackHostileFrame };
+    this.#transport = childPipe<ToReader, unknown>(this.#child, asHostile);
     this.#transport?.receive((messages) => {
       for (const message of messages) {
         const takesNotes = this.#waiting?.reading.notes.isFull === false;

@@ -91,11 +91,16 @@ export function portTransport<Out, In>(
   };
 }
 
-/** @param onFault receives the errors of unreadable frames and of listeners; without it, they are thrown. */
+export interface PipeOptions<Out> {
+  readonly join?: Join<Out>;
+  /** Hears of the first unreadable frame, or of what a listener throws; nothing is read after it. Without it, it is thrown. */
+  readonly onFault?: (fault: unknown) => void;
+  readonly unpack?: (frame: Uint8Array) => unknown;
+}
+
 export function pipeTransport<Out, In>(
   pipe: Duplex,
-  join: Join<Out> = never,
-  onFault: (fault: unknown) => void = rethrow,
+  { join = never, onFault, unpack = unpackFrame }: PipeOptions<Out> = {},
 ): Transport<Out, In> {
   const sendFrame = (frame: Uint8Array) => {
     if (!pipe.writable) return;
@@ -114,14 +119,18 @@ export function pipeTransport<Out, In>(
     sendNow: (message) => batch.now(message),
     forward: (frame) => batch.forward(frame),
     receive: (listener) => {
-      const frames = new FrameReader((frame) => listener(unpackFrame(frame) as In[]));
-      pipe.on('data', (chunk: Buffer) => {
+      const frames = new FrameReader((frame) => listener(unpack(frame) as In[]));
+      const take = (chunk: Buffer) => {
         try {
           frames.push(chunk);
         } catch (fault) {
+          if (onFault === undefined) throw fault;
+          pipe.off('data', take);
+          pipe.destroy();
           onFault(fault);
         }
-      });
+      };
+      pipe.on('data', take);
     },
     onClose: (listener) => pipe.once('close', listener),
     finish: (done) => setImmediate(() => pipe.end(done)),
@@ -131,36 +140,58 @@ export function pipeTransport<Out, In>(
 
 const never = () => false;
 
-const rethrow = (fault: unknown) => {
-  throw fault;
-};
-
 const HEAD_BYTES = 4;
+
+/** Bytes that come in parts, in one piece of memory: held each by itself, a million parts of one byte take 400 MB. */
+export class GatheredBytes {
+  #room: Buffer = Buffer.alloc(0);
+  length = 0;
+
+  add(part: Uint8Array): void {
+    const length = this.length + part.length;
+    if (length > this.#room.length) {
+      const room = Buffer.allocUnsafe(Math.max(length, 2 * this.#room.length));
+      room.set(this.bytes);
+      this.#room = room;
+    }
+    this.#room.set(part, this.length);
+    this.length = length;
+  }
+
+  /** A view, good until the next part. */
+  get bytes(): Buffer {
+    return this.#room.subarray(0, this.length);
+  }
+
+  /** @returns what was gathered, which nobody writes to any more. */
+  take(): Buffer {
+    const { bytes } = this;
+    this.#room = Buffer.alloc(0);
+    this.length = 0;
+    return bytes;
+  }
+}
 
 /** Cuts a byte stream into frames of a 4-byte little-endian length and that many bytes. */
 export class FrameReader {
-  #chunks: Buffer[] = [];
-  #length = 0;
+  readonly #begun = new GatheredBytes();
 
   constructor(readonly onFrame: (body: Buffer) => void) {}
 
   push(chunk: Buffer): void {
-    this.#chunks.push(chunk);
-    this.#length += chunk.length;
-    // A large frame comes in many chunks: they are joined once, when it is complete.
-    if (this.#length < this.#wanted()) return;
-    let bytes = this.#chunks.length === 1 ? chunk : Buffer.concat(this.#chunks, this.#length);
+    const begun = this.#begun;
+    let bytes = chunk;
+    if (begun.length > 0) {
+      begun.add(chunk);
+      if (begun.length < frameEnd(begun.bytes)) return;
+      // Its frames are views of it.
+      bytes = begun.take();
+    }
     for (let end = frameEnd(bytes); end <= bytes.length; end = frameEnd(bytes)) {
       this.onFrame(bytes.subarray(HEAD_BYTES, end));
       bytes = bytes.subarray(end);
     }
-    this.#chunks = bytes.length === 0 ? [] : [bytes];
-    this.#length = bytes.length;
-  }
-
-  #wanted(): number {
-    const first = this.#chunks[0];
-    return first === undefined || first.length < HEAD_BYTES ? HEAD_BYTES : frameEnd(first);
+    if (bytes.length > 0) begun.add(bytes);
   }
 }
 

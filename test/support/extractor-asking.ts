@@ -10,6 +10,9 @@ import type { ExtractorPlugin, PictureToRead } from '../../src/plugin/contract.j
 /** The pipe of a reader to its parent. */
 const PIPE_FD = 3;
 
+/** The head of a list of 30 million items. */
+const LISTS = Buffer.from([0xdd, 0x01, 0xc9, 0xc3, 0x80]);
+
 const sound: PictureToRead = {
   width: 200,
   height: 100,
@@ -19,7 +22,10 @@ const sound: PictureToRead = {
 
 /** As one who has taken the reader over: past all that this side looks at. */
 async function say(...pictures: readonly unknown[]): Promise<string> {
-  const frame = packFrame(pictures.map((picture) => ({ type: 'picture', picture })));
+  return await sayFrame(packFrame(pictures.map((picture) => ({ type: 'picture', picture }))));
+}
+
+async function sayFrame(frame: Uint8Array): Promise<string> {
   const head = Buffer.alloc(4);
   head.writeUInt32LE(frame.byteLength);
   const bytes = Buffer.concat([head, frame]);
@@ -62,6 +68,8 @@ const ways: Readonly<Record<string, Way>> = {
   words: () => say({ ...sound, pixels: 'x'.repeat(20_000) }),
   option: () => say({ ...sound, layout: '--tessdata-dir' }),
   nothing: () => say(null),
+  /** In bytes of which each is an empty list. */
+  lists: () => sayFrame(Buffer.concat([LISTS, Buffer.alloc(LISTS.readUInt32BE(1), 0x90)])),
 };
 
 const plugin: ExtractorPlugin = {

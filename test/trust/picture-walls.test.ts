@@ -103,6 +103,17 @@ t.test('where there is no program, none may be asked for', async (t) => {
   t.equal(await read(pool, 'two'), NONSENSE);
 });
 
+t.test('30 million values in a frame of a reader take no memory of the service', async (t) => {
+  const pool = open(t, null);
+  await read(pool, 'sound');
+  const kilobytes = () => process.resourceUsage().maxRSS;
+  const before = kilobytes();
+  t.equal(await read(pool, 'lists'), NONSENSE);
+  const grown = kilobytes() - before;
+  t.ok(grown < 200_000, `${grown} KB`);
+  t.equal(await read(pool, 'sound'), 'there is no program', 'the next document is read');
+});
+
 /** A program of Node that tries to get out, and says as its text what came of it. */
 function waysOut(port: number, unixPath: string, made: string): string {
   return `
