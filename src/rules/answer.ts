@@ -68,13 +68,22 @@ export class ChoiceAnswer {
   #between: string | null = null;
   #tokens = 0;
   #reasoningTokens = 0;
+  /** Where a stop string may end the text. */
+  readonly #mayStop: boolean;
+  /** UTF-16 units of text so far, whatever became of them. */
+  #length = 0;
+  /** Log-probabilities of tokens whose text is held back, and where that begins: those of a stop string are never shown. */
+  #held: { readonly logprob: AnswerLogprob; readonly at: number }[] = [];
   #finish: FinishReason | null = null;
   #stopString: string | null = null;
+  /** UTF-16 units at the end of the text that are not shown: the stop string, and what came with it. */
+  #cutLength = 0;
 
   constructor(decoder: TextDecoder, options: AnswerOptions) {
     const { stop, toolMode, reasoning } = options;
     this.#reasoning = reasoning ? new ReasoningReader(reasoning.marks, reasoning.opened) : null;
     this.#decoder = decoder;
+    this.#mayStop = stop.length > 0;
     // A client whose stop string is the mark of a call wants no call.
     this.#opensCalls = toolMode !== 'off' && !stop.includes(TOOL_CALL_OPEN);
     this.#stops = new StopStrings(this.#opensCalls ? [...stop, TOOL_CALL_OPEN] : stop);
@@ -105,11 +114,21 @@ export class ChoiceAnswer {
   /** @returns nothing where there is nothing to show yet. */
   push(ids: readonly number[], logprobs: readonly TokenLogprob[] | null): readonly AnswerDelta[] {
     if (this.#finish !== null) return NOTHING;
+    if (!this.#mayStop || ids.length === 1) return this.#push(ids, logprobs);
+    // One by one: how many of them came together is chance, and must not decide which of them count.
+    const deltas: AnswerDelta[] = [];
+    for (let i = 0; i < ids.length && this.#finish === null; i++)
+      deltas.push(...this.#push(ids.slice(i, i + 1), logprobs?.slice(i, i + 1) ?? null));
+    return joined(deltas);
+  }
+
+  #push(ids: readonly number[], logprobs: readonly TokenLogprob[] | null): readonly AnswerDelta[] {
     this.#tokens += ids.length;
     const thought = this.#reasoning?.inside;
-    const deltas = this.#read(this.#decoder.push(ids));
+    const text = this.#decoder.push(ids);
+    const deltas = this.#read(text);
     if (thought || this.#reasoning?.inside) this.#reasoningTokens += ids.length;
-    return withLogprobs(deltas, logprobs);
+    return this.#withLogprobs(deltas, logprobs, text);
   }
 
   /** The same for an upstream's text. @param tokens of this choice so far, if known. */
@@ -120,7 +139,7 @@ export class ChoiceAnswer {
   ): readonly AnswerDelta[] {
     if (this.#finish !== null) return NOTHING;
     this.#tokens = tokens;
-    return withLogprobs(this.#read(text), logprobs);
+    return this.#withLogprobs(this.#read(text), logprobs, text);
   }
 
   /** An upstream's thoughts. */
@@ -155,7 +174,7 @@ export class ChoiceAnswer {
     const held = this.#reasoning?.end();
     if (held !== undefined)
       deltas.push(...reasoned(held.reasoning), ...this.#readAnswer(held.rest));
-    if (this.#finish !== null) return deltas;
+    if (this.#finish !== null) return this.#withShown(deltas);
     const call = this.#call;
     // A call that was cut stays a call; one whose name was cut is nobody's, and shown so that nothing is lost.
     if (call !== null && !call.named) {
@@ -164,7 +183,37 @@ export class ChoiceAnswer {
     } else if (call === null && this.#between === null) deltas.push(...content(this.#stops.end()));
     const isCut = reason === 'length' && (call !== null || this.#between === null);
     this.#finish = isCut || this.#calls === 0 ? reason : 'tool_calls';
-    return deltas;
+    return this.#withShown(deltas);
+  }
+
+  /** @param text that was read with them. */
+  #withLogprobs(
+    deltas: readonly AnswerDelta[],
+    logprobs: readonly AnswerLogprob[] | null,
+    text: string,
+  ): readonly AnswerDelta[] {
+    if (logprobs === null) return deltas;
+    if (!this.#mayStop) return withLogprobs(deltas, logprobs);
+    let at = this.#length;
+    for (const logprob of logprobs) {
+      this.#held.push({ logprob, at });
+      if ('token' in logprob) at += logprob.token.length;
+    }
+    this.#length += text.length;
+    return this.#withShown(deltas);
+  }
+
+  /** With the log-probabilities whose text is not held back any more. */
+  #withShown(deltas: readonly AnswerDelta[]): readonly AnswerDelta[] {
+    const hidden = this.#finish === null ? this.#stops.heldLength : this.#cutLength;
+    const end = hidden === 0 ? Number.POSITIVE_INFINITY : this.#length - hidden;
+    const shown = this.#held.filter((held) => held.at < end);
+    this.#held = this.#held.filter((held) => held.at >= end);
+    if (shown.length === 0) return deltas;
+    return withLogprobs(
+      deltas,
+      shown.map(({ logprob }) => logprob),
+    );
   }
 
   /** Takes generated text; returns what may be shown. */
@@ -192,6 +241,7 @@ export class ChoiceAnswer {
     else if (step.matched !== null) {
       this.#finish = 'stop';
       this.#stopString = step.matched;
+      this.#cutLength = step.matched.length + step.rest.length;
     }
     return step.rest;
   }
@@ -236,6 +286,29 @@ function content(text: string): AnswerDelta[] {
 
 function reasoned(text: string): AnswerDelta[] {
   return text === '' ? [] : [{ type: 'reasoning', text }];
+}
+
+/** Neighbours as one. */
+function joined(deltas: readonly AnswerDelta[]): AnswerDelta[] {
+  const all: AnswerDelta[] = [];
+  for (const delta of deltas) {
+    const last = all.at(-1);
+    if (last?.type === 'content' && delta.type === 'content')
+      all[all.length - 1] = { ...last, text: last.text + delta.text, logprobs: both(last, delta) };
+    else if (last?.type === 'reasoning' && delta.type === 'reasoning')
+      all[all.length - 1] = { ...last, text: last.text + delta.text };
+    else if (last?.type === 'arguments' && delta.type === 'arguments' && last.index === delta.index)
+      all[all.length - 1] = { ...last, text: last.text + delta.text };
+    else all.push(delta);
+  }
+  return all;
+}
+
+type Logprobs = { readonly logprobs: readonly AnswerLogprob[] | null };
+
+function both(first: Logprobs, second: Logprobs): readonly AnswerLogprob[] | null {
+  if (first.logprobs === null || second.logprobs === null) return first.logprobs ?? second.logprobs;
+  return [...first.logprobs, ...second.logprobs];
 }
 
 /** They belong to all tokens that were read, whatever became of them. */

@@ -25,9 +25,14 @@ export class StopStrings {
       this.#held = '';
       return { text: all.slice(0, match.start), matched: match.stop, rest: all.slice(match.end) };
     }
-    const safe = all.length - heldLength(all, this.stops);
+    const safe = all.length - openedLength(all, this.stops);
     this.#held = all.slice(safe);
     return { text: all.slice(0, safe), matched: null, rest: '' };
+  }
+
+  /** UTF-16 units that may still become a stop string. */
+  get heldLength(): number {
+    return this.#held.length;
   }
 
   /** The text that was held back; at the end it is no stop string. */
@@ -59,7 +64,7 @@ function earliestEnd(text: string, stops: readonly string[]): Match | null {
 }
 
 /** Length of the longest end of `text` that begins a stop string. */
-function heldLength(text: string, stops: readonly string[]): number {
+function openedLength(text: string, stops: readonly string[]): number {
   let held = 0;
   for (const stop of stops) {
     for (let length = Math.min(stop.length - 1, text.length); length > held; length--) {

@@ -46,6 +46,64 @@ t.test('a stop string ends the choice, is not shown, and nothing after it counts
   t.match(result, { text: 'one ', finish: 'stop', tokens: 8 });
 });
 
+/** Log-probabilities of the pieces, by the letters that are told of. */
+function letters(pieces: readonly string[], options: Partial<AnswerOptions>, reason = 'stop') {
+  const answer = new ChoiceAnswer(decoder(), { stop: [], toolMode: 'off', ...options });
+  const told: string[] = [];
+  const take = (deltas: readonly AnswerDelta[]) =>
+    told.push(
+      deltas
+        .flatMap((delta) => ('logprobs' in delta ? (delta.logprobs ?? []) : []))
+        .map((logprob) => ('id' in logprob ? String.fromCharCode(logprob.id) : logprob.token))
+        .join(''),
+    );
+  for (const piece of pieces) {
+    const ids = [...piece].map((c) => c.charCodeAt(0));
+    take(
+      answer.push(
+        ids,
+        ids.map((id) => ({ id, logprob: -1, top: [] })),
+      ),
+    );
+  }
+  take(answer.end(reason as 'stop'));
+  return { told, tokens: answer.tokens };
+}
+
+t.test(
+  'a stop string and what came with it have no log-probabilities and do not count',
+  async (t) => {
+    const stop = ['STOP'];
+    t.same(letters(['on', 'e S', 'TO', 'P!', 'later'], { stop }), {
+      told: ['on', 'e ', '', '', '', ''],
+      tokens: 8,
+    });
+    t.same(letters(['one STOP! and more'], { stop }), { told: ['one ', ''], tokens: 8 });
+    t.same(letters(['one S', 'TO', 'RY ST'], { stop }), {
+      told: ['one ', '', 'STORY ', 'ST'],
+      tokens: 12,
+    });
+    t.same(
+      letters(['one STOP'], {}).told,
+      ['one STOP', ''],
+      'nothing is held without a stop string',
+    );
+  },
+);
+
+t.test('an upstream that goes on past a stop string is cut as well', async (t) => {
+  const answer = new ChoiceAnswer(decoder(), { stop: ['cd'], toolMode: 'off' });
+  const tokens = ['ab', 'c', 'de', 'f'].map((token) => ({
+    token,
+    logprob: -1,
+    bytes: [],
+    top: [],
+  }));
+  t.same(answer.pushText('abcdef', 4, tokens), [
+    { type: 'content', text: 'ab', logprobs: tokens.slice(0, 1) },
+  ]);
+});
+
 t.test('what was held back is shown when nothing follows', async (t) => {
   t.match(run(['one STO'], { stop: ['STOP'] }, 'length'), { text: 'one STO', finish: 'length' });
 });
