@@ -74,7 +74,7 @@ export const messagesReplySchema = Type.Object({
   model: Type.String(),
   content: Type.Array(
     Type.Union([
-      Type.Object({ type: Type.Literal('text'), text: Type.String(), citations: nothing }),
+      Type.Object({ type: Type.Literal('text'), text: Type.String() }),
       Type.Object({
         type: Type.Literal('thinking'),
         thinking: Type.String(),
@@ -167,8 +167,9 @@ function stopOf({ finishReason, stopString }: ChoiceEnd, { windowBound }: Answer
   return { stop_reason: 'stop_sequence', stop_sequence: stopString };
 }
 
+/** Without `citations`: nothing is cited here, and some clients refuse a null there. */
 function textJson(text: string): string {
-  return JSON.stringify({ type: 'text', text, citations: null });
+  return JSON.stringify({ type: 'text', text });
 }
 
 /** Nobody signs what a model thinks here. */

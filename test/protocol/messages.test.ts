@@ -310,6 +310,11 @@ t.test('a whole message', async (t) => {
     diagnostics: null,
     usage: wireUsage,
   });
+  t.same(
+    (message.content as readonly Fields[])[0],
+    text('Hello'),
+    'and nothing else: no citations',
+  );
 });
 
 t.test('what the model thinks comes first, in a block of its own', async (t) => {
@@ -410,6 +415,7 @@ t.test('a stream: text, then a call, each block with a start and a stop', async 
     { type: 'message_stop' },
   ]);
   t.equal(events.length, 16);
+  t.same(events[2]?.content_block, text(''), 'no citations');
 });
 
 t.test('errors have the envelope and the types of these clients', async (t) => {
