@@ -2,7 +2,7 @@
  * Owns the envelope of an error as clients of the Messages API read it.
  * It must never hold an error text of its own, nor change a status.
  */
-import type { ApiError } from '../errors.js';
+import type { ApiError, ErrorExtra } from '../errors.js';
 import { type Static, Type } from './schema.js';
 
 const types = [
@@ -18,7 +18,15 @@ const types = [
 
 export const messagesErrorSchema = Type.Object({
   type: Type.Literal('error'),
-  error: Type.Object({ type: Type.Enum(types), message: Type.String() }),
+  error: Type.Object({
+    type: Type.Enum(types),
+    message: Type.String(),
+    details: Type.Optional(
+      Type.Object({
+        error_code: Type.String({ description: 'What went wrong, for a client that acts on it.' }),
+      }),
+    ),
+  }),
   request_id: Type.Union([Type.String(), Type.Null()]),
 });
 
@@ -35,9 +43,16 @@ const BY_STATUS: Readonly<Record<number, (typeof types)[number]>> = {
 
 /** @param requestId null in a stream, whose head has said it. */
 export function messagesError(
-  { row, status, message }: Pick<ApiError, 'row' | 'status' | 'message'>,
+  {
+    row,
+    status,
+    message,
+    extra = {},
+  }: Pick<ApiError, 'row' | 'status' | 'message'> & { readonly extra?: ErrorExtra },
   requestId: string | null,
 ): Static<typeof messagesErrorSchema> {
   const type = row === 'overloaded' ? 'overloaded_error' : (BY_STATUS[status] ?? 'api_error');
-  return { type: 'error', error: { type, message }, request_id: requestId };
+  const { code } = extra;
+  const details = code === undefined ? {} : { details: { error_code: code } };
+  return { type: 'error', error: { type, message, ...details }, request_id: requestId };
 }

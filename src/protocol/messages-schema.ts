@@ -159,6 +159,9 @@ const prompt = {
   mcp_servers: absent(
     Type.Array(jsonObject, { maxItems: 0, description: 'Servers that Anthropic would call.' }),
   ),
+  thread: Type.Optional(
+    Type.Null({ description: 'No conversation is held: each request brings all of its messages.' }),
+  ),
   cache_control: cacheControl,
 };
 

@@ -2,7 +2,7 @@
  * Owns the translation of a Messages request: the same conversation and settings that a chat completion would have.
  * It must never let the place of a `cache_control` change the conversation.
  */
-import { invalid } from '../errors.js';
+import { ApiError, invalid } from '../errors.js';
 import { type ChatRequest, readChatRequest } from './chat.js';
 import { refuse } from './chat-faults.js';
 import type { EstimateRequest } from './estimate.js';
@@ -18,7 +18,7 @@ import {
   type WireMessagesTool,
 } from './messages-schema.js';
 import { renamedFields } from './renamed-fields.js';
-import { compile } from './schema.js';
+import { compile, isObject } from './schema.js';
 import type { WireToolChoice } from './tool.js';
 
 const fits = compile(messagesRequestSchema);
@@ -37,6 +37,7 @@ const NAMES: readonly (readonly [RegExp, string])[] = [
 
 /** @throws ApiError that names the field, what came and what is allowed. */
 export function parseMessagesRequest(value: unknown): ChatRequest {
+  refuseThread(value);
   if (!fits(value)) throw refuse(messagesRequestSchema, value);
   const { wire, marks, origins, imageFields } = conversationOf(value);
   const chat = {
@@ -56,12 +57,26 @@ export function parseMessagesRequest(value: unknown): ChatRequest {
 
 /** The same for a count, which needs no `max_tokens`. */
 export function parseCountTokens(value: unknown): EstimateRequest {
+  refuseThread(value);
   if (!fitsCount(value)) throw refuse(countTokensSchema, value);
   const { wire, imageFields } = conversationOf(value);
   const request = renamedFields(NAMES, () => readChatRequest(wire));
   const { model, partial, tools, templateArgs } = request;
   const messages = withImageFields(request.messages, imageFields);
   return { model, messages, partial, tools, ...(templateArgs ? { templateArgs } : {}) };
+}
+
+/**
+ * A thread that goes on brings no history, and none is held here. One that begins is refused as well: its answer would
+ * promise that it can go on. SDKs know the code, and send the whole conversation from then on. It comes before every
+ * other check: such a request may lack what others need.
+ */
+function refuseThread(value: unknown): void {
+  const thread = isObject(value) ? (value.thread ?? null) : null;
+  if (thread === null) return;
+  const details = `thread must not be given, since no conversation is held here: send all of its messages, got ${shown(thread)}`;
+  const extra = { param: 'thread', code: 'thread_unsupported_request' };
+  throw new ApiError('invalidRequest', { error_details: details }, extra);
 }
 
 function conversationOf(value: WireCountRequest) {

@@ -251,16 +251,40 @@ const refusals: readonly [fields: Fields, message: string, param: string][] = [
 
 t.test('a refusal names the field as the client wrote it', async (t) => {
   for (const [fields, message, param] of refusals) {
-    try {
-      parseMessagesRequest(JSON.parse(JSON.stringify(body(fields))));
-      t.fail(message);
-    } catch (cause) {
-      t.ok(cause instanceof ApiError, String(cause));
-      t.equal((cause as ApiError).message, `Invalid request: ${message}`);
-      t.equal((cause as ApiError).extra.param, param);
-    }
+    const refused = errorOf(() => parseMessagesRequest(JSON.parse(JSON.stringify(body(fields)))));
+    t.equal(refused.message, `Invalid request: ${message}`);
+    t.equal(refused.extra.param, param);
+    t.notOk('details' in messagesError(refused, null).error);
   }
 });
+
+t.test('a thread is refused by the code at which SDKs send the whole conversation', async (t) => {
+  const threads = [{ type: 'create' }, { type: 'continue', previous_message_id: 'msg_1' }];
+  for (const thread of threads) {
+    for (const parse of [parseMessagesRequest, parseCountTokens]) {
+      // A turn that goes on may bring no message at all.
+      const refused = errorOf(() => parse(body({ thread, messages: [] })));
+      t.equal(refused.extra.param, 'thread');
+      t.match(refused.message, /^Invalid request: thread must not be given/);
+      const envelope = messagesError(refused, 'req_1');
+      t.ok(compile(messagesErrorSchema)(envelope));
+      t.match(envelope.error, {
+        type: 'invalid_request_error',
+        details: { error_code: 'thread_unsupported_request' },
+      });
+    }
+  }
+  t.match(parsed({ thread: null }).wireMessages, [hi]);
+});
+
+function errorOf(run: () => unknown): ApiError {
+  try {
+    run();
+  } catch (cause) {
+    if (cause instanceof ApiError) return cause;
+  }
+  throw new Error('it was not refused');
+}
 
 const head = { id: `msg_${'0a'.repeat(16)}`, createdS: 1, model: 'm' };
 const answer = new MessagesAnswer(head, { windowBound: false, nowS: () => 0 });

@@ -3,6 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import Anthropic from '@anthropic-ai/sdk';
+import { betaTool } from '@anthropic-ai/sdk/helpers/beta/json-schema';
 
 const root = (process.env.ECHO_URL ?? '').replace(/\/v1$/, '');
 const options = { baseURL: root, maxRetries: 0 };
@@ -50,6 +51,30 @@ const steps: Readonly<Record<string, () => Promise<void>>> = {
       assert.ok(Date.now() < endMs, JSON.stringify(next.usage));
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
+  },
+  /** The runner asks for a thread, is refused, and sends the whole conversation in every turn. */
+  async looped() {
+    const add = betaTool({
+      name: 'add',
+      description: 'Adds two numbers.',
+      inputSchema: {
+        type: 'object',
+        properties: { a: { type: 'integer' }, b: { type: 'integer' } },
+        required: ['a', 'b'],
+      },
+      run: ({ a, b }) => `The sum is ${a + b}.`,
+    });
+    const call = '<tool_call>{"name": "add", "arguments": {"a": 2, "b": 3}}</tool_call>';
+    const runner = client.beta.messages.toolRunner({
+      model,
+      max_tokens: 100,
+      tools: [add],
+      messages: [{ role: 'user', content: call }],
+    });
+    const counts: number[] = [];
+    for await (const { usage } of runner) counts.push(usage.input_tokens);
+    assert.match(JSON.stringify((await runner.done()).content), /The sum is 5\./);
+    assert.ok(counts.length === 2 && (counts[1] ?? 0) > (counts[0] ?? 0), String(counts));
   },
   async refused() {
     const none = client.messages.create({ ...asked('Hello'), model: 'none' });

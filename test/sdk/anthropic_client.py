@@ -4,7 +4,7 @@ import os
 import time
 
 import anthropic
-from anthropic import Anthropic
+from anthropic import Anthropic, beta_tool
 
 ROOT = os.environ["ECHO_URL"].removesuffix("/v1")
 client = Anthropic(base_url=ROOT, api_key=os.environ["ECHO_KEY"], max_retries=0)
@@ -50,6 +50,34 @@ def cached():
     assert second.cache_read_input_tokens == first.cache_creation_input_tokens, second
 
 
+@beta_tool
+def add(a: int, b: int) -> str:
+    """Adds two numbers."""
+    return f"The sum is {a + b}."
+
+
+def looped():
+    """The runner asks for a thread, is refused, and sends the whole conversation in every turn."""
+    call = '<tool_call>{"name": "add", "arguments": {"a": 2, "b": 3}}</tool_call>'
+    runner = client.beta.messages.tool_runner(
+        model=MODEL, max_tokens=100, tools=[add], messages=[{"role": "user", "content": call}])
+    turns = list(runner)
+    assert [turn.stop_reason for turn in turns] == ["tool_use", "end_turn"], turns
+    assert "The sum is 5." in turns[-1].content[0].text, turns
+    assert turns[-1].usage.input_tokens > turns[0].usage.input_tokens, "it has lost what came before"
+
+
+def threaded():
+    thread = client.beta.messages.thread(model=MODEL, max_tokens=50)
+    try:
+        thread.send({"role": "user", "content": "Hello"})
+    except anthropic.BadRequestError as error:
+        details = error.body["error"]["details"]
+        assert details["error_code"] == "thread_unsupported_request", error.body
+        return
+    raise AssertionError("it was accepted")
+
+
 def refused():
     try:
         ask("Hello", extra_body={"max_tokens": 0})
@@ -77,7 +105,7 @@ def broken():
     raise AssertionError("the failure was not told")
 
 
-for step in [whole, streamed, counted, cached, refused, broken]:
+for step in [whole, streamed, counted, cached, looped, threaded, refused, broken]:
     begin = time.monotonic()
     told = {"step": step.__name__, "ok": True}
     try:
