@@ -156,6 +156,7 @@ const prompt = {
       format: absent(jsonFormat),
     }),
   ),
+  output_format: absent(jsonFormat),
   mcp_servers: absent(
     Type.Array(jsonObject, { maxItems: 0, description: 'Servers that Anthropic would call.' }),
   ),

@@ -2,6 +2,7 @@
  * Owns the translation of a Messages request: the same conversation and settings that a chat completion would have.
  * It must never let the place of a `cache_control` change the conversation.
  */
+import { isDeepStrictEqual } from 'node:util';
 import { ApiError, invalid } from '../errors.js';
 import { type ChatRequest, readChatRequest } from './chat.js';
 import { refuse } from './chat-faults.js';
@@ -35,6 +36,13 @@ const NAMES: readonly (readonly [RegExp, string])[] = [
   [/^stop\[(\d+)\]/, 'stop_sequences[$1]'],
 ];
 
+/** The same where the format stands at its older place. */
+const OLDER_NAMES: typeof NAMES = [
+  [/^response_format\.json_schema\.schema/, 'output_format.schema'],
+  [/^response_format/, 'output_format'],
+  ...NAMES,
+];
+
 /** @throws ApiError that names the field, what came and what is allowed. */
 export function parseMessagesRequest(value: unknown): ChatRequest {
   refuseThread(value);
@@ -50,7 +58,8 @@ export function parseMessagesRequest(value: unknown): ChatRequest {
     stream: value.stream ?? false,
     response_format: responseFormat(value),
   };
-  const request = renamedFields(NAMES, () => readChatRequest(chat));
+  const names = (value.output_format ?? null) === null ? NAMES : OLDER_NAMES;
+  const request = renamedFields(names, () => readChatRequest(chat));
   const messages = withImageFields(request.messages, imageFields);
   return { ...request, messages, marks, origins, cutsMaxTokens: true };
 }
@@ -137,9 +146,17 @@ function thinkingArgs(thinking: WireCountRequest['thinking']) {
   return { enable_thinking: thinking.type !== 'disabled' };
 }
 
-function responseFormat({ output_config: config }: WireMessagesRequest) {
-  const format = config?.format ?? null;
+/** What was `output_format` at first is a field of `output_config` now. */
+function responseFormat({ output_config: config, output_format: older }: WireMessagesRequest) {
+  const format = config?.format ?? older ?? null;
   if (format === null) return null;
+  if ((older ?? null) !== null && !isDeepStrictEqual(older, format)) {
+    const field = 'output_format';
+    throw invalid(
+      `${field} must be absent or the same as output_config.format, got ${shown(older)}`,
+      field,
+    );
+  }
   return {
     type: 'json_schema' as const,
     json_schema: { name: 'answer', schema: format.schema, strict: true },

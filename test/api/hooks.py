@@ -90,6 +90,7 @@ REFUSALS = re.compile(
             r"must be a text in a message of the role",
             r"tool_use_id must be the id of a tool_use block before it",
             r"tools\[\d+\]\.type must be 'custom'",
+            r"output_format must be absent or the same as output_config",
             # What the bytes of a data URL are.
             r"must hold (a png, jpeg, webp, gif or bmp image; its bytes are|a whole image|base64 after its comma)",
             r"must be 1 to \d+ pixels wide and high",

@@ -58,6 +58,22 @@ t.test('settings', async (t) => {
   });
 });
 
+t.test('a JSON format has an older place, with the same meaning', async (t) => {
+  const format = { type: 'json_schema', schema: { type: 'object', properties: { a: {} } } };
+  const config = { output_config: { format } };
+  t.same(parsed({ output_format: format }).responseFormat, parsed(config).responseFormat);
+  t.same(
+    parsed({ output_format: format, ...config }).responseFormat,
+    parsed(config).responseFormat,
+  );
+  t.same(parsed({ output_format: null, ...config }).responseFormat, parsed(config).responseFormat);
+  const least = { output_format: format, output_config: { effort: 'low' } };
+  t.match(parsed(least), {
+    responseFormat: { schema: format.schema },
+    templateArgs: { reasoning_effort: 'low' },
+  });
+});
+
 t.test('tools and the choice among them', async (t) => {
   const choice = (tool_choice?: Fields) => {
     const { toolChoice, parallelToolCalls } = parsed({ tools: [tool], tool_choice });
@@ -241,6 +257,24 @@ const refusals: readonly [fields: Fields, message: string, param: string][] = [
     { stop_sequences: ['é'.repeat(20)] },
     'stop_sequences[0] must have at most 32 bytes in UTF-8, got 40',
     'stop_sequences[0]',
+  ],
+  [
+    {
+      output_format: { type: 'json_schema', schema: { type: 'object' } },
+      output_config: { format: { type: 'json_schema', schema: {} } },
+    },
+    'output_format must be absent or the same as output_config.format, got an object',
+    'output_format',
+  ],
+  [
+    { output_format: { type: 'json' } },
+    "output_format.type must be 'json_schema', got 'json'",
+    'output_format.type',
+  ],
+  [
+    { output_format: { type: 'json_schema', schema: { properties: { a: 1 } } } },
+    'output_format.schema.properties.a must be a JSON schema, got 1',
+    'output_format.schema.properties.a',
   ],
   [
     { system: Array.from({ length: 5 }, () => text('x', { cache_control: kept })) },
