@@ -184,12 +184,16 @@ function callJson({ id, name, arguments: text }: AnswerToolCall): string {
   return `${open.slice(0, -1)},"input":${input}}`;
 }
 
+/**
+ * The parts are the prompt. An upstream may count fewer tokens than were counted here for a prefix of it: what is too many
+ * is taken from the latest part, and a prefix with the longer life comes first.
+ */
 function wireUsage({ promptTokens, completionTokens, cachedTokens, kept }: Usage) {
-  const read = cachedTokens ?? 0;
-  const short = kept?.shortTokens ?? 0;
-  const long = kept?.longTokens ?? 0;
+  const read = Math.min(cachedTokens ?? 0, promptTokens);
+  const long = Math.min(kept?.longTokens ?? 0, promptTokens - read);
+  const short = Math.min(kept?.shortTokens ?? 0, promptTokens - read - long);
   return {
-    input_tokens: promptTokens - read - short - long,
+    input_tokens: promptTokens - read - long - short,
     cache_creation_input_tokens: short + long,
     cache_read_input_tokens: read,
     cache_creation: { ephemeral_5m_input_tokens: short, ephemeral_1h_input_tokens: long },
