@@ -11,6 +11,7 @@ import type {
   WireCacheControl,
   WireCountRequest,
   WireMessagesMessage,
+  WireToolReference,
   WireToolResult,
 } from './messages-schema.js';
 import type { PrefixMark } from './prefix-mark.js';
@@ -25,12 +26,20 @@ interface OpenMessage {
   readonly parts: Part[];
 }
 
+type DocumentSource = Extract<WireBlock, { readonly type: 'document' }>['source'];
 type ImageBlock = Extract<WireBlock, { readonly type: 'image' }>;
 
 interface NamedImage {
   readonly block: ImageBlock;
   readonly field: string;
 }
+
+/** What a block is to a model. */
+type Piece = string | NamedImage;
+type PlainBlock = Extract<
+  WireBlock,
+  { readonly type: 'text' | 'image' | 'document' | 'search_result' }
+>;
 
 /** A mark whose place is known once its message is complete. */
 interface PendingMark {
@@ -114,21 +123,18 @@ export class MessagesConversation {
   #block(role: 'user' | 'system', block: WireBlock, field: string): void {
     switch (block.type) {
       case 'text':
-        this.#text(role, block.text, block.cache_control);
+      case 'image':
+      case 'document':
+      case 'search_result':
+        this.#showLater();
+        for (const piece of joined(piecesOf(block, field))) {
+          if (isText(piece)) this.#text(role, piece, null);
+          else this.#image(piece);
+        }
+        this.#mark(block.cache_control);
         break;
-      case 'document': {
-        const { title, context, source, cache_control: mark } = block;
-        const text = [title, context, source.data].filter((each) => (each ?? '') !== '').join('\n');
-        this.#text(role, text, mark);
-        break;
-      }
       case 'tool_result':
         this.#result(block, field);
-        break;
-      case 'image':
-        this.#showLater();
-        this.#image({ block, field });
-        this.#mark(block.cache_control);
         break;
     }
   }
@@ -169,19 +175,26 @@ export class MessagesConversation {
       );
     }
     this.#close();
-    const texts =
-      typeof content === 'string'
-        ? [content]
-        : (content ?? []).flatMap((part, at) => {
-            if (part.type === 'text') return part.text;
-            if (part.type === 'document') return part.source.data;
-            this.#later.push({ block: part, field: `${field}.content[${at}]` });
-            return [];
-          });
+    const blocks = typeof content === 'string' ? [] : (content ?? []);
+    const pieces = blocks.flatMap((part, at) => {
+      const name = `${field}.content[${at}]`;
+      return part.type === 'tool_reference' ? [this.#reference(part, name)] : piecesOf(part, name);
+    });
+    const texts = typeof content === 'string' ? [content] : pieces.filter(isText);
+    this.#later.push(...pieces.filter(isImage));
     const text = texts.join('\n');
     const told = failed === true ? `Error: ${text}` : text;
     this.messages.push({ role: 'tool', tool_call_id: id, content: told });
     this.#mark(mark);
+  }
+
+  /** The model has been shown all tools from the beginning, those too that wait to be found elsewhere. */
+  #reference({ tool_name: name }: WireToolReference, field: string): string {
+    if (this.request.tools?.some((tool) => tool.name === name)) return `Tool: ${name}`;
+    throw invalid(
+      `${field}.tool_name must be the name of one of the tools, got ${quoted(name)}`,
+      `${field}.tool_name`,
+    );
   }
 
   /** What a model said comes back as one message: its text, then its calls. */
@@ -248,4 +261,49 @@ export class MessagesConversation {
       'cache_control',
     );
   }
+}
+
+/** In their order; of a document or a search result, what tells them apart comes first. */
+function piecesOf(block: PlainBlock, field: string): readonly Piece[] {
+  switch (block.type) {
+    case 'text':
+      return [block.text];
+    case 'image':
+      return [{ block, field }];
+    case 'search_result': {
+      const { title, source, content } = block;
+      return [title, source, ...content.map(({ text }) => text)].filter((text) => text !== '');
+    }
+    case 'document': {
+      const { title, context, source } = block;
+      const told = [title ?? '', context ?? ''].filter((text) => text !== '');
+      return [...told, ...piecesOfSource(source, `${field}.source`)];
+    }
+  }
+}
+
+function piecesOfSource(source: DocumentSource, field: string): readonly Piece[] {
+  if (source.type === 'text') return [source.data];
+  const { content } = source;
+  if (typeof content === 'string') return [content];
+  return content.flatMap((block, at) => piecesOf(block, `${field}.content[${at}]`));
+}
+
+/** Texts that follow each other are one. */
+function joined(pieces: readonly Piece[]): readonly Piece[] {
+  const all: Piece[] = [];
+  for (const piece of pieces) {
+    const last = all.at(-1);
+    if (isText(piece) && last !== undefined && isText(last)) all.splice(-1, 1, `${last}\n${piece}`);
+    else all.push(piece);
+  }
+  return all;
+}
+
+function isImage(piece: Piece): piece is NamedImage {
+  return !isText(piece);
+}
+
+function isText(piece: Piece): piece is string {
+  return typeof piece === 'string';
 }

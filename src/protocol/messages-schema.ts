@@ -33,18 +33,43 @@ const imageBlock = Type.Object(
   { description: 'An image, for a model that sees.' },
 );
 
+const blocksMax = limits.contentPartsMax;
+
 const documentBlock = Type.Object({
   type: Type.Literal('document'),
   source: Type.Union(
-    [Type.Object({ type: Type.Literal('text'), data: Type.String({ minLength: 1 }) })],
-    { description: 'Plain text. Any other document is uploaded as a file, and its text sent.' },
+    [
+      Type.Object({ type: Type.Literal('text'), data: Type.String({ minLength: 1 }) }),
+      Type.Object({
+        type: Type.Literal('content'),
+        content: Type.Union([
+          Type.String({ minLength: 1 }),
+          Type.Array(Type.Union([textBlock, imageBlock]), { minItems: 1, maxItems: blocksMax }),
+        ]),
+      }),
+    ],
+    { description: 'Any other document is uploaded as a file, and its text sent.' },
   ),
   title: absent(Type.String()),
   context: absent(Type.String()),
   cache_control: cacheControl,
 });
 
-const blocksMax = limits.contentPartsMax;
+const searchResultBlock = Type.Object(
+  {
+    type: Type.Literal('search_result'),
+    title: Type.String(),
+    source: Type.String(),
+    content: Type.Array(textBlock, { minItems: 1, maxItems: blocksMax }),
+    cache_control: cacheControl,
+  },
+  { description: 'The model sees title, source and texts, each on lines of its own.' },
+);
+
+const toolReferenceBlock = Type.Object(
+  { type: Type.Literal('tool_reference'), tool_name: Type.String({ minLength: 1 }) },
+  { description: 'One of `tools`, which a search among them has found.' },
+);
 
 const toolResultBlock = Type.Object({
   type: Type.Literal('tool_result'),
@@ -52,7 +77,10 @@ const toolResultBlock = Type.Object({
   content: absent(
     Type.Union([
       Type.String(),
-      Type.Array(Type.Union([textBlock, imageBlock, documentBlock]), { maxItems: blocksMax }),
+      Type.Array(
+        Type.Union([textBlock, imageBlock, documentBlock, searchResultBlock, toolReferenceBlock]),
+        { maxItems: blocksMax },
+      ),
     ]),
   ),
   is_error: absent(Type.Boolean()),
@@ -86,10 +114,10 @@ const message = Type.Union([
     role: Type.Literal('user'),
     content: Type.Union([
       Type.String({ minLength: 1 }),
-      Type.Array(Type.Union([textBlock, imageBlock, documentBlock, toolResultBlock]), {
-        minItems: 1,
-        maxItems: blocksMax,
-      }),
+      Type.Array(
+        Type.Union([textBlock, imageBlock, documentBlock, searchResultBlock, toolResultBlock]),
+        { minItems: 1, maxItems: blocksMax },
+      ),
     ]),
   }),
   Type.Object({
@@ -190,3 +218,4 @@ export type WireCacheControl = Static<typeof cacheControl>;
 export type WireTextBlock = Static<typeof textBlock>;
 export type WireBlock = Exclude<WireMessagesMessage['content'], string>[number];
 export type WireToolResult = Static<typeof toolResultBlock>;
+export type WireToolReference = Static<typeof toolReferenceBlock>;

@@ -87,6 +87,24 @@ t.test('tools and the choice among them', async (t) => {
   t.same(choice({ type: 'tool', name: 'f' }), [{ type: 'function', name: 'f' }, true]);
 });
 
+const user = (...content: readonly Fields[]): Fields => ({ messages: [{ role: 'user', content }] });
+const found = {
+  type: 'search_result',
+  title: 'Hours',
+  source: 'https://a.example/hours',
+  content: [text('Opens at 8.'), text('Closes at 5.')],
+  citations: { enabled: true },
+};
+const foundText = 'Hours\nhttps://a.example/hours\nOpens at 8.\nCloses at 5.';
+const parts = (content: unknown, more: Fields = {}): Fields => ({
+  type: 'document',
+  title: 'T',
+  source: { type: 'content', content },
+  ...more,
+});
+const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AA' } };
+const imageUrl = { type: 'image_url', image_url: { url: 'data:image/png;base64,AA' } };
+
 const turns: readonly [name: string, fields: Fields, messages: readonly Fields[]][] = [
   ['a system text comes first', { system: 'S' }, [{ role: 'system', content: 'S' }, hi]],
   ['one block is its text', { messages: [{ role: 'user', content: [text('Hi')] }] }, [hi]],
@@ -153,6 +171,48 @@ const turns: readonly [name: string, fields: Fields, messages: readonly Fields[]
     },
     [{ role: 'user', content: 'T\nD' }],
   ],
+  ['a search result', user(found), [{ role: 'user', content: foundText }]],
+  [
+    'a search result among other blocks',
+    user(text('a'), found),
+    [{ role: 'user', content: [text('a'), text(`\n${foundText}`)] }],
+  ],
+  [
+    'a document of blocks',
+    user(parts('whole', { context: 'C' }), parts([text('a'), text('b')], { title: null })),
+    [{ role: 'user', content: [text('T\nC\nwhole'), text('\na\nb')] }],
+  ],
+  [
+    'a document with an image in it',
+    user(parts([text('a'), image, text('b')])),
+    [{ role: 'user', content: [text('T\na'), imageUrl, text('b')] }],
+  ],
+  [
+    'documents, what a search found, and tools in a result',
+    {
+      tools: [tool],
+      messages: [
+        { role: 'assistant', content: [use] },
+        {
+          role: 'user',
+          content: [
+            result([
+              text('Found:'),
+              found,
+              { type: 'document', title: 'T', source: { type: 'text', data: 'D' } },
+              parts([text('a'), image]),
+              { type: 'tool_reference', tool_name: 'f' },
+            ]),
+          ],
+        },
+      ],
+    },
+    [
+      { role: 'assistant', content: '' },
+      { role: 'tool', content: `Found:\n${foundText}\nT\nD\nT\na\nTool: f` },
+      { role: 'user', content: [imageUrl] },
+    ],
+  ],
 ];
 
 t.test('the conversation', async (t) => {
@@ -202,8 +262,6 @@ t.test('marks inside a turn, on a result and on what the assistant said', async 
   t.same(origins, [0, 1, 2, 2]);
 });
 
-const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AA' } };
-
 const refusals: readonly [fields: Fields, message: string, param: string][] = [
   [{ max_tokens: undefined }, 'max_tokens is required', 'max_tokens'],
   [{ temperature: 2 }, 'temperature must be a number in [0, 1], got 2', 'temperature'],
@@ -247,6 +305,35 @@ const refusals: readonly [fields: Fields, message: string, param: string][] = [
     'messages[0].content[0].tool_use_id',
   ],
   [
+    {
+      tools: [tool],
+      messages: [
+        { role: 'assistant', content: [use] },
+        {
+          role: 'user',
+          content: [result([text('r'), { type: 'tool_reference', tool_name: 'g' }])],
+        },
+      ],
+    },
+    "messages[1].content[0].content[1].tool_name must be the name of one of the tools, got 'g'",
+    'messages[1].content[0].content[1].tool_name',
+  ],
+  [
+    user({ ...found, content: [] }),
+    'messages[0].content[0].content must not be empty',
+    'messages[0].content[0].content',
+  ],
+  [
+    user({ type: 'document', source: { type: 'url', url: 'http://x' } }),
+    "messages[0].content[0].source.type must be one of 'text', 'content', got 'url'",
+    'messages[0].content[0].source.type',
+  ],
+  [
+    user(parts([text('a'), { type: 'audio' }])),
+    "messages[0].content[0].source.content[1].type must be one of 'text', 'image', got 'audio'",
+    'messages[0].content[0].source.content[1].type',
+  ],
+  [
     { messages: [{ role: 'user', content: [text('')] }] },
     'messages[0].content must not be empty',
     'messages[0].content',
@@ -280,6 +367,11 @@ const refusals: readonly [fields: Fields, message: string, param: string][] = [
     'cache_control',
   ],
 ];
+
+t.test('an image within a document is named as the client wrote it', async (t) => {
+  const { messages } = parsed(user(text('x'), parts([text('a'), image])));
+  t.match(JSON.stringify(messages), 'messages[0].content[1].source.content[1].source.data');
+});
 
 t.test('a refusal names the field as the client wrote it', async (t) => {
   for (const [fields, message, param] of refusals) {
