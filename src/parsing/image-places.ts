@@ -7,14 +7,16 @@ import { hasMark, type LargeImages, withImages } from '../pool/large-images.js';
 import type { WireFormName } from '../protocol/wire-forms.js';
 import { tooLarge } from './image-cut.js';
 
+const ITEM_PLACES = ['/input/*/content/*/image_url', '/input/*/output/*/image_url'];
+
 /** Paths with `*` for a position. */
 const PLACES: Readonly<Record<WireFormName, readonly string[]>> = {
   chat: ['/messages/*/content/*/image_url/url'],
   completions: [],
   messages: ['/messages/*/content/*/source/data', '/messages/*/content/*/content/*/source/data'],
-  responses: ['/input/*/content/*/image_url'],
-  compaction: ['/input/*/content/*/image_url'],
-  responseEvents: ['/input/*/content/*/image_url'],
+  responses: ITEM_PLACES,
+  compaction: ITEM_PLACES,
+  responseEvents: ITEM_PLACES,
 };
 
 /** @throws ApiError where what goes back is too long for a text. */

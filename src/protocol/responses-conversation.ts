@@ -6,13 +6,15 @@ import { invalid } from '../errors.js';
 import { quoted } from './field.js';
 import type { WireMessage } from './message-schema.js';
 import { summaryOf } from './responses-items.js';
-import type { WireItem, WirePart, WireTextPart } from './responses-schema.js';
+import type { WireImagePart, WireItem, WirePart, WireTextPart } from './responses-schema.js';
 import { functionName } from './responses-tools.js';
 
 type WireContentPart = Exclude<Extract<WireMessage, { role: 'user' }>['content'], string>[number];
 type Call = NonNullable<Extract<WireMessage, { role: 'assistant' }>['tool_calls']>[number];
 type MessageItem = Extract<WireItem, { role: string }>;
+type ResultItem = Extract<WireItem, { type: 'function_call_output' }>;
 type Breakpoint = WireTextPart['prompt_cache_breakpoint'];
+type ImagePart = Extract<WireContentPart, { readonly type: 'image_url' }>;
 
 const SUMMARY_HEAD = 'Summary of the conversation so far:\n';
 
@@ -20,6 +22,13 @@ const SUMMARY_HEAD = 'Summary of the conversation so far:\n';
 interface Turn {
   content: string;
   readonly calls: Call[];
+  readonly origin: string;
+}
+
+/** An image in a result of a tool. */
+interface ResultImage {
+  readonly part: ImagePart;
+  readonly field: string;
   readonly origin: string;
 }
 
@@ -39,6 +48,8 @@ export class ResponsesConversation {
   readonly imageFields: string[] = [];
   readonly #called = new Set<string>();
   #turn: Turn | null = null;
+  /** They stand in a message of the user behind all results of the turn, which must not be parted. */
+  #later: ResultImage[] = [];
 
   /** @param before how many of the items are of earlier responses. */
   constructor(
@@ -48,6 +59,7 @@ export class ResponsesConversation {
   ) {
     if (instructions) this.#push({ role: 'system', content: instructions }, 'instructions');
     for (const [at, item] of items.entries()) this.#take(item, this.#name(at));
+    this.#showLater();
     this.#close();
   }
 
@@ -61,6 +73,7 @@ export class ResponsesConversation {
         const { call_id: id, arguments: text } = item;
         const name = functionName(item);
         this.#called.add(id);
+        this.#showLater();
         this.#said(field).calls.push({ id, type: 'function', function: { name, arguments: text } });
         return;
       }
@@ -83,6 +96,7 @@ export class ResponsesConversation {
   }
 
   #message(item: MessageItem, field: string): void {
+    this.#showLater();
     if (item.role === 'assistant') {
       this.#answer(item, field);
       return;
@@ -110,7 +124,7 @@ export class ResponsesConversation {
           const name = `${field}.content[${at}]`;
           throw invalid(`${name} must be a text in a message of the role '${role}'`, name);
         }
-        made.push({ type: 'image_url', image_url: { url: part.image_url } });
+        made.push(imageOf(part));
         this.imageFields.push(`${field}.content[${at}].image_url`);
       } else {
         const text = textOf(part);
@@ -145,12 +159,13 @@ export class ResponsesConversation {
         name,
       );
     }
+    this.#showLater();
     this.#close();
     if (summary === '') return;
     this.#push({ role: 'assistant', content: SUMMARY_HEAD + summary }, field);
   }
 
-  #result(item: Extract<WireItem, { type: 'function_call_output' }>, field: string): void {
+  #result(item: ResultItem, field: string): void {
     const { call_id: id, output } = item;
     if (!this.#called.has(id)) {
       throw invalid(
@@ -159,9 +174,29 @@ export class ResponsesConversation {
       );
     }
     this.#close();
-    const content =
-      typeof output === 'string' ? output : (output ?? []).map(({ text }) => text).join('\n');
-    this.#push({ role: 'tool', tool_call_id: id, content }, field);
+    this.#push({ role: 'tool', tool_call_id: id, content: this.#told(output, field) }, field);
+  }
+
+  /** The text of a result; its images come later. */
+  #told(output: ResultItem['output'], origin: string): string {
+    if (typeof output === 'string') return output;
+    const texts: string[] = [];
+    for (const [at, part] of (output ?? []).entries()) {
+      if (part.type !== 'input_image') texts.push(part.text);
+      else {
+        const field = `${origin}.output[${at}].image_url`;
+        this.#later.push({ part: imageOf(part), field, origin });
+      }
+    }
+    return texts.join('\n');
+  }
+
+  #showLater(): void {
+    const [first, ...rest] = this.#later.splice(0);
+    if (first === undefined) return;
+    const all = [first, ...rest];
+    this.imageFields.push(...all.map(({ field }) => field));
+    this.#push({ role: 'user', content: all.map(({ part }) => part) }, first.origin);
   }
 
   #close(): void {
@@ -183,6 +218,10 @@ export class ResponsesConversation {
     if (asked === undefined || asked === null) return;
     this.breakpoints.push({ messages: this.messages.length, parts, ttl: asked.ttl ?? null });
   }
+}
+
+function imageOf({ image_url: url }: WireImagePart): ImagePart {
+  return { type: 'image_url', image_url: { url } };
 }
 
 function textOf(part: WirePart): string {

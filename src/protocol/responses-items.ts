@@ -140,8 +140,14 @@ function givenItem(item: JsonObject, of: string, at: number): JsonObject {
   const id =
     typeof item.id === 'string' && partOf(item.id) !== null ? item.id : itemId(type, of, at);
   const status = STATELESS.has(type) ? {} : { status: 'completed' };
-  const content = type === 'message' ? { content: givenContent(item) } : {};
-  return { ...kept, id, type, ...status, ...content };
+  return { ...kept, id, type, ...status, ...givenParts(type, item) };
+}
+
+function givenParts(type: string, item: JsonObject): JsonObject {
+  if (type === 'message') return { content: givenContent(item) };
+  const { output } = item;
+  if (type !== 'function_call_output' || !Array.isArray(output)) return {};
+  return { output: output.map((each: unknown) => (isObject(each) ? withDetail(each) : each)) };
 }
 
 function givenContent({ role, content }: JsonObject): readonly unknown[] {
@@ -151,7 +157,12 @@ function givenContent({ role, content }: JsonObject): readonly unknown[] {
   if (!Array.isArray(content)) return [part(content)];
   return content.map((each: unknown) => {
     if (!isObject(each)) return each;
-    if (each.type === 'input_image') return { detail: 'auto', ...each };
+    if (each.type === 'input_image') return withDetail(each);
     return each.type === 'refusal' ? each : part(each.text);
   });
+}
+
+/** Clients read the field of every image. */
+function withDetail(part: JsonObject): JsonObject {
+  return part.type === 'input_image' ? { ...part, detail: part.detail ?? 'auto' } : part;
 }

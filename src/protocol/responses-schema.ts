@@ -64,9 +64,10 @@ const functionCallOutput = Type.Object({
   status,
   call_id: Type.String({ minLength: 1, description: 'Of a function_call before this one.' }),
   output: absent(
-    Type.Union([Type.String(), Type.Array(textPart, { maxItems: partsMax })], {
-      description: 'The result; empty where the call gave none.',
-    }),
+    Type.Union(
+      [Type.String(), Type.Array(Type.Union([textPart, imagePart]), { maxItems: partsMax })],
+      { description: 'The result; empty where the call gave none.' },
+    ),
   ),
 });
 
@@ -308,4 +309,5 @@ export type WireItem = Static<typeof itemSchema>;
 export type WireResponseTool = Static<typeof tool>;
 export type WireResponseFunction = Static<typeof functionTool>;
 export type WireTextPart = Static<typeof textPart>;
+export type WireImagePart = Static<typeof imagePart>;
 export type WirePart = Exclude<Static<typeof message>['content'], string>[number];

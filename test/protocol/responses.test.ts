@@ -17,6 +17,9 @@ const user = (content: unknown) => ({ role: 'user', content });
 const call = { type: 'function_call', call_id: 'c1', name: 'f', arguments: '{"a":1}' };
 const output = { type: 'function_call_output', call_id: 'c1', output: 'done' };
 const called = { id: 'c1', type: 'function', function: { name: 'f', arguments: '{"a":1}' } };
+const url = 'data:image/png;base64,AA==';
+const seen = { type: 'input_image', image_url: url };
+const shown = { type: 'image_url', image_url: { url } };
 const tool = { type: 'function', name: 'f', description: 'F', parameters: { type: 'object' } };
 
 t.test('settings', async (t) => {
@@ -134,6 +137,31 @@ const turns: readonly [name: string, fields: Fields, messages: readonly Fields[]
     ],
   ],
   [
+    'images of results stand behind all results of the turn',
+    {
+      input: [
+        user('a'),
+        call,
+        { ...call, call_id: 'c2' },
+        { ...output, output: [seen, { type: 'input_text', text: 'b' }] },
+        { type: 'reasoning', summary: [] },
+        { ...output, call_id: 'c2', output: [seen] },
+        call,
+        { ...output, output: [seen] },
+      ],
+    },
+    [
+      user('a'),
+      { role: 'assistant', content: '', tool_calls: [called, { ...called, id: 'c2' }] },
+      { role: 'tool', tool_call_id: 'c1', content: 'b' },
+      { role: 'tool', tool_call_id: 'c2', content: '' },
+      user([shown, shown]),
+      { role: 'assistant', content: '', tool_calls: [called] },
+      { role: 'tool', tool_call_id: 'c1', content: '' },
+      user([shown]),
+    ],
+  ],
+  [
     'text behind a call is another turn',
     { input: [user('a'), call, { role: 'assistant', content: 'b' }, output] },
     [
@@ -206,10 +234,16 @@ t.test('where the prompt is kept', async (t) => {
 });
 
 t.test('an image is named as the client wrote it', async (t) => {
-  const image = { type: 'input_image', image_url: 'data:image/png;base64,AA==' };
   const text = { type: 'input_text', text: 'Look' };
-  const { messages } = parsed({ instructions: 'I', input: [user('x'), user([text, text, image])] });
+  const { messages } = parsed({ instructions: 'I', input: [user('x'), user([text, text, seen])] });
   t.match(messages.at(-1)?.content.at(-1), { field: 'input[1].content[2].image_url' });
+  const result = { ...output, output: [text, seen] };
+  const later = parsed({ input: [call, result, user([seen])] });
+  t.same(later.origins, ['input[0]', 'input[1]', 'input[1]', 'input[2]']);
+  t.match(later.messages.slice(2), [
+    { content: [{ field: 'input[1].output[1].image_url' }] },
+    { content: [{ field: 'input[2].content[0].image_url' }] },
+  ]);
 });
 
 t.test(

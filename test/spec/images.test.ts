@@ -192,18 +192,23 @@ t.test('an upstream gets the very bytes, in every form of a chat', async (t) => 
     { role: 'tool', content: 'done', tool_call_id: 'a' },
     { role: 'user', content: [part(urlOf(png))] },
   ]);
-  const input = [
-    {
-      role: 'user',
-      content: [
-        { type: 'input_text', text: 'What is it?' },
-        { type: 'input_image', image_url: urlOf(png) },
-      ],
-    },
-  ];
+  const image = { type: 'input_image', image_url: urlOf(png) };
+  const input = [{ role: 'user', content: [{ type: 'input_text', text: 'What is it?' }, image] }];
   const response = await front.call('POST', '/responses', { model: 'seer', input });
   t.equal(response.status, 200, await response.text());
   t.same(fake.chats.at(-1)?.body.messages, [{ role: 'user', content: content.slice(0, 2) }]);
+  const called = { type: 'function_call', call_id: 'a', name: 'look', arguments: '{}' };
+  const output = [{ type: 'input_text', text: 'done' }, image];
+  const items = [called, { type: 'function_call_output', call_id: 'a', output }];
+  const kept = await front.call('POST', '/responses', { model: 'seer', input: items });
+  t.match(fake.chats.at(-1)?.body.messages, [
+    { role: 'assistant' },
+    { role: 'tool', content: 'done', tool_call_id: 'a' },
+    { role: 'user', content: [part(urlOf(png))] },
+  ]);
+  const { id } = (await kept.json()) as { id: string };
+  const list = await front.call('GET', `/responses/${id}/input_items`);
+  t.match(await list.json(), { data: [{ output: [output[0], { ...image, detail: 'auto' }] }, {}] });
 });
 
 t.test('a body above what the main thread parses keeps its bytes, too', async (t) => {

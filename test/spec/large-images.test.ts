@@ -105,6 +105,11 @@ t.test('Messages and Responses', async (t) => {
   );
   const expected = { role: 'user', content: [text('What is it?'), part(urlOf(large))] };
   t.same(seen(), brief([expected]));
+  const called = { type: 'function_call', call_id: 'a', name: 'look', arguments: '{}' };
+  const result = { type: 'function_call_output', call_id: 'a', output: [item.content[1]] };
+  const looked = { model: 'remote', input: [called, result] };
+  t.match(await (await front.call('POST', '/responses', looked)).json(), { status: 'completed' });
+  t.same(seen().at(-1), brief({ role: 'user', content: [part(urlOf(large))] }), 'of a tool, too');
   const first = await front.call('POST', '/responses', { model: 'remote', input: 'Hello' });
   const { id } = (await first.json()) as { id: string };
   const next = { model: 'remote', previous_response_id: id, input: [item] };
