@@ -73,33 +73,57 @@ function faultOf(node: Node, value: unknown, path: FieldPath): Fault | null {
 }
 
 /**
- * Explains the branch that the client meant: of the branches whose fixed fields (`role`, `type`) agree, the one
- * that went deepest before it failed.
+ * Explains the branch that the client meant: of those that take the value of the field that tells them apart (`role`,
+ * `type`), the one that went deepest before it failed.
  */
 function faultOfUnion(branches: readonly Node[], value: unknown, path: FieldPath): Fault | null {
   const fitting = branches.filter((branch) => hasType(typeOf(branch), value));
   if (fitting.length === 0) {
     return { path, kind: 'type', rule: `must be ${alternatives(branches)}`, value };
   }
-  let deepest: Fault | null = null;
-  let untagged: Fault | null = null;
-  const tags = new Set<unknown>();
-  for (const branch of fitting) {
-    const fault = faultOf(branch, value, path);
-    if (fault === null) return null;
-    const values =
-      fault.path.length === path.length + 1 ? tagValues(branch, fault.path.at(-1)) : [];
-    for (const tag of values) tags.add(tag);
-    if (values.length > 0) untagged ??= fault;
-    else if (deepest === null || fault.path.length > deepest.path.length) deepest = fault;
+  const tag = fitting.length > 1 ? tagOf(fitting) : null;
+  if (tag === null || !isObject(value)) return deepestFault(fitting, value, path);
+  const meant = fitting.filter((branch) => takesTag(branch, tag, value));
+  if (meant.length > 0) return deepestFault(meant, value, path);
+  const here = [...path, tag];
+  if (!Object.hasOwn(value, tag)) {
+    return { path: here, kind: 'missing', rule: 'is required', value: undefined };
   }
-  return deepest ?? (untagged && { ...untagged, rule: `must be ${oneOf([...tags])}` });
+  const tags = new Set(fitting.flatMap((branch) => tagValues(branch, tag)));
+  return { path: here, kind: 'value', rule: `must be ${oneOf([...tags])}`, value: value[tag] };
 }
 
-/** The values of a field that tells the branches of a union apart. */
-function tagValues(branch: Node, key: string | number | undefined): readonly unknown[] {
-  const field = typeof key === 'string' ? branch.properties?.[key] : undefined;
-  return field?.enum ?? (field?.const === undefined ? [] : [field.const]);
+function deepestFault(branches: readonly Node[], value: unknown, path: FieldPath): Fault | null {
+  let deepest: Fault | null = null;
+  for (const branch of branches) {
+    const fault = faultOf(branch, value, path);
+    if (fault === null) return null;
+    if (deepest === null || fault.path.length > deepest.path.length) deepest = fault;
+  }
+  return deepest;
+}
+
+/** The field to which every branch gives fixed values. */
+function tagOf(branches: readonly Node[]): string | null {
+  const keys = Object.keys(branches[0]?.properties ?? {});
+  const isTag = (key: string) => branches.every((branch) => tagValues(branch, key).length > 0);
+  return keys.find(isTag) ?? null;
+}
+
+/** The values of a field that tells the branches of a union apart; none where it has others, too. */
+function tagValues(branch: Node, key: string): readonly unknown[] {
+  const field = branch.properties?.[key];
+  if (field === undefined) return [];
+  const fixed = (field.anyOf ?? [field])
+    .filter(({ type }) => type !== 'null')
+    .map((node) => node.enum ?? (node.const === undefined ? [] : [node.const]));
+  return fixed.every((values) => values.length > 0) ? fixed.flat() : [];
+}
+
+function takesTag(branch: Node, tag: string, value: Readonly<Record<string, unknown>>): boolean {
+  const field = branch.properties?.[tag];
+  if (field === undefined || !Object.hasOwn(value, tag)) return !branch.required?.includes(tag);
+  return faultOf(field, value[tag], []) === null;
 }
 
 function faultOfText(node: Node, value: string, path: FieldPath): Fault | null {

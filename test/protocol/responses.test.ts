@@ -293,6 +293,39 @@ t.test(
   },
 );
 
+const items = "'message', 'function_call', 'function_call_output', 'reasoning', 'compaction'";
+const reference = { type: 'item_reference' };
+const given = { type: 'function_call_output' };
+const malformed: readonly [item: Fields, param: string, rule: string][] = [
+  [{ ...call, call_id: undefined }, 'call_id', 'is required'],
+  [{ ...call, arguments: undefined }, 'arguments', 'is required'],
+  [{ ...call, arguments: {} }, 'arguments', 'must be a string, got an object'],
+  [given, 'call_id', 'is required'],
+  [{ ...output, output: {} }, 'output', 'must be a string or an array, got an object'],
+  [{ type: 'reasoning', summary: 'a' }, 'summary', "must be an array, got 'a'"],
+  [reference, 'id', 'is required'],
+  [{ type: 'mcp_call' }, 'type', `must be one of ${items}, 'item_reference', got 'mcp_call'`],
+  [{ type: 5 }, 'type', `must be one of ${items}, 'item_reference', got 5`],
+  [{}, 'role', 'is required'],
+  [{ content: 'a' }, 'role', 'is required'],
+  [{ type: 'message', content: 'a' }, 'role', 'is required'],
+  [{ type: 'message', ...user(5) }, 'content', 'must be a string or an array, got 5'],
+];
+
+t.test('a malformed item is refused for what is wrong with it', async (t) => {
+  for (const [item, param, rule] of malformed) {
+    const input = JSON.parse(JSON.stringify([user('a'), item]));
+    t.throws(() => parsed({ input }), {
+      message: `Invalid request: input[1].${param} ${rule}`,
+      extra: { param: `input[1].${param}` },
+    });
+  }
+  const allowed = { type: 'allowed_tools', mode: 'x', tools: [{ type: 'function', name: 'f' }] };
+  t.throws(() => parsed({ tools: [tool], tool_choice: allowed }), {
+    message: "Invalid request: tool_choice.mode must be one of 'auto', 'required', got 'x'",
+  });
+});
+
 const wrong: readonly [fields: Fields, param: string, message: RegExp][] = [
   [{ tools: [{ type: 'file_search' }] }, 'tools[0].type', /'function'.*got 'file_search'/],
   [{ input: [{ type: 'web_search_call', id: 'ws' }] }, 'input[0].type', /got 'web_search_call'/],
