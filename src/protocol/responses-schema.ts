@@ -234,6 +234,15 @@ const prompt = {
   ),
 };
 
+const includable = [
+  'message.output_text.logprobs',
+  'message.input_image.image_url',
+  'reasoning.encrypted_content',
+  // Of a tool that is left out: clients name them wherever they name the tool.
+  'web_search_call.action.sources',
+  'web_search_call.results',
+];
+
 export const responseRequestSchema = Type.Object({
   ...prompt,
   max_output_tokens: absent(
@@ -254,9 +263,10 @@ export const responseRequestSchema = Type.Object({
     }),
   ),
   include: absent(
-    Type.Array(Type.Enum(['message.output_text.logprobs', 'reasoning.encrypted_content']), {
+    Type.Array(Type.Enum(includable), {
       maxItems: limits.cacheMetadataMax,
-      description: 'Nothing is encrypted here: `reasoning.encrypted_content` adds nothing.',
+      description:
+        'Only `message.output_text.logprobs` adds something: nothing is encrypted or searched here, and items are shown with their images.',
     }),
   ),
   stream: absent(Type.Boolean({ default: false })),

@@ -51,6 +51,9 @@ t.test('settings', async (t) => {
   const logprobs = { include: ['message.output_text.logprobs'], top_logprobs: 3 };
   t.equal(parsed(logprobs).logprobs, 3);
   t.equal(parsed({ include: ['reasoning.encrypted_content'] }).logprobs, null);
+  const search = ['web_search_call.action.sources', 'web_search_call.results'];
+  const include = [...search, 'message.input_image.image_url'];
+  t.equal(parsed({ include, tools: [{ type: 'web_search' }] }).logprobs, null);
   t.same(parsed({ text: { format: { type: 'json_object' } } }).responseFormat, {
     type: 'json_object',
   });
@@ -329,6 +332,7 @@ t.test('a malformed item is refused for what is wrong with it', async (t) => {
 const wrong: readonly [fields: Fields, param: string, message: RegExp][] = [
   [{ tools: [{ type: 'file_search' }] }, 'tools[0].type', /'function'.*got 'file_search'/],
   [{ input: [{ type: 'web_search_call', id: 'ws' }] }, 'input[0].type', /got 'web_search_call'/],
+  [{ tool_choice: { type: 'web_search' } }, 'tool_choice.type', /'function', 'allowed_tools', got/],
   [{ include: ['file_search_call.results'] }, 'include[0]', /must be one of/],
   [{ prompt: { id: 'p' } }, 'prompt', /no field of a response/],
   [{ seed: 1 }, 'seed', /no field of a response/],
