@@ -27,13 +27,25 @@ const stopText = Type.String({
   description: `At most ${limits.stopBytesMax} bytes in UTF-8.`,
 });
 
+const namedTool = Type.Object({
+  type: Type.Literal('function'),
+  function: Type.Object({ name: Type.String({ pattern: TOOL_NAME_PATTERN }) }),
+});
+
 const toolChoice = Type.Union(
   [
     Type.Enum(['auto', 'none', 'required']),
-    Type.Object({
-      type: Type.Literal('function'),
-      function: Type.Object({ name: Type.String({ pattern: TOOL_NAME_PATTERN }) }),
-    }),
+    namedTool,
+    Type.Object(
+      {
+        type: Type.Literal('allowed_tools'),
+        allowed_tools: Type.Object({
+          mode: absent(Type.Enum(['auto', 'required'])),
+          tools: Type.Array(namedTool, { minItems: 1, maxItems: limits.toolsMax }),
+        }),
+      },
+      { description: 'Only these are called. The prompt stays as it is.' },
+    ),
   ],
   { description: '`required` and a named function need `tools` that hold one.' },
 );

@@ -15,7 +15,7 @@ import type { RawAsk, RawPrompt } from './raw-prompt.js';
 import type { ResponseEcho } from './responses-echo.js';
 import { compile, type JsonObject } from './schema.js';
 import { readTemplateArgs } from './template-args.js';
-import { type ChatTool, readToolChoice, readTools, type ToolChoice } from './tool.js';
+import { type ChatTool, readCallable, readToolChoice, readTools, type ToolChoice } from './tool.js';
 
 export type ResponseFormat =
   | { readonly type: 'text' }
@@ -177,6 +177,7 @@ function readRequest(wire: WireChatRequest): ChatRequest {
     rawPrompts: [],
     wireMessages: wire.messages,
     wireTools: wire.tools ?? [],
+    ...readCallable(wire.tool_choice, tools),
     ...(templateArgs && { templateArgs }),
   };
 }

@@ -11,8 +11,8 @@ import type {
   WireResponseFunction,
   WireResponseTool,
 } from './responses-schema.js';
-import { isObject, type JsonObject } from './schema.js';
-import type { ChatTool, WireToolChoice } from './tool.js';
+import type { JsonObject } from './schema.js';
+import type { WireToolChoice } from './tool.js';
 
 /** A function as clients call it. */
 export interface FunctionName {
@@ -123,23 +123,13 @@ function chatTool({ tool, namespace }: Placed) {
 
 export function toolChoice(choice: WireInputTokens['tool_choice']): WireToolChoice | null {
   if (choice === undefined || choice === null || typeof choice === 'string') return choice ?? null;
-  if (choice.type === 'allowed_tools') return choice.mode ?? 'auto';
-  return { type: 'function', function: { name: functionName(choice) } };
-}
-
-/** The prompt shows all tools all the same, so that it stays the prompt that is kept. */
-export function callable(
-  { tool_choice: choice }: WireInputTokens,
-  tools: readonly ChatTool[],
-): { readonly callable?: readonly ChatTool[] } {
-  if (!isObject(choice) || choice.type !== 'allowed_tools') return {};
-  const names = choice.tools.map(functionName);
-  for (const [at, name] of names.entries()) {
-    if (tools.some((tool) => tool.name === name)) continue;
-    const field = `tool_choice.tools[${at}].name`;
-    throw invalid(`${field} must be the name of one of the tools, got ${quoted(name)}`, field);
-  }
-  return { callable: tools.filter(({ name }) => names.includes(name)) };
+  const named = (tool: FunctionName) => ({
+    type: 'function' as const,
+    function: { name: functionName(tool) },
+  });
+  if (choice.type !== 'allowed_tools') return named(choice);
+  const { type, mode, tools } = choice;
+  return { type, allowed_tools: { mode: mode ?? 'auto', tools: tools.map(named) } };
 }
 
 /** Those that the model is shown. */

@@ -23,7 +23,6 @@ import {
   type WireResponseRequest,
 } from './responses-schema.js';
 import {
-  callable,
   choiceShown,
   type ReadTools,
   readResponseTools,
@@ -38,6 +37,7 @@ const fitsCount = compile(inputTokensSchema);
 /** What a chat completion calls the fields that its own checks refuse, and what they are called here. */
 const NAMES: readonly (readonly [RegExp, string])[] = [
   [/^tool_choice\.function\.name/, 'tool_choice.name'],
+  [/^tool_choice\.allowed_tools\.tools\[(\d+)\]\.function/, 'tool_choice.tools[$1]'],
   [/^response_format\.json_schema/, 'text.format'],
   [/^response_format/, 'text.format'],
   [/^reasoning_effort/, 'reasoning.effort'],
@@ -101,7 +101,6 @@ export function parseResponse(
   return {
     ...request,
     messages: withImageFields(request.messages, conversation.imageFields),
-    ...callable(value, request.tools),
     marks: marksOf(value, conversation),
     origins: conversation.origins,
     cutsMaxTokens: true,

@@ -4,6 +4,7 @@
  */
 import { invalid } from '../errors.js';
 import { limits } from '../limits/index.js';
+import type { WireChatRequest } from './chat-schema.js';
 import { quoted, shown } from './field.js';
 import { checkSchema } from './json-schema.js';
 import type { WireTool } from './message-schema.js';
@@ -22,11 +23,7 @@ export type ToolChoice =
   | { readonly type: 'auto' | 'none' | 'required' }
   | { readonly type: 'function'; readonly name: string };
 
-export type WireToolChoice =
-  | 'auto'
-  | 'none'
-  | 'required'
-  | { readonly type: 'function'; readonly function: { readonly name: string } };
+export type WireToolChoice = NonNullable<WireChatRequest['tool_choice']>;
 
 export function readTools(wire: readonly WireTool[]): ChatTool[] {
   refuseTooLong(wire);
@@ -76,10 +73,27 @@ export function readToolChoice(
     if (tools.length > 0) return { type: 'required' };
     throw invalid(`tool_choice 'required' needs at least one tool, got none`, 'tool_choice');
   }
+  if (wire.type === 'allowed_tools') return { type: wire.allowed_tools.mode ?? 'auto' };
   const { name } = wire.function;
-  if (tools.some((tool) => tool.name === name)) return { type: 'function', name };
-  throw invalid(
-    `tool_choice.function.name must be the name of one of the tools, got ${quoted(name)}`,
-    'tool_choice.function.name',
-  );
+  checkNamed(name, tools, 'tool_choice');
+  return { type: 'function', name };
+}
+
+/** The prompt shows all tools all the same, so that it stays the prompt that is kept. */
+export function readCallable(
+  wire: WireToolChoice | null | undefined,
+  tools: readonly ChatTool[],
+): { readonly callable?: readonly ChatTool[] } {
+  if (typeof wire !== 'object' || wire?.type !== 'allowed_tools') return {};
+  const names = wire.allowed_tools.tools.map((tool) => tool.function.name);
+  for (const [at, name] of names.entries()) {
+    checkNamed(name, tools, `tool_choice.allowed_tools.tools[${at}]`);
+  }
+  return { callable: tools.filter(({ name }) => names.includes(name)) };
+}
+
+function checkNamed(name: string, tools: readonly ChatTool[], place: string): void {
+  if (tools.some((tool) => tool.name === name)) return;
+  const field = `${place}.function.name`;
+  throw invalid(`${field} must be the name of one of the tools, got ${quoted(name)}`, field);
 }

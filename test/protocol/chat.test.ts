@@ -15,6 +15,10 @@ const tool = (name: string, rest: object = {}) => ({
   type: 'function',
   function: { name, ...rest },
 });
+const allowed = (mode: string, ...names: string[]) => ({
+  type: 'allowed_tools',
+  allowed_tools: { mode, tools: names.map((name) => tool(name)) },
+});
 const schema = { type: 'object', properties: { city: { type: 'string' } } };
 const jsonFormat = { type: 'json_schema', json_schema: { name: 'n', schema } };
 
@@ -283,6 +287,18 @@ const refusedFields: readonly [fields: object, details: string, param?: string][
     'tool_choice.function.name',
   ],
   [
+    { tools: [tool('a')], tool_choice: allowed('auto', 'a', 'b') },
+    "tool_choice.allowed_tools.tools[1].function.name must be the name of one of the tools, got 'b'",
+  ],
+  [
+    { tools: [tool('a')], tool_choice: allowed('none', 'a') },
+    "tool_choice.allowed_tools.mode must be one of 'auto', 'required', got 'none'",
+  ],
+  [
+    { tool_choice: { type: 'custom' } },
+    "tool_choice.type must be one of 'function', 'allowed_tools', got 'custom'",
+  ],
+  [
     { response_format: { type: 'xml' } },
     "response_format.type must be one of 'text', 'json_object', 'json_schema', got 'xml'",
     'response_format.type',
@@ -447,6 +463,16 @@ const acceptedFields: readonly [title: string, fields: object, expected: Partial
     'a named function',
     { tools: [tool('a')], tool_choice: named },
     { tools: [a], toolChoice: { type: 'function', name: 'a' }, wireTools: [tool('a')] },
+  ],
+  [
+    'functions that are allowed',
+    { tools: [tool('a'), tool('b')], tool_choice: allowed('required', 'a') },
+    {
+      tools: [a, { ...a, name: 'b' }],
+      toolChoice: { type: 'required' },
+      callable: [a],
+      wireTools: [tool('a'), tool('b')],
+    },
   ],
   ['parallel_tool_calls', { parallel_tool_calls: false }, { parallelToolCalls: false }],
   ['text format', { response_format: { type: 'text' } }, {}],

@@ -231,6 +231,19 @@ t.test('the echo engine makes the smallest call and JSON that fit', async (t) =>
   });
 });
 
+t.test('only functions that are allowed are called, and the prompt is the same', async (t) => {
+  const tools = [weather, { type: 'function', function: { name: 'forecast' } }];
+  const allowed = {
+    mode: 'required',
+    tools: [{ type: 'function', function: { name: 'forecast' } }],
+  };
+  const tool_choice = { type: 'allowed_tools', allowed_tools: allowed };
+  const answer = await complete(service, said('What now?', { tools, tool_choice }));
+  t.match(answer.choices[0]?.message.tool_calls, [{ function: { name: 'forecast' } }]);
+  const all = await complete(service, said('What now?', { tools, tool_choice: 'required' }));
+  t.equal(answer.usage.prompt_tokens, all.usage.prompt_tokens);
+});
+
 t.test('an endless answer, and one that is not too short', async (t) => {
   const endless = await complete(service, said('ab ', { ignore_eos: true, max_tokens: 10 }));
   t.match(endless, { choices: [{ finish_reason: 'length' }], usage: { completion_tokens: 10 } });

@@ -87,6 +87,14 @@ t.test('tool calls are the upstream’s, in one body and in a stream', async (t)
   t.ok(stream.some(({ choices }) => choices[0]?.finish_reason === 'tool_calls'));
 });
 
+t.test('an upstream is told of allowed tools alone', async (t) => {
+  const other = { type: 'function', function: { name: 'g' } };
+  const allowed = { mode: 'required', tools: [other] };
+  const tool_choice = { type: 'allowed_tools', allowed_tools: allowed };
+  const answer = await complete(front, said('x', { tools: [...tools, other], tool_choice }));
+  t.match(answer.choices[0]?.message.tool_calls, [{ function: { name: 'g' } }]);
+});
+
 t.test('a conversation with calls and results goes on', async (t) => {
   const id = 'call_1';
   const messages = [
