@@ -282,7 +282,7 @@ export const responseRequestSchema = Type.Object({
   ),
   metadata: absent(metadataSchema),
   max_tool_calls: absent(Type.Integer({ minimum: 1 })),
-  service_tier: absent(Type.Enum(['auto', 'default', 'flex', 'priority', 'scale'])),
+  service_tier: absent(Type.String({ description: 'Changes nothing here.' })),
   prompt_cache_key: promptCacheKey,
   prompt_cache_retention: absent(
     Type.Enum(['in_memory', '24h'], { description: 'How long it is kept after its last use.' }),

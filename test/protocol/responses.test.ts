@@ -54,6 +54,7 @@ t.test('settings', async (t) => {
   const search = ['web_search_call.action.sources', 'web_search_call.results'];
   const include = [...search, 'message.input_image.image_url'];
   t.equal(parsed({ include, tools: [{ type: 'web_search' }] }).logprobs, null);
+  t.match(parsed({ service_tier: 'ultrafast' }).echo?.fields, { service_tier: 'default' });
   t.same(parsed({ text: { format: { type: 'json_object' } } }).responseFormat, {
     type: 'json_object',
   });
