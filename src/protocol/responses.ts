@@ -186,6 +186,12 @@ function refuseHosted(value: WireResponseRequest): void {
     if (sent[name] === undefined || sent[name] === null) continue;
     throw invalid(`${name} is no field of a response, and would change it`, name);
   }
+  if ((sent.response_format ?? null) !== null) {
+    throw invalid(
+      'response_format is no field of a response: its name here is text.format',
+      'response_format',
+    );
+  }
   const { background, store, top_logprobs: top } = value;
   if (background === true && store === false) {
     throw invalid('background needs store to be true, got false', 'background');

@@ -337,6 +337,7 @@ const wrong: readonly [fields: Fields, param: string, message: RegExp][] = [
   [{ include: ['file_search_call.results'] }, 'include[0]', /must be one of/],
   [{ prompt: { id: 'p' } }, 'prompt', /no field of a response/],
   [{ seed: 1 }, 'seed', /no field of a response/],
+  [{ response_format: { type: 'text' } }, 'response_format', /its name here is text\.format/],
   [{ best_of: 2 }, 'best_of', /not supported/],
   [{ input: [output] }, 'input[0].call_id', /function_call before it, got 'c1'/],
   [{ input: [user('')] }, 'input[0].content', /must not be empty/],
