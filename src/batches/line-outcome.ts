@@ -3,8 +3,8 @@
  * It must never charge by itself: who keeps the answer says whether it counts.
  */
 import type { ApiError } from '../errors.js';
-import type { TokenUsage } from '../rules/account.js';
 import { accountOf } from '../rules/account-policy.js';
+import type { BatchUsage } from '../rules/batch-state.js';
 import type { RequestNote, RequestReport } from '../telemetry/report.js';
 
 /** What the history shows of it. */
@@ -14,17 +14,17 @@ export type LineOutcome =
   | {
       readonly type: 'answered';
       readonly body: string;
-      readonly usage: TokenUsage;
+      readonly usage: BatchUsage;
       readonly note: LineNote;
       /** Once the answer is kept, or never. */
       settle(isCharged: boolean): void;
     }
   /** It was told to stop. */
-  | { readonly type: 'cut'; readonly usage: TokenUsage; settle(isCharged: boolean): void }
+  | { readonly type: 'cut'; readonly usage: BatchUsage; settle(isCharged: boolean): void }
   | {
       readonly type: 'refused';
       readonly error: ApiError;
-      readonly usage: TokenUsage;
+      readonly usage: BatchUsage;
       settle(isCharged: boolean): void;
     };
 
@@ -32,11 +32,11 @@ export type LineOutcome =
 export interface Outgrown {
   readonly type: 'outgrown';
   readonly error: ApiError;
-  readonly usage: TokenUsage;
+  readonly usage: BatchUsage;
   settle(isCharged: boolean): void;
 }
 
-export const NOTHING: TokenUsage = { promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
+export const NOTHING: BatchUsage = { promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
 
 interface LineRan {
   readonly requestId: string;

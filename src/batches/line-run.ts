@@ -12,8 +12,8 @@ import { type Clock, pause } from '../clock.js';
 import { ApiError, fromErrorValue, toErrorValue } from '../errors.js';
 import { limits } from '../limits/index.js';
 import type { LineForm } from '../protocol/batches.js';
-import type { TokenUsage } from '../rules/account.js';
 import { type AccountPolicy, checkEntry } from '../rules/account-policy.js';
+import type { BatchUsage } from '../rules/batch-state.js';
 import type { TakeReport } from '../telemetry/report.js';
 import { HeldBytes, type Memory } from './held-bytes.js';
 import { type LineOutcome, NOTHING, type Outgrown } from './line-outcome.js';
@@ -160,9 +160,9 @@ async function answered(
   };
 }
 
-function usedBy(chat: ReadyChat, run: RunningChat): TokenUsage {
+function usedBy(chat: ReadyChat, run: RunningChat): BatchUsage {
   if (!run.started) return NOTHING;
-  const { cachedTokens } = run;
+  const { cachedTokens, reasoningTokens } = run;
   const promptTokens = chat.usedPromptTokens(run);
-  return { promptTokens, cachedTokens, completionTokens: run.tokens(null) };
+  return { promptTokens, cachedTokens, completionTokens: run.tokens(null), reasoningTokens };
 }

@@ -78,6 +78,7 @@ export const batchSchema = Type.Object({
     input_tokens: count,
     input_tokens_details: Type.Object({ cached_tokens: count }),
     output_tokens: count,
+    output_tokens_details: Type.Object({ reasoning_tokens: count }),
     total_tokens: count,
   }),
   metadata: Type.Union([metadataSchema, Type.Null()]),
@@ -125,6 +126,7 @@ export interface BatchShown {
     readonly promptTokens: number;
     readonly cachedTokens: number;
     readonly completionTokens: number;
+    readonly reasoningTokens?: number;
   };
   readonly outputFileId: string | null;
   readonly errorFileId: string | null;
@@ -158,6 +160,7 @@ export function batch(shown: BatchShown): WireBatch {
       input_tokens: usage.promptTokens,
       input_tokens_details: { cached_tokens: usage.cachedTokens },
       output_tokens: usage.completionTokens,
+      output_tokens_details: { reasoning_tokens: usage.reasoningTokens ?? 0 },
       total_tokens: usage.promptTokens + usage.completionTokens,
     },
     metadata: shown.metadata.length === 0 ? null : Object.fromEntries(shown.metadata),

@@ -21,6 +21,8 @@ export interface BatchUsage {
   readonly promptTokens: number;
   readonly cachedTokens: number;
   readonly completionTokens: number;
+  /** Of these, the tokens of thoughts; absent where there are none, and in records of earlier versions. */
+  readonly reasoningTokens?: number;
 }
 
 export interface NewBatch {
@@ -231,10 +233,12 @@ function lined(
 }
 
 export function usageOf(a: BatchUsage, b: BatchUsage): BatchUsage {
+  const reasoningTokens = (a.reasoningTokens ?? 0) + (b.reasoningTokens ?? 0);
   return {
     promptTokens: a.promptTokens + b.promptTokens,
     cachedTokens: a.cachedTokens + b.cachedTokens,
     completionTokens: a.completionTokens + b.completionTokens,
+    ...(reasoningTokens > 0 ? { reasoningTokens } : {}),
   };
 }
 

@@ -124,9 +124,17 @@ t.test('the object and the list', async (t) => {
     completed_at: null,
     errors: null,
     request_counts: { total: 3, completed: 1, failed: 1 },
-    usage: { input_tokens: 5, input_tokens_details: { cached_tokens: 2 }, total_tokens: 9 },
+    usage: {
+      input_tokens: 5,
+      input_tokens_details: { cached_tokens: 2 },
+      output_tokens: 4,
+      output_tokens_details: { reasoning_tokens: 0 },
+      total_tokens: 9,
+    },
     metadata: { k: 'v' },
   });
+  const thoughtful = { ...shown, usage: { ...shown.usage, reasoningTokens: 3 } };
+  t.match(batch(thoughtful).usage, { output_tokens_details: { reasoning_tokens: 3 } });
   const faults = [{ code: 'invalid_line', message: 'm', param: null, line: 1 }];
   t.ok(compile(batchListSchema)(batchList([shown, { ...shown, faults }], true)));
 });

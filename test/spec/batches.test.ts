@@ -3,6 +3,7 @@
  */
 import t from 'tap';
 import { limits } from '../../src/limits/index.js';
+import type { WireCompletion } from '../../src/protocol/completion.js';
 import { parseFileQuery } from '../../src/protocol/files.js';
 import {
   call,
@@ -16,6 +17,7 @@ import {
 } from '../support/batch-client.js';
 import { openWithSettings, said } from '../support/chat-client.js';
 import { CrashService } from '../support/crash-service.js';
+import { chunk, done, event, FakeUpstream, finish, streams } from '../support/fake-upstream.js';
 import { bobKey, openService, temporaryFolder } from '../support/service.js';
 
 t.setTimeout(300_000);
@@ -64,6 +66,23 @@ async function usageOf(from = service): Promise<number> {
   };
   return data.reduce((sum, day) => sum + day.prompt_tokens + day.completion_tokens, 0);
 }
+
+t.test('thoughts are counted, of a line and of all', async (t) => {
+  const fake = await FakeUpstream.open(t);
+  const thought = event({ choices: [{ index: 0, delta: { reasoning_content: 'Hm, so.' } }] });
+  fake.acts = [streams([thought, chunk('Yes'), finish, done], 'end')];
+  const upstreams = [{ url: fake.url, apiKey: null, model: 'm' }];
+  const own = await openWithSettings(t, {
+    models: { 'svc-v1-8k': { engine: 'openai', tokenizer: 'bytes', window: 8192, upstreams } },
+  });
+  const { id } = await created(own, [line('a', said('x')), line('b', said('y'))]);
+  const batch = await untilStatus(own, id, 'completed');
+  const [first] = await resultsIn(own, batch.output_file_id);
+  const { usage } = (first?.response?.body ?? {}) as Partial<WireCompletion>;
+  const count = usage?.completion_tokens_details?.reasoning_tokens ?? 0;
+  t.ok(count > 0);
+  t.match(batch.usage, { output_tokens_details: { reasoning_tokens: 2 * count } });
+});
 
 t.test('embeddings are those of single requests, and are charged', async (t) => {
   const echo = { engine: 'echo', tokenizer: 'bytes', window: 2048 };
