@@ -59,7 +59,7 @@ const responseFormat = Type.Union(
       json_schema: Type.Object({
         name: Type.String({ pattern: '^[a-zA-Z0-9_-]{1,64}$' }),
         description: absent(Type.String()),
-        schema: jsonObject,
+        schema: absent({ ...jsonObject, description: 'Absent: any JSON object.' }),
         strict: absent(Type.Boolean()),
       }),
     }),

@@ -235,7 +235,8 @@ function readStop(stop: WireChatRequest['stop']): readonly string[] {
 function readResponseFormat(format: WireChatRequest['response_format']): ResponseFormat {
   if (format === undefined || format === null) return { type: 'text' };
   if (format.type !== 'json_schema') return { type: format.type };
-  const { name, schema, strict } = format.json_schema;
+  const { name, schema = null, strict } = format.json_schema;
+  if (schema === null) return { type: 'json_object' };
   checkSchema(schema, 'response_format.json_schema.schema', strict === true);
   return { type: 'json_schema', name, schema, strict: strict === true };
 }

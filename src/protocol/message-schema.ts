@@ -38,6 +38,27 @@ const userContent = Type.Union([
   }),
 ]);
 
+const refusalPart = Type.Object(
+  { type: Type.Literal('refusal'), refusal: Type.String() },
+  { description: 'What a model declined, as it said it: a text like any other.' },
+);
+
+const someRefusal = Type.Object({
+  type: Type.Literal('refusal'),
+  refusal: Type.String({ minLength: 1 }),
+});
+
+const answerParts = Type.Union([textPart, refusalPart]);
+
+const answerContent = Type.Union([
+  Type.String({ minLength: 1 }),
+  Type.Array(answerParts, {
+    minItems: 1,
+    maxItems: partsMax,
+    contains: Type.Union([someText, someRefusal]),
+  }),
+]);
+
 const name = absent(
   Type.String({ description: 'Name of the speaker, where several share a role.' }),
 );
@@ -71,7 +92,7 @@ export const messageSchema = Type.Union([
   Type.Object({ role: Type.Literal('user'), content: userContent, name, partial }),
   Type.Object({
     role: Type.Literal('assistant'),
-    content: textContent,
+    content: answerContent,
     name,
     tool_calls: absent(toolCalls({ maxItems: limits.toolsMax })),
     partial,
@@ -79,7 +100,7 @@ export const messageSchema = Type.Union([
   Type.Object(
     {
       role: Type.Literal('assistant'),
-      content: absent(Type.Union([Type.String(), Type.Array(textPart, { maxItems: partsMax })])),
+      content: absent(Type.Union([Type.String(), Type.Array(answerParts, { maxItems: partsMax })])),
       name,
       tool_calls: toolCalls({ minItems: 1, maxItems: limits.toolsMax }),
       partial,

@@ -148,9 +148,8 @@ function readContent(content: WireMessage['content']): string | readonly Content
 function readPart(
   part: Exclude<WireMessage['content'], string | null | undefined>[number],
 ): ContentPart {
-  return part.type === 'text'
-    ? { type: 'text', text: part.text }
-    : { type: 'image', url: part.image_url.url };
+  if (part.type === 'image_url') return { type: 'image', url: part.image_url.url };
+  return { type: 'text', text: part.type === 'text' ? part.text : part.refusal };
 }
 
 function readToolCalls(

@@ -134,7 +134,7 @@ function differenceInTexts(name: string, request = 'null', cached = 'null'): str
 
 /** Field names that a reason may show. Any other key is the client's text, so the path ends above it. */
 const SHOWN_KEYS = new Set(
-  'role content name tool_calls tool_call_id id type function arguments description parameters text image_url url partial'.split(
+  'role content name tool_calls tool_call_id id type function arguments description parameters text refusal image_url url partial'.split(
     ' ',
   ),
 );

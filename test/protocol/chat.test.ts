@@ -95,6 +95,16 @@ const refusedMessages: readonly [messages: readonly unknown[], details: string, 
     'messages[0].content[0].type',
   ],
   [
+    [{ role: 'assistant', content: [{ type: 'refusal', refusal: '' }] }],
+    empty(0, 'assistant'),
+    'messages[0].content',
+  ],
+  [
+    [{ role: 'assistant', content: [image] }],
+    "messages[0].content[0].type must be one of 'text', 'refusal', got 'image_url'",
+    'messages[0].content[0].type',
+  ],
+  [
     [{ role: 'system', content: [image] }],
     "messages[0].content[0].type must be 'text', got 'image_url'",
     'messages[0].content[0].type',
@@ -487,6 +497,11 @@ const acceptedFields: readonly [title: string, fields: object, expected: Partial
     { responseFormat: { type: 'json_schema', name: 'n', schema, strict: false } },
   ],
   [
+    'JSON schema format without a schema is any object',
+    { response_format: { type: 'json_schema', json_schema: { name: 'n' } } },
+    { responseFormat: { type: 'json_object' } },
+  ],
+  [
     'JSON format beside tools that are not to be called',
     { tools: [tool('a')], tool_choice: 'none', response_format: { type: 'json_object' } },
     { tools: [a], wireTools: [tool('a')], responseFormat: { type: 'json_object' } },
@@ -604,6 +619,16 @@ const acceptedMessages: readonly [title: string, messages: readonly object[], la
     'text parts of an assistant',
     [{ role: 'assistant', content: [text('a')] }],
     { ...message, role: 'assistant', content: 'a' },
+  ],
+  [
+    'what a model declined is what it said',
+    [{ role: 'assistant', content: [text('a'), { type: 'refusal', refusal: ' no' }] }],
+    { ...message, role: 'assistant', content: 'a no' },
+  ],
+  [
+    'a refusal alone, and beside calls',
+    [{ ...caller, content: [{ type: 'refusal', refusal: 'no' }] }],
+    { ...message, role: 'assistant', content: 'no', toolCalls: read },
   ],
   [
     'an image among text',

@@ -187,7 +187,7 @@ const refusals: Readonly<Record<string, readonly (readonly [unknown, string])[]>
       `response_format.type must be one of 'text', 'json_object', 'json_schema', got 'xml'`,
     ],
     [{ type: 'json_schema' }, 'response_format.json_schema is required'],
-    [schema('a'), 'response_format.json_schema.schema is required'],
+    [schema('a', 5), 'response_format.json_schema.schema must be an object, got 5'],
     [
       schema('a b', {}),
       `response_format.json_schema.name must match ^[a-zA-Z0-9_-]{1,64}$, got 'a b'`,
