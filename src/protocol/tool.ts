@@ -17,6 +17,8 @@ export interface ChatTool {
   readonly parameters: JsonObject | null;
   /** The client wants every keyword of the schema enforced, or a refusal. */
   readonly strict: boolean;
+  /** Among all tools, where only some may be called. */
+  readonly position?: number;
 }
 
 export type ToolChoice =
@@ -89,7 +91,11 @@ export function readCallable(
   for (const [at, name] of names.entries()) {
     checkNamed(name, tools, `tool_choice.allowed_tools.tools[${at}]`);
   }
-  return { callable: tools.filter(({ name }) => names.includes(name)) };
+  return {
+    callable: tools
+      .map((tool, position) => ({ ...tool, position }))
+      .filter(({ name }) => names.includes(name)),
+  };
 }
 
 function checkNamed(name: string, tools: readonly ChatTool[], place: string): void {

@@ -21,6 +21,8 @@ interface AnswerTool {
   /** Parsed JSON schema, or null where the client gave none. */
   readonly parameters: JsonObject | null;
   readonly strict: boolean;
+  /** Among all tools of the request, where these are not all. */
+  readonly position?: number;
 }
 
 /** What a request says of the form of its answer. */
@@ -63,8 +65,8 @@ function isChosen(choice: ToolChoice, name: string): boolean {
   return choice.type !== 'function' || choice.name === name;
 }
 
-function callRule({ name, parameters, strict }: AnswerTool, position: number) {
-  const field = `tools[${position}].function.parameters`;
+function callRule({ name, parameters, strict, position }: AnswerTool, at: number) {
+  const field = `tools[${position ?? at}].function.parameters`;
   const schema = parameters === null ? null : JSON.stringify(parameters);
   return { name, input: { schema, strict, field } };
 }

@@ -3,8 +3,9 @@ import t from 'tap';
 import { ApiError } from '../../src/errors.js';
 import { limits } from '../../src/limits/index.js';
 import { parseCacheCreate } from '../../src/protocol/caching.js';
-import { type ChatRequest, parseChatRequest } from '../../src/protocol/chat.js';
+import { type ChatRequest, parseChatRequest, settingsOf } from '../../src/protocol/chat.js';
 import { parseEstimateRequest } from '../../src/protocol/estimate.js';
+import { planAnswer } from '../../src/rules/tool-calls.js';
 
 const user = { role: 'user', content: 'hi' };
 const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } };
@@ -480,7 +481,7 @@ const acceptedFields: readonly [title: string, fields: object, expected: Partial
     {
       tools: [a, { ...a, name: 'b' }],
       toolChoice: { type: 'required' },
-      callable: [a],
+      callable: [{ ...a, position: 0 }],
       wireTools: [tool('a'), tool('b')],
     },
   ],
@@ -579,6 +580,15 @@ t.test('a request is read with the defaults of the contract', async (t) => {
   for (const [title, fields, expected] of acceptedFields) {
     t.strictSame(parseChatRequest(body(fields)), { ...plain, ...expected }, title);
   }
+});
+
+t.test('an allowed tool keeps its place in what errors name', async (t) => {
+  const tools = [tool('a'), tool('b')];
+  const request = parseChatRequest(body({ tools, tool_choice: allowed('auto', 'b') }));
+  const { constraint } = planAnswer(settingsOf(request), false);
+  t.match(constraint?.calls?.tools, [
+    { name: 'b', input: { field: 'tools[1].function.parameters' } },
+  ]);
 });
 
 t.test('null on an optional field is absent', async (t) => {
