@@ -290,12 +290,24 @@ function fail(cause: unknown): void {
   process.exit(report(cause));
 }
 
-async function showDemo({ url, key }: Flags): Promise<void> {
+async function showDemo({ url, key, config }: Flags): Promise<void> {
   if ((url === undefined) !== (key === undefined)) {
     throw new UsageError('--url and --key belong together');
   }
+  if (url !== undefined && !URL.canParse(url))
+    throw new UsageError(`--url must be an address that ends in /v1, got '${url}'`);
   const { demo } = await import('./cli/demo.js');
-  await demo(url === undefined || key === undefined ? null : { url, key });
+  if (url !== undefined && key !== undefined) return await demo({ url, key });
+  let isStopped = false;
+  const onStarted = (end: () => Promise<void>) =>
+    onSignals((code) => {
+      isStopped = true;
+      void end().finally(() => process.exit(code));
+    });
+  // What fails since its service has ended is nothing to tell.
+  await demo({ config: config ?? null, onStarted }).catch((cause: unknown) => {
+    if (!isStopped) throw cause;
+  });
 }
 
 // -------------------------------------------------------- keys and accounts

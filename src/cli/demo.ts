@@ -11,6 +11,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { systemRandom } from '../clock.js';
+import { reasonOf } from '../weights/index.js';
 import { sizeText } from '../weights/progress.js';
 import { demoDocument, demoQuestions } from './demo-document.js';
 import { note, print } from './print.js';
@@ -42,10 +43,17 @@ const LOOK_MS = 100;
 /** A prefix of this size takes seconds; a machine that needs longer cannot show anything in time. */
 const READY_MS_MAX = 120_000;
 
-/** @param place null: a service of its own is started, and ended with its data. */
-export async function demo(place: DemoPlace | null): Promise<void> {
-  if (place !== null) return await show(new Client(place), place);
-  const own = await startOwn();
+export interface OwnDemo {
+  /** Its settings file; null: the usual one. */
+  readonly config: string | null;
+  /** Is given what ends the service and takes its data away, for who is told to stop meanwhile. */
+  onStarted(end: () => Promise<void>): void;
+}
+
+/** @param place of a running service, or how one of its own is started, which is ended with its data. */
+export async function demo(place: DemoPlace | OwnDemo): Promise<void> {
+  if ('url' in place) return await show(new Client(place), place);
+  const own = await startOwn(place);
   try {
     print(`a service of its own at ${own.place.url}; it ends, and its data go, with this demo`);
     await show(new Client(own.place), null);
@@ -175,7 +183,10 @@ class Client {
     more: Readonly<Record<string, string>> = {},
   ): Promise<Response> {
     const headers = { authorization: `Bearer ${this.place.key}`, ...more };
-    const response = await fetch(`${this.place.url}${path}`, { method, headers, body });
+    const { url } = this.place;
+    const response = await fetch(`${url}${path}`, { method, headers, body }).catch((cause) => {
+      throw new Error(`${url} does not answer: ${reasonOf(cause)}`, { cause });
+    });
     if (response.ok) return response;
     throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`);
   }
@@ -218,11 +229,18 @@ async function* chunksOf({ body }: Response): AsyncGenerator<Chunk> {
 
 const LISTENING = /^preface listening on (\S+)$/;
 
-async function startOwn(): Promise<{ place: DemoPlace; end(): Promise<void> }> {
+interface Own {
+  readonly place: DemoPlace;
+  end(): Promise<void>;
+}
+
+async function startOwn({ config, onStarted }: OwnDemo): Promise<Own> {
   const folder = await mkdtemp(join(tmpdir(), 'preface-demo-'));
   const key = `sk-demo-${systemRandom(16).toString('hex')}`;
   const cli = fileURLToPath(new URL('../cli.js', import.meta.url));
-  const child = spawn(process.execPath, [cli, 'serve', '--port', '0', '--data-dir', folder], {
+  const named = config === null ? [] : ['--config', config];
+  const args = [cli, 'serve', '--port', '0', '--data-dir', folder, ...named];
+  const child = spawn(process.execPath, args, {
     env: { ...process.env, PREFACE_API_KEYS: `demo:${key}`, PREFACE_LOG_LEVEL: 'error' },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
@@ -232,6 +250,7 @@ async function startOwn(): Promise<{ place: DemoPlace; end(): Promise<void> }> {
     await closed;
     await rm(folder, { recursive: true, force: true });
   };
+  onStarted(end);
   note('starting; the default weights are fetched once');
   for await (const line of createInterface({ input: child.stdout })) {
     const url = LISTENING.exec(line)?.[1];

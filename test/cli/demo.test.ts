@@ -2,13 +2,16 @@
  * Owns the proof that `preface demo` shows what a cache saves, on a running service and on one of its own.
  * It must never compare times: those of a small machine in a busy hour prove nothing.
  */
-import { execFile } from 'node:child_process';
-import { readdirSync } from 'node:fs';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { aliceKey, openService, temporaryFolder } from '../support/service.js';
+import { until } from '../support/until.js';
 
 const run = promisify(execFile);
 const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
@@ -62,5 +65,53 @@ t.test('on a service of its own, which leaves nothing', async (t) => {
   t.same(
     readdirSync(folder).filter((name) => name.startsWith('preface-demo-')),
     [],
+  );
+});
+
+/** Processes whose arguments name the folder. */
+function runningIn(folder: string): string[] {
+  return readdirSync('/proc').filter((pid) => {
+    try {
+      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(folder);
+    } catch {
+      return false;
+    }
+  });
+}
+
+const skip = existsSync('/proc/self/cmdline') ? false : 'there is no /proc';
+
+t.test('told to stop, it takes its service and its data along', { skip }, async (t) => {
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    const folder = temporaryFolder(t);
+    const child = spawn(process.execPath, [cli, 'demo'], {
+      env: Object.assign({ TMPDIR: folder }, env),
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const closed = once(child, 'close');
+    let said = '';
+    child.stdout.on('data', (text) => (said += text));
+    child.stderr.on('data', (text) => (said += text));
+    await until(() => said.includes('a service of its own'), 60_000, 'the service runs');
+    t.not(runningIn(folder).length, 0);
+    child.kill(signal);
+    t.same(await closed, [signal === 'SIGTERM' ? 143 : 130, null]);
+    t.same(
+      readdirSync(folder).filter((name) => name.startsWith('preface-demo-')),
+      [],
+    );
+    t.same(runningIn(folder), []);
+    t.notMatch(said, /failed|error/i);
+  }
+});
+
+t.test('its service takes the settings file, and an address that is none is refused', async (t) => {
+  const file = join(temporaryFolder(t), 'settings.json');
+  writeFileSync(file, '{"prot":1}');
+  await t.rejects(demo('--config', file), /unknown setting prot/);
+  await t.rejects(demo('--url', 'foo', '--key', 'x'), /--url must be an address/);
+  await t.rejects(
+    demo('--url', 'http://127.0.0.1:9/v1', '--key', 'x'),
+    /127\.0\.0\.1:9.*ECONNREFUSED|bad port/,
   );
 });
