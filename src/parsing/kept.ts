@@ -6,6 +6,7 @@ import { decodeRecord, encodeRecord, encodeRecordInto } from '../codec.js';
 import { newMemory, type OwnBytes, ownBytes } from '../pool/memory.js';
 import { parseJson } from '../protocol/json.js';
 import type { PageQuery } from '../protocol/page-query.js';
+import { assertUsable } from '../protocol/responses-conversation.js';
 import type { KeptItems, KeptParts, StoredPart } from '../protocol/responses-items.js';
 import {
   itemPage,
@@ -13,6 +14,7 @@ import {
   parseConversationUpdate,
   parseItems,
 } from '../protocol/responses-lists.js';
+import type { WireItem } from '../protocol/responses-schema.js';
 import type { JsonObject } from '../protocol/schema.js';
 import { itemsIn } from './earlier.js';
 import type { ConversationBody, ConversationBodyKind, KeptQuestion, Threads } from './tasks.js';
@@ -74,6 +76,7 @@ export function conversationBody(
   value: unknown,
 ): ConversationBody<KeptItems | null> {
   const kept = (items: readonly JsonObject[]) => {
+    assertUsable(items as readonly WireItem[]);
     return { of, from: null, input: JSON.stringify(items), output: [] };
   };
   if (kind === 'update') return { metadata: parseConversationUpdate(value), items: null };

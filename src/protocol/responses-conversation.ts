@@ -2,7 +2,7 @@
  * Owns how the items of a response's input become the messages of a chat, and where its cache breakpoints lie there.
  * It must never show the model what it once thought, nor let a breakpoint change the conversation.
  */
-import { invalid } from '../errors.js';
+import { type ApiError, invalid } from '../errors.js';
 import { quoted } from './field.js';
 import type { WireMessage } from './message-schema.js';
 import { summaryOf } from './responses-items.js';
@@ -51,20 +51,16 @@ export class ResponsesConversation {
   /** They stand in a message of the user behind all results of the turn, which must not be parted. */
   #later: ResultImage[] = [];
 
-  /** @param before how many of the items are of earlier responses. */
+  /** @param nameOf how the client names each of the items. */
   constructor(
     instructions: string | null | undefined,
     items: readonly WireItem[],
-    readonly before: number,
+    nameOf: (at: number) => string,
   ) {
     if (instructions) this.#push({ role: 'system', content: instructions }, 'instructions');
-    for (const [at, item] of items.entries()) this.#take(item, this.#name(at));
+    for (const [at, item] of items.entries()) this.#take(item, nameOf(at));
     this.#showLater();
     this.#close();
-  }
-
-  #name(at: number): string {
-    return at < this.before ? 'previous_response_id' : `input[${at - this.before}]`;
   }
 
   #take(item: WireItem, field: string): void {
@@ -86,10 +82,7 @@ export class ResponsesConversation {
         this.#summary(item.encrypted_content, field);
         return;
       case 'item_reference':
-        throw invalid(
-          `${field}.id must be of an item that is kept, got ${quoted(item.id)}`,
-          `${field}.id`,
-        );
+        throw wrong(field, 'id', `must be of an item that is kept, got ${quoted(item.id)}`);
       default:
         this.#message(item, field);
     }
@@ -103,9 +96,7 @@ export class ResponsesConversation {
     }
     this.#close();
     const content = this.#content(item, field);
-    if (content.length === 0) {
-      throw invalid(`${field}.content must not be empty`, `${field}.content`);
-    }
+    if (content.length === 0) throw wrong(field, 'content', 'must not be empty');
     const [only] = content;
     const text = content.length === 1 && only?.type === 'text' ? only.text : null;
     const role = item.role === 'user' ? 'user' : 'system';
@@ -121,11 +112,11 @@ export class ResponsesConversation {
     for (const [at, part] of parts.entries()) {
       if (part.type === 'input_image') {
         if (role !== 'user') {
-          const name = `${field}.content[${at}]`;
-          throw invalid(`${name} must be a text in a message of the role '${role}'`, name);
+          const rule = `must be a text in a message of the role '${role}'`;
+          throw wrong(field, `content[${at}]`, rule);
         }
         made.push(imageOf(part));
-        this.imageFields.push(`${field}.content[${at}].image_url`);
+        this.imageFields.push(fieldIn(field, `content[${at}].image_url`));
       } else {
         const text = textOf(part);
         const last = made.at(-1);
@@ -153,10 +144,10 @@ export class ResponsesConversation {
   #summary(encryptedContent: string, field: string): void {
     const summary = summaryOf(encryptedContent);
     if (summary === null) {
-      const name = `${field}.encrypted_content`;
-      throw invalid(
-        `${name} must be what /v1/responses/compact of this service gave: what others encrypt cannot be read here`,
-        name,
+      throw wrong(
+        field,
+        'encrypted_content',
+        'must be what /v1/responses/compact of this service gave: what others encrypt cannot be read here',
       );
     }
     this.#showLater();
@@ -168,10 +159,8 @@ export class ResponsesConversation {
   #result(item: ResultItem, field: string): void {
     const { call_id: id, output } = item;
     if (!this.#called.has(id)) {
-      throw invalid(
-        `${field}.call_id must be the call_id of a function_call before it, got ${quoted(id)}`,
-        `${field}.call_id`,
-      );
+      const rule = `must be the call_id of a function_call before it, got ${quoted(id)}`;
+      throw wrong(field, 'call_id', rule);
     }
     this.#close();
     this.#push({ role: 'tool', tool_call_id: id, content: this.#told(output, field) }, field);
@@ -184,7 +173,7 @@ export class ResponsesConversation {
     for (const [at, part] of (output ?? []).entries()) {
       if (part.type !== 'input_image') texts.push(part.text);
       else {
-        const field = `${origin}.output[${at}].image_url`;
+        const field = fieldIn(origin, `output[${at}].image_url`);
         this.#later.push({ part: imageOf(part), field, origin });
       }
     }
@@ -218,6 +207,32 @@ export class ResponsesConversation {
     if (asked === undefined || asked === null) return;
     this.breakpoints.push({ messages: this.messages.length, parts, ttl: asked.ttl ?? null });
   }
+}
+
+/**
+ * @param items as they are to be kept.
+ * @throws ApiError for one that no response could go on from, whatever comes before it.
+ */
+export function assertUsable(items: readonly WireItem[]): void {
+  for (const [at, item] of items.entries()) {
+    if (item.type === 'function_call_output') continue;
+    new ResponsesConversation(null, [item], () => `items[${at}]`);
+  }
+}
+
+/** The client wrote no fields of an item that was kept: it wrote the name of what keeps it. */
+function isWritten(item: string): boolean {
+  return item.endsWith(']');
+}
+
+function fieldIn(item: string, field: string): string {
+  return isWritten(item) ? `${item}.${field}` : item;
+}
+
+function wrong(item: string, field: string, rule: string): ApiError {
+  const name = fieldIn(item, field);
+  const subject = isWritten(item) ? name : `${item} has an item whose ${field}`;
+  return invalid(`${subject} ${rule}`, name);
 }
 
 function imageOf({ image_url: url }: WireImagePart): ImagePart {

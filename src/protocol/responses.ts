@@ -131,7 +131,9 @@ function conversed(value: WireInputTokens, { items, referenced }: Earlier) {
   const given = inputItems(value.input, referenced);
   // Kept items were checked when they came.
   const all = [...(items as readonly WireItem[]), ...given];
-  const conversation = new ResponsesConversation(value.instructions, all, items.length);
+  const source = conversationOf(value) === null ? 'previous_response_id' : 'conversation';
+  const nameOf = (at: number) => (at < items.length ? source : `input[${at - items.length}]`);
+  const conversation = new ResponsesConversation(value.instructions, all, nameOf);
   const { messages } = conversation;
   if (messages.length === 0) throw invalid('input must not be empty', 'input');
   if (messages.length > limits.messagesMax) {

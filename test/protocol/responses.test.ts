@@ -386,6 +386,30 @@ t.test('a refusal names the field as the client wrote it', async (t) => {
   t.same(parseInputTokens(body({ instructions: 'S' })).messages.length, 2);
 });
 
+t.test('what is wrong with a kept item is told of what keeps it', async (t) => {
+  const kept: readonly [item: Fields, message: string][] = [
+    [user(''), 'content must not be empty'],
+    [output, "call_id must be the call_id of a function_call before it, got 'c1'"],
+    [
+      { role: 'system', content: [seen] },
+      "content[0] must be a text in a message of the role 'system'",
+    ],
+  ];
+  const sources = ['conversation', 'previous_response_id'] as const;
+  for (const param of sources) {
+    for (const [item, fault] of kept) {
+      const earlier = { items: [user('a'), item], referenced: {} };
+      t.throws(() => parsed({ [param]: 'x_1' }, earlier), {
+        message: `Invalid request: ${param} has an item whose ${fault}`,
+        extra: { param },
+      });
+    }
+    const image = parsed({ [param]: 'x_1' }, { items: [user([seen])], referenced: {} });
+    t.match(image.messages[0]?.content, [{ field: param }]);
+    t.same(image.origins, [param, 'input[0]']);
+  }
+});
+
 const head = { id: `resp_${'0a'.repeat(16)}`, createdS: 1, model: 'm' };
 const usage: Usage = {
   promptTokens: 100,

@@ -172,6 +172,25 @@ t.test('items of a conversation are added, read and removed', async (t) => {
   await refused(t, send(service, { conversation: id }), 404);
 });
 
+t.test('what no response could go on from is refused where it is written', async (t) => {
+  const { id } = await read<{ id: string }>(await service.call('POST', '/conversations'));
+  const useless: readonly [item: Fields, param: string][] = [
+    [user(''), 'items[1].content'],
+    [{ role: 'user', content: [{ type: 'input_text', text: '' }] }, 'items[1].content'],
+    [{ type: 'compaction', encrypted_content: 'x' }, 'items[1].encrypted_content'],
+  ];
+  for (const [item, param] of useless) {
+    const items = [user('a'), item];
+    for (const path of ['/conversations', `/conversations/${id}/items`]) {
+      await refused(t, service.call('POST', path, { items }), 400, { param });
+    }
+  }
+  // The call may stand before it, and may be deleted later.
+  const output = { type: 'function_call_output', call_id: 'c1', output: 'done' };
+  await read(await service.call('POST', `/conversations/${id}/items`, { items: [output] }));
+  await refused(t, send(service, { conversation: id }), 400, { param: 'conversation' });
+});
+
 t.test('a long input is kept and gone on from', async (t) => {
   const text = 'harbour '.repeat(12_000);
   const long = await responseOf(service, { model: 'svc-v1-128k', input: [user(text), user('Hi')] });
