@@ -36,7 +36,8 @@ export function parseCompaction(value: unknown, earlier?: Earlier): ChatRequest 
   const given: readonly WireItem[] =
     typeof input === 'string' ? [{ role: 'user', content: input }] : (input ?? []);
   const before = earlier?.items ?? [];
-  if (given.length + before.length === 0) throw invalid('input must not be empty', 'input');
+  const isEmpty = input === '' || given.length + before.length === 0;
+  if (isEmpty) throw invalid('input must not be empty', 'input');
   const request = parseResponse(
     {
       model,

@@ -16,6 +16,8 @@ type ResultItem = Extract<WireItem, { type: 'function_call_output' }>;
 type Breakpoint = WireTextPart['prompt_cache_breakpoint'];
 type ImagePart = Extract<WireContentPart, { readonly type: 'image_url' }>;
 
+/** How a client names an input that is a text. */
+export const TEXT_INPUT = 'input';
 const SUMMARY_HEAD = 'Summary of the conversation so far:\n';
 
 /** What the model says in one turn: a text, then its calls. */
@@ -220,19 +222,15 @@ export function assertUsable(items: readonly WireItem[]): void {
   }
 }
 
-/** The client wrote no fields of an item that was kept: it wrote the name of what keeps it. */
-function isWritten(item: string): boolean {
-  return item.endsWith(']');
-}
-
+/** An input that is a text has no fields, and of a kept item the client wrote the name of what keeps it. */
 function fieldIn(item: string, field: string): string {
-  return isWritten(item) ? `${item}.${field}` : item;
+  return item.endsWith(']') ? `${item}.${field}` : item;
 }
 
 function wrong(item: string, field: string, rule: string): ApiError {
   const name = fieldIn(item, field);
-  const subject = isWritten(item) ? name : `${item} has an item whose ${field}`;
-  return invalid(`${subject} ${rule}`, name);
+  const isKept = name === item && item !== TEXT_INPUT;
+  return invalid(`${isKept ? `${item} has an item whose ${field}` : name} ${rule}`, name);
 }
 
 function imageOf({ image_url: url }: WireImagePart): ImagePart {

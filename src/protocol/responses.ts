@@ -13,7 +13,7 @@ import type { Earlier, GoesOnFrom } from './goes-on.js';
 import { withImageFields } from './message.js';
 import type { PrefixMark } from './prefix-mark.js';
 import { renamedFields } from './renamed-fields.js';
-import { type Breaking, ResponsesConversation } from './responses-conversation.js';
+import { type Breaking, ResponsesConversation, TEXT_INPUT } from './responses-conversation.js';
 import { type ResponseEcho, withLongInput } from './responses-echo.js';
 import {
   inputTokensSchema,
@@ -132,7 +132,9 @@ function conversed(value: WireInputTokens, { items, referenced }: Earlier) {
   // Kept items were checked when they came.
   const all = [...(items as readonly WireItem[]), ...given];
   const source = conversationOf(value) === null ? 'previous_response_id' : 'conversation';
-  const nameOf = (at: number) => (at < items.length ? source : `input[${at - items.length}]`);
+  const isText = typeof value.input === 'string';
+  const givenName = (at: number) => (isText ? TEXT_INPUT : `input[${at}]`);
+  const nameOf = (at: number) => (at < items.length ? source : givenName(at - items.length));
   const conversation = new ResponsesConversation(value.instructions, all, nameOf);
   const { messages } = conversation;
   if (messages.length === 0) throw invalid('input must not be empty', 'input');

@@ -37,6 +37,13 @@ t.test('a message that is referred to stays word for word', (t) => {
   t.end();
 });
 
+t.test('an empty input is named as the client wrote it', (t) => {
+  const message = 'Invalid request: input must not be empty';
+  for (const input of ['', []]) t.throws(() => parsed({ input }), { message });
+  t.throws(() => parsed({ input: '' }, { items: [user('one')], referenced: {} }), { message });
+  t.end();
+});
+
 t.test(
   'the task has room behind the longest input, and a longer one is told its own length',
   (t) => {

@@ -342,6 +342,7 @@ const wrong: readonly [fields: Fields, param: string, message: RegExp][] = [
   [{ input: [output] }, 'input[0].call_id', /function_call before it, got 'c1'/],
   [{ input: [user('')] }, 'input[0].content', /must not be empty/],
   [{ input: [] }, 'input', /must not be empty/],
+  [{ input: '' }, 'input', /: input must not be empty$/],
   [{ top_logprobs: 2 }, 'top_logprobs', /include/],
   [{ background: true, store: false }, 'background', /store/],
   [{ tools: [tool, tool] }, 'tools[1].name', /unique/],
@@ -406,7 +407,10 @@ t.test('what is wrong with a kept item is told of what keeps it', async (t) => {
     }
     const image = parsed({ [param]: 'x_1' }, { items: [user([seen])], referenced: {} });
     t.match(image.messages[0]?.content, [{ field: param }]);
-    t.same(image.origins, [param, 'input[0]']);
+    t.same(image.origins, [param, 'input']);
+    const earlier = { items: [user('a')], referenced: {} };
+    const message = 'Invalid request: input must not be empty';
+    t.throws(() => parsed({ [param]: 'x_1', input: '' }, earlier), { message });
   }
 });
 
