@@ -78,9 +78,14 @@ function faultOf(node: Node, value: unknown, path: FieldPath): Fault | null {
  */
 function faultOfUnion(branches: readonly Node[], value: unknown, path: FieldPath): Fault | null {
   const fitting = branches.filter((branch) => hasType(typeOf(branch), value));
-  if (fitting.length === 0) {
-    return { path, kind: 'type', rule: `must be ${alternatives(branches)}`, value };
+  const fault = { path, rule: `must be ${alternatives(branches)}`, value } as const;
+  if (fitting.length === 0) return { ...fault, kind: 'type' };
+  if (fitting.every(isFixed)) {
+    return fitting.some((branch) => faultOf(branch, value, path) === null)
+      ? null
+      : { ...fault, kind: 'value' };
   }
+  if (Array.isArray(value)) return deepestFault(longestFitting(fitting, value), value, path);
   const tag = fitting.length > 1 ? tagOf(fitting) : null;
   if (tag === null || !isObject(value)) return deepestFault(fitting, value, path);
   const meant = fitting.filter((branch) => takesTag(branch, tag, value));
@@ -93,14 +98,42 @@ function faultOfUnion(branches: readonly Node[], value: unknown, path: FieldPath
   return { path: here, kind: 'value', rule: `must be ${oneOf([...tags])}`, value: value[tag] };
 }
 
+/** Only certain values fit it. */
+function isFixed({ anyOf, enum: values, const: only }: Node): boolean {
+  return anyOf?.every(isFixed) ?? (values !== undefined || only !== undefined);
+}
+
+/** Of lists, those whose items fit the longest beginning of the value. */
+function longestFitting(lists: readonly Node[], value: readonly unknown[]): readonly Node[] {
+  const fitting = lists.map(({ items }) => {
+    const index = items === undefined ? -1 : firstUnfit(items, value);
+    return index < 0 ? value.length : index;
+  });
+  const longest = Math.max(...fitting);
+  return lists.filter((_list, at) => fitting[at] === longest);
+}
+
+/** At one depth, a fault of a value that has the right type is nearer to what was meant. */
 function deepestFault(branches: readonly Node[], value: unknown, path: FieldPath): Fault | null {
   let deepest: Fault | null = null;
   for (const branch of branches) {
     const fault = faultOf(branch, value, path);
     if (fault === null) return null;
     if (deepest === null || fault.path.length > deepest.path.length) deepest = fault;
+    else if (fieldName(fault.path) === fieldName(deepest.path)) deepest = nearer(deepest, fault);
   }
   return deepest;
+}
+
+/** Of two faults of one field. Where neither type fits, both are told. */
+function nearer(one: Fault, other: Fault): Fault {
+  if (one.kind !== 'type') return one;
+  if (other.kind !== 'type') return other;
+  const rules = [one.rule, other.rule].map((rule) => rule.replace(/^must be /, ''));
+  const [first = '', second = ''] = rules;
+  return first.split(' or ').includes(second)
+    ? one
+    : { ...one, rule: `must be ${first} or ${second}` };
 }
 
 /** The field to which every branch gives fixed values. */

@@ -289,7 +289,10 @@ const refusedFields: readonly [fields: object, details: string, param?: string][
     { tools: Array.from({ length: 129 }, (_, index) => tool(`t${index}`)) },
     'tools must have at most 128 items, got 129',
   ],
-  [{ tool_choice: 'any' }, "tool_choice must be one of 'auto', 'none', 'required', got 'any'"],
+  [
+    { tool_choice: 'any' },
+    "tool_choice must be one of 'auto', 'none', 'required' or an object, got 'any'",
+  ],
   [{ tool_choice: 5 }, "tool_choice must be one of 'auto', 'none', 'required' or an object, got 5"],
   [{ tool_choice: 'required' }, "tool_choice 'required' needs at least one tool, got none"],
   [

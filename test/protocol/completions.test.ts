@@ -62,6 +62,30 @@ t.test('a conversation beside the prompt is none of it', async (t) => {
   t.match(parsed(beside), { messages: [], tools: [], toolChoice: { type: 'none' } });
 });
 
+t.test('a prompt is refused for what it was meant to be', async (t) => {
+  const id = `an integer in [0, ${limits.tokenIdMax}]`;
+  const tooMany = Array(limits.rawPromptsMax + 1);
+  const bound = `must have at most ${limits.rawPromptsMax} items, got ${tooMany.length}`;
+  const cases: readonly [prompt: unknown, param: string, rule: string][] = [
+    [tooMany.fill('a'), 'prompt', bound],
+    [[...tooMany].fill([1]), 'prompt', bound],
+    [[1, 'a'], 'prompt[1]', `must be ${id}, got 'a'`],
+    [['a', 1], 'prompt[1]', 'must be a string, got 1'],
+    [[[1], 'a'], 'prompt[1]', "must be an array, got 'a'"],
+    [[[1], ['a']], 'prompt[1][0]', `must be ${id}, got 'a'`],
+    [[-1], 'prompt[0]', `must be ${id}, got -1`],
+    [[], 'prompt', 'must not be empty'],
+    [[[]], 'prompt[0]', 'must not be empty'],
+    [[true], 'prompt[0]', `must be a string or ${id} or an array, got true`],
+    [5, 'prompt', 'must be a string or an array, got 5'],
+  ];
+  for (const [prompt, param, rule] of cases) {
+    const error = refusal({ prompt });
+    t.equal(error?.message, `Invalid request: ${param} ${rule}`);
+    t.equal(error?.extra.param, param);
+  }
+});
+
 t.test('what is refused is named', async (t) => {
   const cases: readonly [Fields, param: string, said: RegExp][] = [
     [{ prompt: undefined }, 'prompt', /prompt is required|prompt/],

@@ -298,6 +298,7 @@ t.test(
 );
 
 const items = "'message', 'function_call', 'function_call_output', 'reasoning', 'compaction'";
+const roles = "'user', 'assistant', 'system', 'developer'";
 const reference = { type: 'item_reference' };
 const given = { type: 'function_call_output' };
 const malformed: readonly [item: Fields, param: string, rule: string][] = [
@@ -313,6 +314,7 @@ const malformed: readonly [item: Fields, param: string, rule: string][] = [
   [{}, 'role', 'is required'],
   [{ content: 'a' }, 'role', 'is required'],
   [{ type: 'message', content: 'a' }, 'role', 'is required'],
+  [{ role: 'x', content: 'a' }, 'role', `must be one of ${roles}, got 'x'`],
   [{ type: 'message', ...user(5) }, 'content', 'must be a string or an array, got 5'],
 ];
 

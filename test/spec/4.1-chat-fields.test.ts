@@ -174,7 +174,7 @@ const refusals: Readonly<Record<string, readonly (readonly [unknown, string])[]>
     ],
   ],
   tool_choice: [
-    ['x', `tool_choice must be one of 'auto', 'none', 'required', got 'x'`],
+    ['x', `tool_choice must be one of 'auto', 'none', 'required' or an object, got 'x'`],
     [{}, 'tool_choice.type is required'],
     ['required', `tool_choice 'required' needs at least one tool, got none`],
     [tool('b'), `tool_choice.function.name must be the name of one of the tools, got 'b'`],

@@ -145,7 +145,7 @@ t.test('a change that is not allowed says what is', async (t) => {
   const range = 'an integer in [1, 1000000]';
   const faults: readonly (readonly [unknown, string])[] = [
     [{ rpm: 0 }, `rpm must be ${range}, got 0`],
-    [{ rpm: '5' }, `rpm must be one of 'none', 'default', got '5'`],
+    [{ rpm: '5' }, `rpm must be ${range} or one of 'none', 'default', got '5'`],
     [{ state: 'gone' }, `state must be one of`],
     [{ apis: ['chat', 'x'] }, `apis[1] must be one of 'chat'`],
     [{ models: ['a b'] }, `models[0] must match`],
