@@ -8,6 +8,7 @@ import { loopTurns } from '../fairness/loop-turns.js';
 import type { Files } from '../files/files.js';
 import { limits } from '../limits/index.js';
 import type { ReadBatchLine } from '../protocol/batches.js';
+import { quoted } from '../protocol/field.js';
 import type { BatchFault } from '../rules/batch-state.js';
 import { DamagedBlob, isMissing } from '../store/blobs.js';
 
@@ -115,7 +116,7 @@ async function checkedLines(
     try {
       if (text === null) throw tooLong(bytes);
       const { customId, sortKey } = await readLine(owner, text, false);
-      if (ids.has(customId)) throw invalid(SAME_ID);
+      if (ids.has(customId)) throw sameId(customId);
       ids.add(customId);
       found.push({ at, offset, bytes, customId, sortKey });
     } catch (cause) {
@@ -130,7 +131,6 @@ async function checkedLines(
   return { type: 'lines', lines: found.map(placeOf), file };
 }
 
-const SAME_ID = 'custom_id must differ from those of all other lines';
 const TOO_MANY = `the input file has more than ${limits.batchLinesMax} lines`;
 
 function placeOf({ at, offset, bytes, customId }: InputLine): InputLine {
@@ -147,6 +147,11 @@ function faulty(code: string, message: string): Extract<BatchInput, { readonly t
 
 export function faultOf(code: string, message: string): BatchFault {
   return { code, message, param: null, line: null };
+}
+
+function sameId(customId: string): ApiError {
+  const rule = 'must differ from those of all other lines';
+  return invalid(`custom_id ${rule}, got ${quoted(customId)}`, 'custom_id');
 }
 
 function tooLong(bytes: number): ApiError {

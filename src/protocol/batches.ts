@@ -190,7 +190,7 @@ export interface BatchLine {
 export function parseBatchLine(value: unknown, endpoint: BatchEndpoint): BatchLine {
   if (!isObject(value)) throw invalid(`a line must be an object, got ${shown(value)}`);
   const { custom_id: customId, method, url, body } = value;
-  if (typeof customId !== 'string' || customId === '' || customId.length > limits.batchIdLengthMax)
+  if (typeof customId !== 'string' || customId === '' || isTooLong(customId))
     throw wrong('custom_id', `a text of 1 to ${limits.batchIdLengthMax} characters`, customId);
   if (method !== 'POST') throw wrong('method', "'POST'", method);
   if (url !== endpoint) throw wrong('url', `'${endpoint}', as the batch's endpoint`, url);
@@ -200,6 +200,12 @@ export function parseBatchLine(value: unknown, endpoint: BatchEndpoint): BatchLi
   const texts = [...parts, body.messages ?? body.prompt ?? body.input];
   const own = endpoint === '/v1/responses' ? unkept(body) : body;
   return { customId, body: own, sortKey: sortKeyOf(JSON.stringify(texts)) };
+}
+
+/** Counts characters, and none of those far behind the bound: a line is long. */
+function isTooLong(customId: string): boolean {
+  const max = limits.batchIdLengthMax;
+  return [...customId.slice(0, 2 * max + 1)].length > max;
 }
 
 /** Reads one line of an input. */

@@ -51,10 +51,14 @@ t.test('a creation', async (t) => {
 
 t.test('a line', async (t) => {
   t.match(parseBatchLine(line, endpoint), { customId: 'a', body: { model: 'm' } });
+  const customId = '🙂'.repeat(256);
+  t.match(parseBatchLine({ ...line, custom_id: customId }, endpoint), { customId });
   const wrong: readonly [unknown, string | undefined][] = [
     [[], undefined],
     [{ ...line, custom_id: '' }, 'custom_id'],
     [{ ...line, custom_id: 'x'.repeat(257) }, 'custom_id'],
+    [{ ...line, custom_id: '🙂'.repeat(257) }, 'custom_id'],
+    [{ ...line, custom_id: 'x'.repeat(100_000) }, 'custom_id'],
     [{ ...line, method: 'GET' }, 'method'],
     [{ ...line, url: '/v1/completions' }, 'url'],
     [{ ...line, body: 'x' }, 'body'],

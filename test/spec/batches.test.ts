@@ -139,7 +139,7 @@ t.test('a file with wrong lines fails as a whole, and each is named', async (t) 
   const batch = await untilStatus(service, made.id, 'failed');
   t.match(batch.errors?.data, [
     { line: 2, code: 'invalid_line', message: /JSON/ },
-    { line: 3, message: /custom_id must differ/ },
+    { line: 3, message: /custom_id must differ from .*, got 'a'$/, param: 'custom_id' },
     { line: 4, param: 'url' },
   ]);
   t.equal(batch.output_file_id, null);
