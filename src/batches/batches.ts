@@ -29,7 +29,15 @@ import { pageRange } from '../rules/paging.js';
 import { Damage } from '../store/damage.js';
 import { scan } from '../store/scan.js';
 import type { StoreChange, StoreKey } from '../store/store.js';
-import { batchIdOf, batchIndexChanges, batchKeys, lineNumbers, listPlace } from './records.js';
+import {
+  BATCH_PREFIX,
+  batchIdOf,
+  batchIndexChanges,
+  batchKeys,
+  lineNumbers,
+  listPlace,
+  storedBatchId,
+} from './records.js';
 import { BatchWork, type WorkParts } from './work.js';
 
 export interface BatchesParts extends Omit<WorkParts, 'tell' | 'quota'> {
@@ -156,7 +164,7 @@ export class Batches {
   /** The id of a batch that has not ended and reads that file. */
   #openWith(fileId: string): string | null {
     const [entry] = this.parts.store.page({ prefix: batchKeys.input(fileId), limit: 1 });
-    return entry === undefined ? null : `batch_${batchIdOf(entry)}`;
+    return entry === undefined ? null : BATCH_PREFIX + batchIdOf(entry);
   }
 
   *#owned(owner: string): Generator<BatchRecord> {
@@ -167,12 +175,16 @@ export class Batches {
     }
   }
 
-  /** @throws ApiError `notFound`, or `otherUser` for a batch of somebody else. */
-  get(owner: string, id: string): BatchRecord {
+  /**
+   * @param name its id as the client wrote it; the same below.
+   * @throws ApiError `notFound`, or `otherUser` for a batch of somebody else.
+   */
+  get(owner: string, name: string): BatchRecord {
+    const id = storedBatchId(name);
     const batch = this.#read(id);
     if (batch === null) {
       if (this.#isElsewhere(id)) throw new ApiError('otherUser');
-      throw new ApiError('notFound', { kind: 'batch', id: id.slice(0, 2 * limits.itemIdLength) });
+      throw notFound(name);
     }
     if (batch.owner !== owner) throw new ApiError('otherUser');
     return batch;
@@ -181,7 +193,7 @@ export class Batches {
   /** @throws ApiError for a bound that names no batch of the owner. */
   list(owner: string, query: PageQuery): BatchPage {
     const prefix = batchKeys.owned(owner);
-    const { lower, upper, reverse } = pageRange(query, (id) => this.#place(owner, id));
+    const { lower, upper, reverse } = pageRange(query, (name) => this.#place(owner, name));
     const after = lower && { after: [...prefix, ...lower] };
     const before = upper && { before: [...prefix, ...upper] };
     const limit = query.limit + 1;
@@ -196,7 +208,8 @@ export class Batches {
     return this.parts.elsewhere?.(batchKeys.record(id)) === true;
   }
 
-  #place(owner: string, id: string): StoreKey | null {
+  #place(owner: string, name: string): StoreKey | null {
+    const id = storedBatchId(name);
     const batch = this.#read(id);
     if (batch !== null) {
       if (batch.owner !== owner) throw new ApiError('otherUser');
@@ -208,11 +221,11 @@ export class Batches {
   }
 
   /** Lines that run end; those that have their result stay. @throws ApiError as `get`, and for one that has ended. */
-  async cancel(owner: string, id: string): Promise<BatchRecord> {
-    this.get(owner, id);
+  async cancel(owner: string, name: string): Promise<BatchRecord> {
+    const { id } = this.get(owner, name);
     const batch = await this.#registry.ask(id, { type: 'cancel' });
     this.#work.get(id)?.cancel();
-    if (batch === null) throw new ApiError('notFound', { kind: 'batch', id });
+    if (batch === null) throw notFound(name);
     return batch;
   }
 
@@ -278,6 +291,10 @@ export class Batches {
     this.#work.delete(id);
     return null;
   }
+}
+
+function notFound(name: string): ApiError {
+  return new ApiError('notFound', { kind: 'batch', id: name.slice(0, limits.shownIdLengthMax) });
 }
 
 function refusal(over: 'count' | 'bytes', { count, bytes }: Held): ApiError {

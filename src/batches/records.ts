@@ -17,6 +17,14 @@ export const batchKeys = {
   line: (id: string, at: number): StoreKey => ['batch-line', id, at],
 } as const;
 
+/** What clients see before an id. */
+export const BATCH_PREFIX = 'batch_';
+
+/** @param id as a client writes it. */
+export function storedBatchId(id: string): string {
+  return id.startsWith(BATCH_PREFIX) ? id.slice(BATCH_PREFIX.length) : id;
+}
+
 const EMPTY = new Uint8Array(0);
 
 /** What a line came to. */

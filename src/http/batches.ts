@@ -3,15 +3,15 @@
  * It must never wait for a batch.
  */
 import type { Batches } from '../batches/batches.js';
+import { BATCH_PREFIX } from '../batches/records.js';
 import { batch, batchList, parseBatchCreate } from '../protocol/batches.js';
 import { parseJson } from '../protocol/json.js';
-import { type PageQuery, parsePageQuery } from '../protocol/page-query.js';
+import { parsePageQuery } from '../protocol/page-query.js';
 import type { BatchRecord } from '../rules/batch-state.js';
 import type { Gate } from './gate.js';
 import { type Route, route } from './router.js';
 
 const entrance = { api: 'chat' } as const;
-export const BATCH_PREFIX = 'batch_';
 
 export function batchRoutes(gate: Gate, batches: Batches): Route[] {
   return [
@@ -27,7 +27,7 @@ export function batchRoutes(gate: Gate, batches: Batches): Route[] {
       'GET',
       '/v1/batches',
       gate.guardFree(entrance, async (exchange, { user }) => {
-        const page = batches.list(user, parseBatchQuery(exchange.query));
+        const page = batches.list(user, parsePageQuery(exchange.query, { metadata: false }));
         exchange.replyJson(200, batchList(page.batches.map(shown), page.hasMore));
       }),
     ),
@@ -35,32 +35,17 @@ export function batchRoutes(gate: Gate, batches: Batches): Route[] {
       'GET',
       '/v1/batches/:id',
       gate.guardFree(entrance, async (exchange, { user }, { id }) => {
-        exchange.replyJson(200, batch(shown(batches.get(user, storedBatchId(id)))));
+        exchange.replyJson(200, batch(shown(batches.get(user, id))));
       }),
     ),
     route(
       'POST',
       '/v1/batches/:id/cancel',
       gate.guardFree(entrance, async (exchange, { user }, { id }) => {
-        exchange.replyJson(200, batch(shown(await batches.cancel(user, storedBatchId(id)))));
+        exchange.replyJson(200, batch(shown(await batches.cancel(user, id))));
       }),
     ),
   ];
-}
-
-/** Of a list of batches, with the ids that the store knows. @throws ApiError as `parsePageQuery`. */
-export function parseBatchQuery(text: string): PageQuery {
-  const query = parsePageQuery(text, { metadata: false });
-  const { after, before } = query;
-  return {
-    ...query,
-    after: after && storedBatchId(after),
-    before: before && storedBatchId(before),
-  };
-}
-
-export function storedBatchId(id: string): string {
-  return id.startsWith(BATCH_PREFIX) ? id.slice(BATCH_PREFIX.length) : id;
 }
 
 function shown(record: BatchRecord) {

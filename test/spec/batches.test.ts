@@ -204,6 +204,24 @@ t.test('the list, newest first, page by page', async (t) => {
   );
 });
 
+t.test('a batch that is not there is told as it was written', async (t) => {
+  const none = `x${'1'.repeat(limits.itemIdLength - 1)}`;
+  const asked = [
+    ['GET', '/batches/batch_nope', 404, 'the batch batch_nope'],
+    ['GET', '/batches/nope', 404, 'the batch nope'],
+    ['GET', `/batches/batch_${none}`, 404, `the batch batch_${none}`],
+    ['POST', '/batches/batch_nope/cancel', 404, 'the batch batch_nope'],
+    ['GET', '/batches?after=batch_nope', 400, "got 'batch_nope'"],
+    ['GET', '/batches?before=nope', 400, "got 'nope'"],
+  ] as const;
+  for (const [method, path, status, said] of asked) {
+    const response = await service.call(method, path);
+    t.equal(response.status, status, path);
+    const { error } = (await response.json()) as { error: { message: string } };
+    t.ok(error.message.includes(said), error.message);
+  }
+});
+
 t.test('its files are kept as they are, and listed by their purpose', async (t) => {
   const text = JSON.stringify(line('a', said('x')));
   const input = await upload(service, [text]);

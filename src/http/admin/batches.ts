@@ -3,9 +3,10 @@
  * It must never show a line of an input or of a result.
  */
 import type { Batches } from '../../batches/batches.js';
+import { BATCH_PREFIX } from '../../batches/records.js';
 import { pageJson, type WireOwnedBatch } from '../../protocol/admin.js';
+import { parsePageQuery } from '../../protocol/page-query.js';
 import type { BatchRecord } from '../../rules/batch-state.js';
-import { BATCH_PREFIX, parseBatchQuery, storedBatchId } from '../batches.js';
 import { type Route, route } from '../router.js';
 import type { AdminGate } from './gate.js';
 import type { Users } from './users.js';
@@ -22,7 +23,7 @@ export function adminBatchRoutes(gate: AdminGate, { users, batches }: AdminBatch
       '/admin/v1/users/:user/batches',
       gate.guard(async (exchange, { user }) => {
         await users.assertKnown(user);
-        const page = batches.list(user, parseBatchQuery(exchange.query));
+        const page = batches.list(user, parsePageQuery(exchange.query, { metadata: false }));
         return pageJson(page.batches.map(batchJson), page.hasMore);
       }),
     ),
@@ -31,7 +32,7 @@ export function adminBatchRoutes(gate: AdminGate, { users, batches }: AdminBatch
       '/admin/v1/users/:user/batches/:id/cancel',
       gate.guard(async (_exchange, { user, id }) => {
         await users.assertKnown(user);
-        return batchJson(await batches.cancel(user, storedBatchId(id)));
+        return batchJson(await batches.cancel(user, id));
       }),
     ),
   ];
