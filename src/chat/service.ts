@@ -17,6 +17,7 @@ import {
 import type { ChatSettings } from '../protocol/chat.js';
 import { newAnswerId } from '../protocol/completion.js';
 import type { GoesOnFrom, StoredEarlier } from '../protocol/goes-on.js';
+import type { AnswerTold } from '../protocol/wire-form.js';
 import { type WireFormName, wireForm } from '../protocol/wire-forms.js';
 import { answerLength } from '../rules/token-budget.js';
 import { Breakpoints, messageName } from './breakpoints.js';
@@ -188,7 +189,7 @@ export class ChatService {
       ids,
       maxTokens,
       head,
-      answer: form.answer(head, request, { windowBound, nowS: () => unixS(clock) }),
+      answer: form.answer(head, request, this.#told(windowBound, cache)),
       callIdPrefix: form.callIdPrefix,
       isBackground: body.isBackground === true,
       conversation: said.conversation,
@@ -208,6 +209,11 @@ export class ChatService {
       review,
     };
     return new PreparedChat(all, review && talk);
+  }
+
+  #told(windowBound: boolean, cache: CacheUse | null): AnswerTold {
+    const isDry = cache?.dryRun === true;
+    return { windowBound, isDry, nowS: () => unixS(this.options.clock) };
   }
 
   /** What a counted chat goes on holding: the conversation, where anybody still reads it, and what is to be kept. */

@@ -126,7 +126,7 @@ async function add(
   id: string,
 ): Promise<void> {
   const { conversations, parser } = parts;
-  conversations.assertRoom(owner, id);
+  conversations.assertRoom(owner, id, 'items');
   const { items: bytes } = await bodyOf(parts, exchange, owner, 'add', id);
   if (bytes === null) throw new Error('an addition without items');
   try {

@@ -24,7 +24,7 @@ export class ResponsesAnswer implements AnswerForm {
   constructor(
     readonly head: AnswerHead,
     readonly echo: ResponseEcho,
-    readonly told: Pick<AnswerTold, 'nowS'>,
+    readonly told: Pick<AnswerTold, 'nowS' | 'isDry'>,
   ) {}
 
   get final(): FinalAnswer | null {
@@ -71,6 +71,7 @@ export class ResponsesAnswer implements AnswerForm {
       model,
       output,
       ...this.echo.fields,
+      ...(this.told.isDry ? { store: false } : {}),
       usage: usage === null ? null : wireUsage(usage),
     };
   }

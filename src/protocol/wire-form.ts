@@ -31,6 +31,8 @@ export interface WireForm {
 export interface AnswerTold {
   /** The window lowered the bound on generated tokens. */
   readonly windowBound: boolean;
+  /** It says what a run would give, and nothing is run or kept. */
+  readonly isDry: boolean;
   /** Unix seconds. */
   nowS(): number;
 }

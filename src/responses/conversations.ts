@@ -17,6 +17,7 @@ import {
   type ConversationRecord,
   conversationBytes,
   conversationTransition,
+  type Following,
 } from '../rules/response-state.js';
 import { scanWithPauses } from '../store/scan.js';
 import type { Store, StoreChange } from '../store/store.js';
@@ -100,7 +101,7 @@ export class Conversations {
   ): Promise<ConversationRecord> {
     const bytes = items?.byteLength ?? 0;
     const empty = { id, owner, createdS: unixS(this.#parts.clock), metadata, parts: [], next: 0 };
-    assertRoom(empty, bytes);
+    assertRoom(empty, { more: bytes, param: 'items' });
     const first = { parts: [{ number: 0, bytes }], next: 1 };
     const record = items === null ? empty : { ...empty, ...first };
     const message = { type: 'create', record, ...(items && { value: items }) } as const;
@@ -181,7 +182,7 @@ export class Conversations {
     items: Uint8Array,
     isMade: boolean,
   ): Promise<ConversationRecord> {
-    this.assertRoom(owner, id);
+    this.assertRoom(owner, id, isMade ? 'conversation' : 'items');
     const bytes = items.byteLength;
     const message = { type: 'append', bytes, isMade, value: items } as const;
     const kept = await this.#placed(owner, { count: 0, bytes }, id, message);
@@ -190,8 +191,8 @@ export class Conversations {
   }
 
   /** @throws ApiError as `get`, and where no more items can follow. */
-  assertRoom(owner: string, id: string): void {
-    assertRoom(this.get(owner, id));
+  assertRoom(owner: string, id: string, param: Following['param']): void {
+    assertRoom(this.get(owner, id), { more: 0, param });
   }
 
   /**

@@ -37,7 +37,7 @@ export async function findEarlier(
   const room = new Room();
   const before: KeptParts[] = [];
   if (conversation !== null) {
-    conversations.assertRoom(owner, conversation);
+    conversations.assertRoom(owner, conversation, 'conversation');
     before.push(room.taken(conversations.kept(owner, conversation), 'conversation'));
   } else if (response !== null) {
     const param = 'previous_response_id';

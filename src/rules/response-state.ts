@@ -107,7 +107,7 @@ function changedConversation(
   switch (message.type) {
     case 'append': {
       const { bytes, isMade } = message;
-      assertRoom(state, isMade ? 0 : bytes);
+      assertRoom(state, isMade ? MADE : { more: bytes, param: 'items' });
       return { ...state, parts: [...parts, { number: next, bytes }], next: next + 1 };
     }
     case 'replace':
@@ -122,15 +122,26 @@ function changedConversation(
   }
 }
 
-/** @param more bytes to come. @throws ApiError where no more items can follow. */
-export function assertRoom(record: ConversationRecord, more = 0): void {
+/** What is to follow in a conversation. */
+export interface Following {
+  /** Bytes to come. */
+  readonly more: number;
+  /** The field of the request that asks for it. */
+  readonly param: 'conversation' | 'items';
+}
+
+/** What a response adds. */
+const MADE: Following = { more: 0, param: 'conversation' };
+
+/** @throws ApiError where no more items can follow. */
+export function assertRoom(record: ConversationRecord, { more, param }: Following): void {
   const { conversationBytesMax: bytesMax, conversationPartsMax: partsMax } = limits;
   const bytes = conversationBytes(record);
   if (record.parts.length < partsMax && bytes < bytesMax && bytes + more <= bytesMax) return;
   const got = `this one has ${record.parts.length}, with ${bytes} bytes${more > 0 ? `, and would get ${more} bytes more` : ''}`;
   throw invalid(
     `a conversation takes at most ${partsMax} responses and additions, with ${bytesMax} bytes together, and ${got}: begin another one`,
-    'conversation',
+    param,
   );
 }
 

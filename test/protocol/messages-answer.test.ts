@@ -9,7 +9,7 @@ import { compile } from '../../src/protocol/schema.js';
 type Fields = Readonly<Record<string, unknown>>;
 
 const head = { id: `msg_${'0a'.repeat(16)}`, createdS: 1, model: 'm' };
-const answer = new MessagesAnswer(head, { windowBound: false, nowS: () => 0 });
+const answer = new MessagesAnswer(head, { windowBound: false, isDry: false, nowS: () => 0 });
 const usage: Usage = {
   promptTokens: 100,
   completionTokens: 7,
@@ -100,7 +100,7 @@ t.test('what the model thinks comes first, in a block of its own', async (t) => 
 
 t.test('why it stopped', async (t) => {
   const reason = (fields: Partial<Choice>, windowBound = false) => {
-    const form = new MessagesAnswer(head, { windowBound, nowS: () => 0 });
+    const form = new MessagesAnswer(head, { windowBound, isDry: false, nowS: () => 0 });
     const { stop_reason, stop_sequence } = JSON.parse(textOf(form, [choice(fields)], usage));
     return [stop_reason, stop_sequence];
   };

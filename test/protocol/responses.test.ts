@@ -278,7 +278,7 @@ t.test(
     ]);
     t.same(echo.leftOut, ['web_search']);
     const head = { id: `resp_${'0'.repeat(32)}`, createdS: 1, model: 'm' };
-    const answer = new ResponsesAnswer(head, echo, { nowS: () => 1 });
+    const answer = new ResponsesAnswer(head, echo, { nowS: () => 1, isDry: false });
     const shown = { type: 'function_call', name: 'close', namespace: 'agents' };
     const toolCalls = [{ id: 'c', name: 'agents__close', arguments: '{}' }];
     const nothing = { content: '', reasoning: '', stopString: null, logprobs: null } as const;
@@ -424,8 +424,9 @@ const usage: Usage = {
   reasoningTokens: 2,
   kept: { shortTokens: 0, longTokens: 40, missReason: null },
 };
+const told = { nowS: () => 5, isDry: false };
 const formOf = (fields: Fields = {}) =>
-  new ResponsesAnswer(head, parsed(fields).echo as ResponseEcho, { nowS: () => 5 });
+  new ResponsesAnswer(head, parsed(fields).echo as ResponseEcho, told);
 const choice = (fields: Partial<Choice>): Choice => ({
   content: '',
   reasoning: '',

@@ -2,6 +2,7 @@
  * Kept responses and conversations as their clients see them: gone on from, read, listed, deleted, and never another user's.
  */
 import t, { type Test } from 'tap';
+import { limits } from '../../src/limits/index.js';
 import { model } from '../support/chat-client.js';
 import {
   type Fields,
@@ -189,6 +190,23 @@ t.test('what no response could go on from is refused where it is written', async
   const output = { type: 'function_call_output', call_id: 'c1', output: 'done' };
   await read(await service.call('POST', `/conversations/${id}/items`, { items: [output] }));
   await refused(t, send(service, { conversation: id }), 400, { param: 'conversation' });
+});
+
+t.test('a full conversation is told under the field that asked for more', async (t) => {
+  const { id } = await read<{ id: string }>(await service.call('POST', '/conversations'));
+  const add = () => service.call('POST', `/conversations/${id}/items`, { items: [user('a')] });
+  for (let at = 0; at < limits.conversationPartsMax; at += 1) await read(await add());
+  await refused(t, add(), 400, { param: 'items', message: /begin another one/ });
+  const said = { param: 'conversation', message: /begin another one/ };
+  await refused(t, send(service, { conversation: id }), 400, said);
+});
+
+t.test('a dry run keeps nothing, and says so', async (t) => {
+  const dry = { 'x-svc-context-cache-dryrun': '1' };
+  const body = { model, input: 'Hi', store: true };
+  const response = await read<ResponseShown>(await service.call('POST', '/responses', body, dry));
+  t.equal(response.store, false);
+  await refused(t, get(`/responses/${response.id}`), 404);
 });
 
 t.test('a long input is kept and gone on from', async (t) => {
