@@ -13,6 +13,7 @@ import {
   type CacheOptions,
   readCacheHeaders,
   readVolatileHeader,
+  withUseHeaders,
 } from '../protocol/cache-options.js';
 import type { ChatSettings } from '../protocol/chat.js';
 import { newAnswerId } from '../protocol/completion.js';
@@ -287,7 +288,7 @@ export class ChatService {
     const opened = await parser.chat(caller.user, form, bytes, isCanonical, moves);
     if (opened.type === 'cached') {
       hold(opened.heldBytes);
-      return await this.#openCached(caller, opened);
+      return await this.#openCached(caller, opened, header);
     }
     const model = opened.type === 'goesOn' ? opened.from.model : opened.settings.model;
     catalog.find(model, caller.policy);
@@ -310,9 +311,13 @@ export class ChatService {
   }
 
   /** The cached messages take the place of the message that names them. */
-  async #openCached({ user, policy }: ChatCaller, chat: CachedChat): Promise<Opened> {
+  async #openCached(
+    { user, policy }: ChatCaller,
+    chat: CachedChat,
+    header: ReadHeader,
+  ): Promise<Opened> {
     this.options.catalog.find(chat.model, policy);
-    const options = chat.options();
+    const options = withUseHeaders(chat.options(), header);
     const { found, foundMs } = await this.#find(user, options);
     const { settings: request, talk } = await chat.join(found && bodyOf(found));
     return { request, talk, others: [], options, found, foundMs };

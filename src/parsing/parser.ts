@@ -7,7 +7,7 @@ import { limits } from '../limits/index.js';
 import type { LargeImages } from '../pool/large-images.js';
 import { memoryIn, type OwnBytes, ownBytes } from '../pool/memory.js';
 import { type BatchEndpoint, type ReadLine, readBatchLine } from '../protocol/batches.js';
-import type { CacheOptions } from '../protocol/cache-options.js';
+import type { MessageOptions } from '../protocol/cache-options.js';
 import {
   beginsWithCache,
   cacheMessage,
@@ -84,7 +84,7 @@ export interface CachedChat {
   readonly type: 'cached';
   readonly model: string;
   /** @throws ApiError for options that are wrong. */
-  options(): CacheOptions;
+  options(): MessageOptions;
   /** @param stored null where there is no such cache. @throws ApiError, also what reading it throws. */
   join(
     stored: StoredBody | null,

@@ -7,7 +7,7 @@ import type { LargeImages } from '../pool/large-images.js';
 import type { OwnBytes } from '../pool/memory.js';
 import type { PackedText } from '../pool/messages.js';
 import type { BatchEndpoint } from '../protocol/batches.js';
-import type { CacheOptions } from '../protocol/cache-options.js';
+import type { MessageOptions } from '../protocol/cache-options.js';
 import type { CacheBase, CacheFacts, CacheUpdate } from '../protocol/caching.js';
 import type { ChatSettings } from '../protocol/chat.js';
 import type { EmbeddingSettings } from '../protocol/embeddings.js';
@@ -69,7 +69,7 @@ export type ParsedChat =
   | {
       readonly type: 'cached';
       readonly model: string;
-      readonly options: CacheOptions | { readonly fault: ErrorValue };
+      readonly options: MessageOptions | { readonly fault: ErrorValue };
       /** It came with the question, and is read again with the cache. */
       readonly body: OwnBytes;
       readonly images: LargeImages | null;

@@ -19,6 +19,13 @@ export interface CacheOptions {
   readonly resetTtlS: number | null;
 }
 
+/** What the `cache` message says; null where it leaves it to the headers. */
+export interface MessageOptions {
+  readonly name: CacheName;
+  readonly dryRun: boolean | null;
+  readonly resetTtlS: number | null;
+}
+
 const HEADER = 'X-Svc-Context-Cache';
 const DRY_RUN = `${HEADER}-DryRun`;
 const RESET_TTL = `${HEADER}-Reset-TTL`;
@@ -31,21 +38,41 @@ const lower = {
   volatile: VOLATILE.toLowerCase(),
 };
 
+type ReadHeader = (name: string) => string | undefined;
+
 /** @param header value of a header by its lower-case name. @returns null when no cache is wanted. */
-export function readCacheHeaders(
-  header: (name: string) => string | undefined,
-): CacheOptions | null {
-  // The HTTP library turns a value that is not ASCII into an empty one, so an empty switch or time is wrong too.
-  const get = (name: string) => header(name)?.trim() ?? null;
-  const id = get(lower.id) || null;
-  const dryRun = readSwitch(`header ${DRY_RUN}`, get(lower.dryRun), DRY_RUN);
-  const resetTtlS = readTtl(`header ${RESET_TTL}`, get(lower.resetTtl), RESET_TTL);
+export function readCacheHeaders(header: ReadHeader): CacheOptions | null {
+  const id = header(lower.id)?.trim() || null;
+  const { dryRun, resetTtlS } = readUse(header);
   if (id === null && !dryRun) return null;
   return { name: id === null ? null : { type: 'id', id }, mode: 'header', dryRun, resetTtlS };
 }
 
+/**
+ * In message mode the headers count too, except the one that names a cache. What the message says itself stands nearer
+ * to the chat than headers, which a client may give with all its requests.
+ */
+export function withUseHeaders(said: MessageOptions, header: ReadHeader): CacheOptions {
+  const { dryRun, resetTtlS } = readUse(header);
+  return {
+    name: said.name,
+    mode: 'message',
+    dryRun: said.dryRun ?? dryRun,
+    resetTtlS: said.resetTtlS ?? resetTtlS,
+  };
+}
+
+function readUse(header: ReadHeader): Pick<CacheOptions, 'dryRun' | 'resetTtlS'> {
+  // The HTTP library turns a value that is not ASCII into an empty one, so an empty switch or time is wrong too.
+  const get = (name: string) => header(name)?.trim() ?? null;
+  return {
+    dryRun: readSwitch(`header ${DRY_RUN}`, get(lower.dryRun), DRY_RUN) ?? false,
+    resetTtlS: readTtl(`header ${RESET_TTL}`, get(lower.resetTtl), RESET_TTL),
+  };
+}
+
 /** What becomes of lines that change with every request; null where the client says nothing. @throws ApiError */
-export function readVolatileHeader(header: (name: string) => string | undefined): boolean | null {
+export function readVolatileHeader(header: ReadHeader): boolean | null {
   const value = header(lower.volatile)?.trim() ?? null;
   if (value === null) return null;
   if (value === 'move' || value === 'keep') return value === 'move';
@@ -53,7 +80,7 @@ export function readVolatileHeader(header: (name: string) => string | undefined)
 }
 
 /** @param content of the `cache` message: options joined by `;`, in any order. */
-export function readCacheMessage(content: string): CacheOptions {
+export function readCacheMessage(content: string): MessageOptions {
   const options = splitOptions(content);
   const id = options.get('cache_id') ?? null;
   const tag = options.get('tag') ?? null;
@@ -65,7 +92,6 @@ export function readCacheMessage(content: string): CacheOptions {
   }
   return {
     name: id === null ? { type: 'tag', tag: tag ?? '' } : { type: 'id', id },
-    mode: 'message',
     dryRun: readSwitch(`dry_run in ${FIELD}`, options.get('dry_run') ?? null, FIELD),
     resetTtlS: readTtl(`reset_ttl in ${FIELD}`, options.get('reset_ttl') ?? null, FIELD),
   };
@@ -94,11 +120,11 @@ function splitOptions(content: string): ReadonlyMap<string, string> {
   return options;
 }
 
-function readSwitch(name: string, value: string | null, param: string): boolean {
+function readSwitch(name: string, value: string | null, param: string): boolean | null {
   if (value !== null && value !== '0' && value !== '1') {
     throw invalid(`${name} must be 0 or 1, got ${quoted(value)}`, param);
   }
-  return value === '1';
+  return value === null ? null : value === '1';
 }
 
 function readTtl(name: string, value: string | null, param: string): number | null {

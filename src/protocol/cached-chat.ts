@@ -3,7 +3,7 @@
  * It must never know where the cached messages come from.
  */
 import { invalid } from '../errors.js';
-import { type CacheOptions, readCacheMessage } from './cache-options.js';
+import { type MessageOptions, readCacheMessage } from './cache-options.js';
 import { type ChatRequest, parseChatRequest } from './chat.js';
 import { shown } from './field.js';
 import { withImageFields } from './message.js';
@@ -21,7 +21,7 @@ export function beginsWithCache(value: unknown): boolean {
 }
 
 /** The options of the first message. Call it after the rest of the chat was checked. */
-export function cacheMessage(value: unknown): CacheOptions {
+export function cacheMessage(value: unknown): MessageOptions {
   const { content } = firstMessage(value);
   if (typeof content === 'string') return readCacheMessage(content);
   throw invalid(

@@ -1,6 +1,10 @@
 /** Owns the proof of how a chat may name its cache, and of the words for what it may not say. */
 import t from 'tap';
-import { readCacheHeaders, readCacheMessage } from '../../src/protocol/cache-options.js';
+import {
+  readCacheHeaders,
+  readCacheMessage,
+  withUseHeaders,
+} from '../../src/protocol/cache-options.js';
 
 const headers = (values: Readonly<Record<string, string>>) => (name: string) => values[name];
 
@@ -51,11 +55,29 @@ t.test('the message holds its options in any order', async (t) => {
   const options = readCacheMessage('dry_run=0;reset_ttl=60;tag=handbook');
   t.same(options, {
     name: { type: 'tag', tag: 'handbook' },
-    mode: 'message',
     dryRun: false,
     resetTtlS: 60,
   });
   t.match(readCacheMessage('cache_id=cache-a'), { name: { type: 'id', id: 'cache-a' } });
+});
+
+t.test('what the message leaves out the headers say, except the name', async (t) => {
+  const values = {
+    'x-svc-context-cache': 'cache-b',
+    'x-svc-context-cache-dryrun': '1',
+    'x-svc-context-cache-reset-ttl': '3600',
+  };
+  const name = { type: 'tag', tag: 'a' };
+  for (const [content, dryRun, resetTtlS] of [
+    ['tag=a', true, 3600],
+    ['tag=a;dry_run=0', false, 3600],
+    ['tag=a;reset_ttl=60', true, 60],
+  ] as const) {
+    const options = withUseHeaders(readCacheMessage(content), headers(values));
+    t.same(options, { name, mode: 'message', dryRun, resetTtlS }, content);
+  }
+  const plain = withUseHeaders(readCacheMessage('tag=a'), headers({}));
+  t.match(plain, { dryRun: false, resetTtlS: null });
 });
 
 for (const [content, message] of [

@@ -22,7 +22,7 @@ t.test('only a first message of role cache counts', async (t) => {
   t.notOk(beginsWithCache(chat([user, cache])));
   t.notOk(beginsWithCache('text'));
   t.ok(beginsWithCache(chat([cache, user])));
-  t.match(cacheMessage(chat([cache, user])), { name: { id: 'cache-a' }, mode: 'message' });
+  t.match(cacheMessage(chat([cache, user])), { name: { id: 'cache-a' } });
 });
 
 t.test('tools must be null beside it, an empty list counts as a value', async (t) => {

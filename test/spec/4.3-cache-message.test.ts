@@ -239,6 +239,21 @@ t.test('the headers are nothing beside the message', async (t) => {
   t.strictSame(asked.cache, hitHeaders(cache));
 });
 
+t.test('wrong values of the headers for dry run and reset-TTL are 400', async (t) => {
+  for (const [name, value] of [
+    ['DryRun', '2'],
+    ['DryRun', 'true'],
+    ['Reset-TTL', '0'],
+    ['Reset-TTL', '3601'],
+    ['Reset-TTL', 'soon'],
+  ] as const) {
+    const param = `X-Svc-Context-Cache-${name}`;
+    const messages = [cached('tag=letters;dry_run=0;reset_ttl=60'), said('Hi')];
+    const found = await refusedWith(t, { messages }, 400, { [param]: value });
+    t.match(found, { type: 'invalid_request_error', message: param, param });
+  }
+});
+
 t.test('a tag follows its cache', async (t) => {
   const first = await readyCache(service, { messages: [said('version 1')], tags: ['doc'] });
   t.strictSame((await askBy(service, 'tag=doc')).cache, hitHeaders(first));

@@ -63,8 +63,18 @@ t.test('by header and by message, also with stream and n', async (t) => {
       const byMessage = await askBy(service, `dry_run=1;${name}`, [said('Hi')], more);
       checkDry(t, byMessage, promptTokens);
       t.strictSame(byMessage.cache, hitHeaders(short));
+      const byBoth = await askBy(service, name, [said('Hi')], { ...more, ...dry });
+      checkDry(t, byBoth, promptTokens);
+      t.strictSame(byBoth.cache, hitHeaders(short), 'the header counts beside the message');
     }
   }
+});
+
+t.test('what the message says itself wins over the header', async (t) => {
+  const run = await askBy(service, 'tag=short;dry_run=0', [said('Hi')], dry);
+  t.equal(run.text, 'Hi');
+  const headers = { 'x-svc-context-cache-dryrun': '0' };
+  t.equal((await askBy(service, 'tag=short;dry_run=1', [said('Hi')], { headers })).text, '');
 });
 
 t.test('the body is a chat completion', async (t) => {

@@ -43,6 +43,13 @@ const ways: Readonly<
     askWith(service, id, [...prefix, said('Hi')], { ...more, headers: resetHeader(ttl) }),
   message: (id, _prefix, ttl, more = {}) =>
     askBy(service, `cache_id=${id};reset_ttl=${ttl}`, [said('Hi')], more),
+  headerAndMessage: (id, _prefix, ttl, more = {}) =>
+    askBy(service, `cache_id=${id}`, [said('Hi')], { ...more, headers: resetHeader(ttl) }),
+  messageOverHeader: (id, _prefix, ttl, more = {}) =>
+    askBy(service, `cache_id=${id};reset_ttl=${ttl}`, [said('Hi')], {
+      ...more,
+      headers: resetHeader(1234),
+    }),
 };
 
 for (const [way, use] of Object.entries(ways)) {
