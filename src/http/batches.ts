@@ -4,7 +4,7 @@
  */
 import type { Batches } from '../batches/batches.js';
 import { BATCH_PREFIX } from '../batches/records.js';
-import { batch, batchList, parseBatchCreate } from '../protocol/batches.js';
+import { batch, batchList, batchSchema, parseBatchCreate } from '../protocol/batches.js';
 import { parseJson } from '../protocol/json.js';
 import { parsePageQuery } from '../protocol/page-query.js';
 import type { BatchRecord } from '../rules/batch-state.js';
@@ -27,7 +27,10 @@ export function batchRoutes(gate: Gate, batches: Batches): Route[] {
       'GET',
       '/v1/batches',
       gate.guardFree(entrance, async (exchange, { user }) => {
-        const page = batches.list(user, parsePageQuery(exchange.query, { metadata: false }));
+        const page = batches.list(
+          user,
+          parsePageQuery(exchange.query, { item: batchSchema, metadata: false }),
+        );
         exchange.replyJson(200, batchList(page.batches.map(shown), page.hasMore));
       }),
     ),

@@ -7,8 +7,13 @@ import type { Caches, FoundCache } from '../caches/caches.js';
 import type { Parser } from '../parsing/parser.js';
 import { type OwnBytes, ownBytes } from '../pool/memory.js';
 import { cacheDiffJson } from '../protocol/cache-diff.js';
-import { cacheDeleted, cacheHeadJson, cacheJson, cacheListJson } from '../protocol/caching.js';
-import { parsePageQuery } from '../protocol/page-query.js';
+import {
+  cacheDeleted,
+  cacheHeadJson,
+  cacheJson,
+  cacheListJson,
+  parseCacheQuery,
+} from '../protocol/caching.js';
 import type { Exchange } from './exchange.js';
 import type { Caller, Gate } from './gate.js';
 import { type Route, route } from './router.js';
@@ -120,7 +125,7 @@ async function create(parts: CacheParts, exchange: Exchange, { user }: Caller): 
 async function list(parts: CacheParts, exchange: Exchange, { user }: Caller): Promise<void> {
   const { caches, parser } = parts;
   let bytes = 0;
-  const found = await caches.list(user, parsePageQuery(exchange.query), (page) => {
+  const found = await caches.list(user, parseCacheQuery(exchange.query), (page) => {
     bytes = page;
     // What is read, and what a thread writes down of it.
     if (parser.isFar(bytes)) exchange.hold(2 * bytes);

@@ -3,7 +3,7 @@
  * It must never decide anything about a tag: it parses, asks, and writes down the answer.
  */
 import { parsePageQuery } from '../protocol/page-query.js';
-import { tag, tagDeleted, tagList } from '../protocol/tags.js';
+import { tag, tagDeleted, tagList, tagSchema } from '../protocol/tags.js';
 import { type CacheParts, replyCache } from './caches.js';
 import type { Gate } from './gate.js';
 import { type Route, route } from './router.js';
@@ -28,7 +28,12 @@ export function tagRoutes(gate: Gate, parts: CacheParts): Route[] {
       gate.guardFree(caching, async (exchange, { user }) => {
         exchange.replyJson(
           200,
-          tagList(caches.tags.list(user, parsePageQuery(exchange.query, { metadata: false }))),
+          tagList(
+            caches.tags.list(
+              user,
+              parsePageQuery(exchange.query, { item: tagSchema, metadata: false }),
+            ),
+          ),
         );
       }),
     ),

@@ -306,9 +306,9 @@ export function sliceOf<Item>(
   list: readonly Item[],
   query: string,
   nameOf: (item: Item) => string,
-  { usual = 'asc', others = [] }: Pick<PageKind, 'usual' | 'others'> = {},
+  { item, usual = 'asc', others = [] }: Omit<PageKind, 'metadata'>,
 ): Slice<Item> {
-  const kind = { usual, others, metadata: false } as const;
+  const kind = { item, usual, others, metadata: false } as const;
   const { limit, order, after, before } = parsePageQuery(query, kind);
   const ordered = order === 'asc' ? list : [...list].reverse();
   const place = (bound: 'after' | 'before', name: string) => {

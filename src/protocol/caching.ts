@@ -14,6 +14,7 @@ import { refuse } from './chat-faults.js';
 import { quoted, shown } from './field.js';
 import { type ChatMessage, checkToolResults, readMessages } from './message.js';
 import { messageSchema, toolSchema, type WireMessage, type WireTool } from './message-schema.js';
+import { type PageQuery, parsePageQuery } from './page-query.js';
 import { absent, compile, isObject, type JsonObject, type Static, Type } from './schema.js';
 import { readTagNames, tagNameSchema } from './tags.js';
 import { type ChatTool, readTools } from './tool.js';
@@ -150,6 +151,11 @@ export const cacheListSchema = Type.Object({
   object: Type.Literal('list'),
   data: Type.Array(cacheSchema),
 });
+
+/** @param query raw, without the question mark. @throws ApiError as `parsePageQuery`. */
+export function parseCacheQuery(query: string): PageQuery {
+  return parsePageQuery(query, { item: cacheSchema });
+}
 
 export const cacheDeletedSchema = Type.Object({
   deleted: Type.Literal(true),

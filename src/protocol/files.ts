@@ -116,7 +116,7 @@ export function parseFileQuery(query: string): FileQuery {
   if (purposes.length > 1) throw invalid("'purpose' must be given once", 'purpose');
   const [purpose] = purposes;
   return {
-    ...parsePageQuery(query, { metadata: false, others: ['purpose'] }),
+    ...parsePageQuery(query, { item: fileSchema, metadata: false, others: ['purpose'] }),
     purpose: purpose ?? null,
     purposeExists: [PURPOSE, ...KEPT, undefined].some((each) => each === purpose),
   };

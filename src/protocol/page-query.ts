@@ -7,7 +7,7 @@ import { limits } from '../limits/index.js';
 import type { Parameter } from './api.js';
 import type { CacheMetadata } from './cache-metadata.js';
 import { quoted } from './field.js';
-import { Type } from './schema.js';
+import { type TSchema, Type } from './schema.js';
 
 export interface PageQuery {
   readonly limit: number;
@@ -23,17 +23,19 @@ const { pageLengthMax, pageLengthDefault, cacheMetadataMax } = limits;
 const METADATA = /^metadata\[(.*)\]$/su;
 const NAMES = ['limit', 'order', 'after', 'before'];
 /**
- * What somebody writes who wants to see less: a key in brackets, a field of what is listed, a word for a search. Other
- * fields are what gateways and browsers add to any request.
+ * Besides the fields of what is listed, what somebody writes who wants to see less: a key in brackets, a field that is
+ * common elsewhere, a word for a search. Other fields are what gateways and browsers add to any request.
  */
 const LIKE_FILTER = new RegExp(
   '[[\\]]|^meta|^(?:id|object|status|model|family|name|description|tokens?|messages|tools|error|ttl|tags?|cache_id|' +
-    'owned_by|owner|user|filename|file|bytes|size|purpose|(?:created|expired|expires)(?:_(?:at|after|before))?|' +
+    'owned_by|owner|user|filename|file|bytes|size|purpose|state|promoted|cache_control|(?:created|expired|expires)(?:_(?:at|after|before))?|' +
     'filters?|where|query|q|search|since|until)$',
   'i',
 );
 
 export interface PageKind {
+  /** What is listed: the name of each of its fields looks like a filter. */
+  readonly item: TSchema;
   /** The order where none is asked for. */
   readonly usual?: PageQuery['order'];
   /** False where the items have no metadata. */
@@ -47,7 +49,7 @@ export interface PageKind {
  * @throws ApiError for a value that is not allowed, or given twice, and for what looks like a filter and is none: if it
  *   were ignored, the list would show everything, and the client may be about to delete what is shown.
  */
-export function parsePageQuery(query: string, kind: PageKind = {}): PageQuery {
+export function parsePageQuery(query: string, kind: PageKind): PageQuery {
   const fields = readFields(query, kind);
   const metadata: (readonly [string, string])[] = [];
   for (const [name, value] of fields) {
@@ -72,12 +74,28 @@ function readFields(query: string, kind: PageKind): ReadonlyMap<string, string> 
   const names = [...NAMES, ...(kind.others ?? [])];
   for (const [name, value] of new URLSearchParams(query)) {
     const known = names.includes(name) || (kind.metadata !== false && METADATA.test(name));
-    if (!known && !LIKE_FILTER.test(name)) continue;
+    if (!known && !isLikeFilter(name, kind.item)) continue;
     if (!known) throw unknownFilter(name, value, kind);
     if (fields.has(name)) throw invalid(`${quoted(name)} must be given once`, name);
     fields.set(name, value);
   }
   return fields;
+}
+
+function isLikeFilter(name: string, item: TSchema): boolean {
+  const [field = ''] = name.toLowerCase().split('.', 1);
+  return LIKE_FILTER.test(name) || hasField(item, field);
+}
+
+/** In any of its forms. */
+function hasField(schema: Described, name: string): boolean {
+  const { properties = {}, anyOf = [] } = schema;
+  return Object.hasOwn(properties, name) || anyOf.some((form) => hasField(form, name));
+}
+
+interface Described {
+  readonly properties?: object;
+  readonly anyOf?: readonly Described[];
 }
 
 function unknownFilter(name: string, value: string, kind: PageKind): ApiError {

@@ -93,7 +93,7 @@ function withoutReferences<Item extends JsonObject>(items: readonly Item[]): rea
 
 /** @throws ApiError that names the field. */
 export function parseItemQuery(query: string): PageQuery {
-  return parsePageQuery(query, { metadata: false });
+  return parsePageQuery(query, { item: itemSchema, metadata: false });
 }
 
 /**

@@ -8,7 +8,7 @@ import { creationChanges } from '../../src/caches/records.js';
 import { limits } from '../../src/limits/index.js';
 import { encodeBody } from '../../src/parsing/stored-body.js';
 import type { CacheMetadata } from '../../src/protocol/cache-metadata.js';
-import { parsePageQuery } from '../../src/protocol/page-query.js';
+import { parseCacheQuery } from '../../src/protocol/caching.js';
 import { apiError } from '../support/api-error.js';
 import { CacheWorld, creationOf, type Life } from '../support/cache-world.js';
 import { settled } from '../support/simulated-clock.js';
@@ -182,10 +182,10 @@ t.test('owners are walls', async (t) => {
   await t.rejects(caches.update('bob', id, update), apiError('otherUser'));
   await t.rejects(caches.delete('bob', id), apiError('otherUser'));
   await t.rejects(caches.bindTag('bob', 'of-bob', id), apiError('otherUser'));
-  await t.rejects(caches.list('bob', parsePageQuery(`after=${id}`)), apiError('otherUser'));
+  await t.rejects(caches.list('bob', parseCacheQuery(`after=${id}`)), apiError('otherUser'));
   t.throws(() => caches.tags.get('bob', 'mine'), apiError('notFound'));
-  t.strictSame(await caches.list('bob', parsePageQuery('')), []);
-  t.strictSame(caches.tags.list('bob', parsePageQuery('')), []);
+  t.strictSame(await caches.list('bob', parseCacheQuery('')), []);
+  t.strictSame(caches.tags.list('bob', parseCacheQuery('')), []);
   await caches.delete('alice', id);
   await t.rejects(caches.get('bob', id), apiError('notFound'), 'a dead id is nobody’s');
 });
@@ -319,7 +319,7 @@ t.test(`with ${COUNT} caches of one owner a page costs its own length`, async (t
   await manyCaches(world.life, world.keepMs);
   const cost = async (query: string) => {
     const before = store.reads;
-    const found = await caches.list('alice', parsePageQuery(query));
+    const found = await caches.list('alice', parseCacheQuery(query));
     return { reads: store.reads - before, found };
   };
   const first = await cost('');
@@ -340,7 +340,7 @@ t.test(`with ${COUNT} caches of one owner a page costs its own length`, async (t
   const seen = new Set<string>();
   for (let last = ''; ; ) {
     const bound = last === '' ? '' : `&after=${last}`;
-    const found = await caches.list('alice', parsePageQuery(`limit=100${bound}`));
+    const found = await caches.list('alice', parseCacheQuery(`limit=100${bound}`));
     for (const { record } of found) seen.add(record.id);
     if (found.length === 0) break;
     last = found.at(-1)?.record.id ?? '';
@@ -352,9 +352,9 @@ t.test('a page of large caches ends early, and the next goes on', async (t) => {
   const { caches } = new CacheWorld();
   const large = 'x'.repeat(limits.pageBytesMax / 4);
   for (let i = 0; i < 6; i++) await caches.create('alice', creationOf(`${i}${large}`));
-  const page = await caches.list('alice', parsePageQuery(''));
+  const page = await caches.list('alice', parseCacheQuery(''));
   t.equal(page.length, 3);
-  const rest = await caches.list('alice', parsePageQuery(`after=${page.at(-1)?.record.id}`));
+  const rest = await caches.list('alice', parseCacheQuery(`after=${page.at(-1)?.record.id}`));
   t.equal(rest.length, 3);
 });
 
@@ -415,7 +415,7 @@ t.test(
       });
       await settled();
       // The record is visible before it is on the disk, so a list finds it.
-      const [listed] = await caches.list('alice', parsePageQuery(''));
+      const [listed] = await caches.list('alice', parseCacheQuery(''));
       const id = listed?.record.id ?? '';
       const deletion = caches.delete('alice', id).then(() => {
         order.push('deleted');
@@ -438,7 +438,7 @@ t.test('a failed commit leaves neither the cache nor its tags', async (t) => {
   await t.rejects(caches.create('alice', creationOf('second', { tags: ['mine'] })), /disk is full/);
   store.commit = commit;
   t.equal(caches.tags.get('alice', 'mine').cacheId, first);
-  t.equal((await caches.list('alice', parsePageQuery(''))).length, 1);
+  t.equal((await caches.list('alice', parseCacheQuery(''))).length, 1);
   const third = idOf(await caches.create('alice', creationOf('third', { tags: ['mine'] })));
   t.equal(caches.tags.get('alice', 'mine').cacheId, third, 'both actors go on');
 });

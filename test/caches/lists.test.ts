@@ -4,7 +4,7 @@
  */
 import t from 'tap';
 import { cacheKeys } from '../../src/caches/records.js';
-import { parsePageQuery } from '../../src/protocol/page-query.js';
+import { parseCacheQuery } from '../../src/protocol/caching.js';
 import { CacheWorld, creationOf } from '../support/cache-world.js';
 
 t.test('caches behind damaged ones are listed in their places', async (t) => {
@@ -20,7 +20,7 @@ t.test('caches behind damaged ones are listed in their places', async (t) => {
   await store.commit(damaged.map((id) => ({ type: 'put', key: cacheKeys.record(id), value })));
   const [older, newer] = [made[3], made[6]];
   const listed = async (query: string) =>
-    (await caches.recordsOfAll(parsePageQuery(query))).map(({ id }) => id);
+    (await caches.recordsOfAll(parseCacheQuery(query))).map(({ id }) => id);
   t.same(await listed('limit=2&order=asc'), [older, newer]);
   t.same(await listed('limit=2'), [newer, older]);
   t.same(await listed('limit=1'), [newer]);

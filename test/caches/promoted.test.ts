@@ -3,7 +3,7 @@
  */
 import t from 'tap';
 import type { ChatPrefix } from '../../src/caches/planned.js';
-import { parsePageQuery } from '../../src/protocol/page-query.js';
+import { parseCacheQuery } from '../../src/protocol/caching.js';
 import { CacheWorld, creationOf } from '../support/cache-world.js';
 import { settled } from '../support/simulated-clock.js';
 
@@ -20,7 +20,7 @@ async function promote(world: CacheWorld, owner: string, content: string): Promi
 }
 
 const contentsOf = async (world: CacheWorld, owner: string) =>
-  (await world.caches.list(owner, parsePageQuery('order=asc'))).map(
+  (await world.caches.list(owner, parseCacheQuery('order=asc'))).map(
     ({ texts }) => JSON.parse(texts().messages[0] ?? '{}').content as string,
   );
 
@@ -69,7 +69,7 @@ t.test('the caches of all shards have one budget', async (t) => {
   const one = new CacheWorld(1_000_000, undefined, 100);
   const other = new CacheWorld(1_000_000, undefined, 0, one);
   const bytesOf = async (world: CacheWorld, owner: string) => {
-    const records = await world.caches.records(owner, parsePageQuery('order=asc'));
+    const records = await world.caches.records(owner, parseCacheQuery('order=asc'));
     return records.reduce((sum, { snapshot }) => sum + (snapshot?.bytes ?? 0), 0);
   };
   await promote(one, 'alice', 'one');

@@ -10,8 +10,7 @@ import { ApiError } from '../../src/errors.js';
 import { limits } from '../../src/limits/index.js';
 import type { NewCache, StoredBase } from '../../src/parsing/parser.js';
 import { type Random, seededRandom, testSeed } from '../../src/plugin/test/random-text.js';
-import type { CacheExpiry } from '../../src/protocol/caching.js';
-import { parsePageQuery } from '../../src/protocol/page-query.js';
+import { type CacheExpiry, parseCacheQuery } from '../../src/protocol/caching.js';
 import type { CacheRecord } from '../../src/rules/cache-state.js';
 import { CacheWorld, creationOf, derivationOf } from '../support/cache-world.js';
 import type { Fate } from '../support/mortal-store.js';
@@ -456,7 +455,7 @@ class History {
       ...(expected[from] ? [`after=${expected[from]}`] : []),
       ...(expected[to] ? [`before=${expected[to]}`] : []),
     ].join('&');
-    const found = await this.world.caches.list(owner, parsePageQuery(query));
+    const found = await this.world.caches.list(owner, parseCacheQuery(query));
     const ids = found.map(({ record }) => record.id).join();
     const right = expected
       .slice(from + 1, to)
@@ -468,7 +467,7 @@ class History {
   async #checkTags(owner: string): Promise<void> {
     const tags = this.#tags.get(owner) ?? new Map();
     const { caches } = this.world;
-    const listed = caches.tags.list(owner, parsePageQuery(''));
+    const listed = caches.tags.list(owner, parseCacheQuery(''));
     const pairs = listed.map(({ tag, cacheId }) => `${tag}=${cacheId}`).sort();
     const expected = [...tags].map(([tag, id]) => `${tag}=${id}`).sort();
     if (pairs.join() !== expected.join()) {

@@ -5,6 +5,7 @@
 import t, { type Test } from 'tap';
 import { asBob } from '../support/cache-client.js';
 import { form, type Headers, purpose, send } from '../support/file-client.js';
+import { askOperator, asOperator } from '../support/operator-client.js';
 import { openService, type TestService } from '../support/service.js';
 
 t.setTimeout(120_000);
@@ -147,6 +148,76 @@ async function refusesFilters(t: Test, service: TestService, kind: Kind): Promis
     t.equal((await service.call('GET', `${kind.path}?${query}`)).status, 200, query);
   }
 }
+
+interface Described {
+  readonly $ref?: string;
+  readonly properties?: Readonly<Record<string, Described>>;
+  readonly items?: Described;
+  readonly content?: Readonly<Record<string, { readonly schema: Described }>>;
+}
+
+interface Operation {
+  readonly parameters?: readonly { readonly name: string }[];
+  readonly responses: Readonly<Record<string, Described>>;
+}
+
+interface Document {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  readonly components: { readonly schemas: Readonly<Record<string, Described>> };
+}
+
+/** By the path of each list with pages: the fields of what it lists, and what it can be asked for. */
+function listsOf({ paths, components }: Document) {
+  const found = ({ $ref, ...rest }: Described = {}) =>
+    $ref === undefined ? rest : (components.schemas[$ref.split('/').at(-1) ?? ''] ?? {});
+  return Object.entries(paths).flatMap(([path, { get }]) => {
+    const asked = (get?.parameters ?? []).map(({ name }) => name);
+    if (!asked.includes('after')) return [];
+    const list = found(get?.responses['200']?.content?.['application/json']?.schema);
+    const item = found(list.properties?.data?.items);
+    return [{ path, asked, fields: Object.keys(item.properties ?? {}) }];
+  });
+}
+
+/** Fields that the document does not show, or of what was asked for. */
+const furtherFields: Readonly<Record<string, readonly string[]>> = {
+  '/v1/caching': ['base', 'pin', 'snapshot', 'promoted', 'cache_control', 'snapshot.pinned'],
+  '/v1/batches': ['endpoint', 'input_file_id', 'state'],
+  '/v1/conversations/{id}/items': ['role', 'content', 'call_id', 'Role'],
+  '/v1/responses/{id}/input_items': ['type', 'role'],
+  '/admin/v1/users': ['state'],
+};
+
+t.test('no list ignores the name of a field of what it lists', async (t) => {
+  const service = await openService(t, asOperator);
+  const described = await fetch(new URL('/openapi.json', service.url));
+  const lists = listsOf((await described.json()) as Document);
+  t.ok(lists.length > 10, `${lists.length} lists`);
+  const paths = lists.map(({ path }) => path);
+  for (const path of Object.keys(furtherFields)) t.ok(paths.includes(path), path);
+  const conversation = await made(service.call('POST', '/conversations', {}));
+  const response = await made(
+    service.call('POST', '/responses', { model: 'svc-v1-8k', input: 'Hi' }),
+  );
+  for (const { path, asked, fields } of lists) {
+    const id = path.includes('conversations') ? conversation : response;
+    const place = path.replace('{user}', 'alice').replace('{id}', id);
+    const call = (query: string) =>
+      path.startsWith('/admin')
+        ? askOperator(service, 'GET', `${place}?${query}`)
+        : service.call('GET', `${place.replace('/v1', '')}?${query}`);
+    t.ok(fields.length > 1, path);
+    for (const field of [...fields, ...(furtherFields[path] ?? [])]) {
+      if (asked.includes(field)) continue;
+      const answer = await call(`${field}=x`);
+      const { error } = (await answer.json()) as { error?: { param: string; message: string } };
+      t.equal(answer.status, 400, `${path}?${field}=x`);
+      t.equal(error?.param, field);
+      t.match(error?.message, /is no filter of this list, got 'x'/);
+    }
+    t.equal((await call('api-version=3&_=17')).status, 200, path);
+  }
+});
 
 t.test('a tag that is deleted and made again is where it is now', async (t) => {
   const service = await openService(t);

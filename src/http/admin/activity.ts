@@ -4,13 +4,16 @@
  */
 import { pageJson, sliceOf } from '../../protocol/admin.js';
 import {
+  logLineSchema,
   parseLevel,
   parseSpan,
+  recentRequestSchema,
   type WireHistory,
   type WireLogLine,
   type WireRecentRequest,
   type WireSpan,
 } from '../../protocol/admin-activity.js';
+import type { PageKind } from '../../protocol/page-query.js';
 import { type Route, route } from '../router.js';
 import type { AdminGate } from './gate.js';
 
@@ -32,7 +35,9 @@ export function adminActivityRoutes(gate: AdminGate, look: LookAtActivity): Rout
     route(
       'GET',
       '/admin/v1/requests',
-      gate.guard(async ({ query }) => pageOf(look.requests(), query)),
+      gate.guard(async ({ query }) =>
+        pageOf(look.requests(), query, { item: recentRequestSchema }),
+      ),
     ),
     route(
       'GET',
@@ -40,7 +45,7 @@ export function adminActivityRoutes(gate: AdminGate, look: LookAtActivity): Rout
       gate.guard(async ({ query }) => {
         const level = parseLevel(query);
         const lines = look.lines().filter((line) => level === null || line.level === level);
-        return pageOf(lines, query, ['level']);
+        return pageOf(lines, query, { item: logLineSchema, others: ['level'] });
       }),
     ),
   ];
@@ -49,9 +54,9 @@ export function adminActivityRoutes(gate: AdminGate, look: LookAtActivity): Rout
 function pageOf<Item extends { readonly id: string }>(
   newestFirst: readonly Item[],
   query: string,
-  others: readonly string[] = [],
+  kind: Pick<PageKind, 'item' | 'others'>,
 ) {
-  const list = { usual: 'desc', others } as const;
+  const list = { usual: 'desc', ...kind } as const;
   const { items, hasMore } = sliceOf([...newestFirst].reverse(), query, ({ id }) => id, list);
   return pageJson(items, hasMore);
 }

@@ -4,7 +4,7 @@
  */
 import type { Batches } from '../../batches/batches.js';
 import { BATCH_PREFIX } from '../../batches/records.js';
-import { pageJson, type WireOwnedBatch } from '../../protocol/admin.js';
+import { ownedBatchSchema, pageJson, type WireOwnedBatch } from '../../protocol/admin.js';
 import { parsePageQuery } from '../../protocol/page-query.js';
 import type { BatchRecord } from '../../rules/batch-state.js';
 import { type Route, route } from '../router.js';
@@ -23,7 +23,10 @@ export function adminBatchRoutes(gate: AdminGate, { users, batches }: AdminBatch
       '/admin/v1/users/:user/batches',
       gate.guard(async (exchange, { user }) => {
         await users.assertKnown(user);
-        const page = batches.list(user, parsePageQuery(exchange.query, { metadata: false }));
+        const page = batches.list(
+          user,
+          parsePageQuery(exchange.query, { item: ownedBatchSchema, metadata: false }),
+        );
         return pageJson(page.batches.map(batchJson), page.hasMore);
       }),
     ),

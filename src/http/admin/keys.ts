@@ -2,7 +2,13 @@
  * Owns the admin routes of a user's API keys.
  * It must never show a key but in the answer to its creation.
  */
-import { checkKeyCreate, pageJson, sliceOf, type WireKey } from '../../protocol/admin.js';
+import {
+  checkKeyCreate,
+  keySchema,
+  pageJson,
+  sliceOf,
+  type WireKey,
+} from '../../protocol/admin.js';
 import { type Route, route } from '../router.js';
 import { type AdminGate, jsonBody } from './gate.js';
 
@@ -30,7 +36,9 @@ export function adminKeyRoutes(gate: AdminGate, keys: UserKeys): Route[] {
       'GET',
       KEYS,
       gate.guard(async ({ query }, { user }) => {
-        const { items, hasMore } = sliceOf(await keys.keysOf(user), query, ({ keyId }) => keyId);
+        const { items, hasMore } = sliceOf(await keys.keysOf(user), query, ({ keyId }) => keyId, {
+          item: keySchema,
+        });
         return pageJson(items.map(keyJson), hasMore);
       }),
     ),

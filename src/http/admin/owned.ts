@@ -7,7 +7,13 @@ import type { PrefixDoctor } from '../../chat/prefix-doctor.js';
 import { loopTurns } from '../../fairness/loop-turns.js';
 import type { Files } from '../../files/files.js';
 import { limits } from '../../limits/index.js';
-import { pageJson, type WireOwnedCache, type WireOwnedFile } from '../../protocol/admin.js';
+import {
+  ownedCacheSchema,
+  ownedFileSchema,
+  pageJson,
+  type WireOwnedCache,
+  type WireOwnedFile,
+} from '../../protocol/admin.js';
 import { parseFileQuery } from '../../protocol/files.js';
 import { type PageQuery, parsePageQuery } from '../../protocol/page-query.js';
 import type { CacheRecord } from '../../rules/cache-state.js';
@@ -75,20 +81,25 @@ export interface AdminAllParts {
 
 export function adminListsOfAll(gate: AdminGate, parts: AdminAllParts): Route[] {
   const { caches, files, doctor } = parts;
-  const pageOf = (query: string) => parsePageQuery(query, { metadata: false });
   return [
     route(
       'GET',
       '/admin/v1/caches',
       gate.guard(({ query }) =>
-        cachePage(caches, pageOf(query), (more) => caches.recordsOfAll(more)),
+        cachePage(
+          caches,
+          parsePageQuery(query, { item: ownedCacheSchema, metadata: false }),
+          (more) => caches.recordsOfAll(more),
+        ),
       ),
     ),
     route(
       'GET',
       '/admin/v1/files',
       gate.guard(async ({ query }) => {
-        const page = await files.listOfAll(pageOf(query));
+        const page = await files.listOfAll(
+          parsePageQuery(query, { item: ownedFileSchema, metadata: false }),
+        );
         return pageJson(page.files.map(fileJson), page.hasMore);
       }),
     ),
@@ -109,7 +120,7 @@ function listsOfOne(gate: AdminGate, parts: AdminOwnedParts): Route[] {
       gate.guard(async ({ query }, { user }) => {
         await users.assertOwner(user);
         const list = (more: PageQuery) => caches.records(user, more);
-        return await cachePage(caches, parsePageQuery(query), list);
+        return await cachePage(caches, parsePageQuery(query, { item: ownedCacheSchema }), list);
       }),
     ),
     route(

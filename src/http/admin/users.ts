@@ -11,6 +11,7 @@ import {
   parseBalanceAdded,
   parseUserChange,
   sliceOf,
+  userSchema,
   type WireUser,
 } from '../../protocol/admin.js';
 import { type DayUsage, restoredAccount, usageDays } from '../../rules/account.js';
@@ -104,7 +105,7 @@ export interface ListedUserParts {
 
 export async function listUsers(parts: ListedUserParts, query: string): Promise<object> {
   const all = [...(await parts.users.list())];
-  const { items, hasMore } = sliceOf(all, query, ([user]) => user);
+  const { items, hasMore } = sliceOf(all, query, ([user]) => user, { item: userSchema });
   const page = items.map(([user, keys]) => userJson(parts, user, keys));
   return pageJson(await Promise.all(page), hasMore);
 }
