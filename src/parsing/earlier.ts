@@ -7,7 +7,13 @@ import { invalid } from '../errors.js';
 import { limits } from '../limits/index.js';
 import type { Earlier, EarlierParts, GoesOnFrom } from '../protocol/goes-on.js';
 import { scanJson } from '../protocol/json-scan.js';
-import { type KeptItems, keptItems, type StoredPart } from '../protocol/responses-items.js';
+import {
+  type ItemPlace,
+  type KeptItems,
+  keptItems,
+  keptPlaces,
+  type StoredPart,
+} from '../protocol/responses-items.js';
 import type { JsonObject } from '../protocol/schema.js';
 
 /** @throws ApiError where the parts have more values than a body may have. */
@@ -40,7 +46,7 @@ function boundedReader(): (part: StoredPart) => JsonObject[] {
 }
 
 /** @param inputAlone without what was made of it. */
-export function itemsIn({ number, bytes }: StoredPart, inputAlone = false): JsonObject[] {
+export function placesIn({ number, bytes }: StoredPart, inputAlone = false): ItemPlace[] {
   const kept = decodeRecord<KeptItems>(bytes);
-  return keptItems(inputAlone ? { ...kept, output: [] } : kept, number);
+  return keptPlaces(inputAlone ? { ...kept, output: [] } : kept, number);
 }

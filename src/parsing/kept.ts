@@ -7,7 +7,13 @@ import { newMemory, type OwnBytes, ownBytes } from '../pool/memory.js';
 import { parseJson } from '../protocol/json.js';
 import type { PageQuery } from '../protocol/page-query.js';
 import { assertUsable } from '../protocol/responses-conversation.js';
-import type { KeptItems, KeptParts, StoredPart } from '../protocol/responses-items.js';
+import {
+  type ItemPlace,
+  type KeptItems,
+  type KeptParts,
+  type StoredPart,
+  withoutItem,
+} from '../protocol/responses-items.js';
 import {
   itemPage,
   parseConversationCreate,
@@ -16,7 +22,7 @@ import {
 } from '../protocol/responses-lists.js';
 import type { WireItem } from '../protocol/responses-schema.js';
 import type { JsonObject } from '../protocol/schema.js';
-import { itemsIn } from './earlier.js';
+import { placesIn } from './earlier.js';
 import type { ConversationBody, ConversationBodyKind, KeptQuestion, Threads } from './tasks.js';
 
 /** A part that is written anew. */
@@ -92,26 +98,26 @@ export function shownOf(parts: readonly StoredPart[], question: KeptQuestion): s
     return kept === undefined ? null : JSON.stringify(kept.response);
   }
   if (question.type === 'item') {
-    for (const item of itemsOf(parts, 'asc')) {
-      if (item.id === question.id) return JSON.stringify(item);
+    for (const { id, item } of placesOf(parts, 'asc')) {
+      if (item !== null && id === question.id) return JSON.stringify(item);
     }
     return null;
   }
   const { query } = question;
-  const items = itemsOf(parts, query.order, question.type === 'input');
-  return JSON.stringify(itemPage(items, query));
+  const places = () => placesOf(parts, query.order, question.type === 'input');
+  return JSON.stringify(itemPage(places, query));
 }
 
 /** One part after the other: all of them at once would take several times their bytes. */
-function* itemsOf(
+function* placesOf(
   parts: readonly StoredPart[],
   order: PageQuery['order'],
   inputAlone = false,
-): Generator<JsonObject> {
+): Generator<ItemPlace> {
   const isForward = order === 'asc';
   for (const part of isForward ? parts : parts.toReversed()) {
-    const items = itemsIn(part, inputAlone);
-    yield* isForward ? items : items.reverse();
+    const places = placesIn(part, inputAlone);
+    yield* isForward ? places : places.reverse();
   }
 }
 
@@ -120,12 +126,8 @@ export function partWithout(
   itemId: string,
 ): { readonly number: number; readonly kept: KeptItems } | null {
   for (const part of parts) {
-    const items = itemsIn(part);
-    const left = items.filter((item) => item.id !== itemId);
-    if (left.length === items.length) continue;
-    const { of, from } = decodeRecord<KeptItems>(part.bytes);
-    const kept = { of, from, input: JSON.stringify(left), output: [] };
-    return { number: part.number, kept };
+    const kept = withoutItem(decodeRecord<KeptItems>(part.bytes), part.number, itemId);
+    if (kept !== null) return { number: part.number, kept };
   }
   return null;
 }

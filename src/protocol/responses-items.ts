@@ -107,6 +107,21 @@ export interface KeptItems {
   /** JSON of a list. */
   readonly input: string;
   readonly output: readonly JsonObject[];
+  /** Where deleted items stood: their ids stay cursors of a list. Absent where there are none. */
+  readonly gone?: readonly GoneItem[];
+}
+
+export interface GoneItem {
+  readonly id: string;
+  /** How many of the items that are left stand in front of it. */
+  readonly behind: number;
+}
+
+/** A place in a list of items. */
+export interface ItemPlace {
+  readonly id: unknown;
+  /** null: it was deleted. */
+  readonly item: JsonObject | null;
 }
 
 /** A record of items as it lies in the store. A conversation has several, with a number each; a response has one. */
@@ -126,6 +141,38 @@ export interface KeptParts {
 export function keptItems({ of, from, input, output }: KeptItems, part = 0): JsonObject[] {
   const first = from ?? part * limits.conversationAddMax;
   return [...givenItems(JSON.parse(input) as JsonObject[], of, first), ...output];
+}
+
+/** The same with the places of what was deleted. */
+export function keptPlaces(kept: KeptItems, part = 0): ItemPlace[] {
+  const items = keptItems(kept, part);
+  const places: ItemPlace[] = [];
+  let shown = 0;
+  const show = (end: number) => {
+    for (const item of items.slice(shown, end)) places.push({ id: item.id, item });
+    shown = end;
+  };
+  for (const { id, behind } of kept.gone ?? []) {
+    show(behind);
+    places.push({ id, item: null });
+  }
+  show(items.length);
+  return places;
+}
+
+/** The part without an item, whose place is kept; null where the part does not hold it. */
+export function withoutItem(kept: KeptItems, part: number, id: string): KeptItems | null {
+  const left: JsonObject[] = [];
+  const gone: GoneItem[] = [];
+  let isFound = false;
+  for (const place of keptPlaces(kept, part)) {
+    const { item } = place;
+    if (item !== null && place.id !== id) left.push(item);
+    else gone.push({ id: String(place.id), behind: left.length });
+    isFound ||= item !== null && place.id === id;
+  }
+  const { of, from } = kept;
+  return isFound ? { of, from, input: JSON.stringify(left), output: [], gone } : null;
 }
 
 const STATELESS = new Set(['reasoning', 'compaction']);

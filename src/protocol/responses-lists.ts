@@ -8,6 +8,7 @@ import { metadataSchema } from './cache-metadata.js';
 import { refuse } from './chat-faults.js';
 import { quoted } from './field.js';
 import { type PageQuery, parsePageQuery } from './page-query.js';
+import type { ItemPlace } from './responses-items.js';
 import { itemSchema } from './responses-schema.js';
 import { absent, compile, type JsonObject, type Static, type TSchema, Type } from './schema.js';
 
@@ -98,28 +99,47 @@ export function parseItemQuery(query: string): PageQuery {
 
 /**
  * A page of items. They are read no further than the page needs.
- * @param items in the order of the query.
+ * @param places gives all of them in the order of the query, deleted ones among them.
  */
 export function itemPage(
-  items: Iterable<JsonObject>,
-  { limit, after, before }: PageQuery,
+  places: () => Iterable<ItemPlace>,
+  query: PageQuery,
 ): Static<typeof itemListSchema> {
+  const found = pageBetween(places(), query, []);
+  // An item that was deleted and added again is where it is now, so the places of deleted ones come second.
+  const { page, missing } =
+    found.missing.length > 0 ? pageBetween(places(), query, found.missing) : found;
+  const [bound] = missing;
+  if (bound !== undefined) throw noItem(bound, query[bound]);
+  return page;
+}
+
+type Bound = 'after' | 'before';
+
+/** @param gone the bounds that may be deleted items. */
+function pageBetween(
+  places: Iterable<ItemPlace>,
+  { limit, after, before }: PageQuery,
+  gone: readonly Bound[],
+): { readonly page: Static<typeof itemListSchema>; readonly missing: readonly Bound[] } {
   const data: JsonObject[] = [];
   let isBehindAfter = after === null;
   let isBeforeEnd = true;
   let hasMore = false;
-  for (const item of items) {
-    if (isBeforeEnd && item.id === before) isBeforeEnd = false;
-    if (!isBehindAfter) isBehindAfter = item.id === after;
+  for (const { id, item } of places) {
+    if (id === before && (item !== null || gone.includes('before'))) isBeforeEnd = false;
+    if (!isBehindAfter) isBehindAfter = id === after && (item !== null || gone.includes('after'));
+    else if (item === null) continue;
     else if (isBeforeEnd && data.length < limit) data.push(item);
     else if (isBeforeEnd) hasMore = true;
     if (isBehindAfter && (before === null ? hasMore : !isBeforeEnd)) break;
   }
-  if (!isBehindAfter) throw noItem('after', after);
-  if (before !== null && isBeforeEnd) throw noItem('before', before);
+  const missing: Bound[] = [];
+  if (!isBehindAfter) missing.push('after');
+  if (before !== null && isBeforeEnd) missing.push('before');
   const page = data as Static<typeof itemShownSchema>[];
   const ends = { first_id: page[0]?.id ?? null, last_id: page.at(-1)?.id ?? null };
-  return { object: 'list', data: page, ...ends, has_more: hasMore };
+  return { page: { object: 'list', data: page, ...ends, has_more: hasMore }, missing };
 }
 
 function noItem(name: string, id: string | null): ApiError {

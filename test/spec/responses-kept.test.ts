@@ -209,6 +209,54 @@ t.test('a dry run keeps nothing, and says so', async (t) => {
   await refused(t, get(`/responses/${response.id}`), 404);
 });
 
+t.test('an item that was deleted stays a cursor', async (t) => {
+  const { id } = await read<{ id: string }>(await service.call('POST', '/conversations'));
+  const path = `/conversations/${id}/items`;
+  const add = async (texts: readonly string[]) =>
+    await read<ItemList>(await service.call('POST', path, { items: texts.map(user) }));
+  await add(['1', '2', '3']);
+  await responseOf(service, { conversation: id, input: '4' });
+  await add(['6', '7']);
+  const all = (await itemsOf(`${path}?order=asc`)).data.map((item) => item.id);
+  t.equal(all.length, 7);
+  const unknown = `${all[0]?.slice(0, -2)}7f`;
+  for (const cursor of ['x', unknown]) {
+    await refused(t, get(`${path}?after=${cursor}`), 400, { param: 'after' });
+  }
+  const listed = async (query: string) =>
+    (await itemsOf(`${path}?${query}`)).data.map((item) => item.id);
+  const left = [...all];
+  for (const gone of [1, 0, 2, 4, 6]) {
+    const cursor = all[gone] ?? '';
+    await read(await service.call('DELETE', `${path}/${cursor}`));
+    await refused(t, get(`${path}/${cursor}`), 404);
+    left.splice(left.indexOf(cursor), 1);
+    t.strictSame(await listed('order=asc'), left);
+    const behind = left.filter((each) => all.indexOf(each) > gone);
+    const before = left.filter((each) => all.indexOf(each) < gone);
+    t.strictSame(await listed(`order=asc&after=${cursor}`), behind, `after ${gone}`);
+    t.strictSame(await listed(`order=asc&before=${cursor}`), before, `before ${gone}`);
+    t.strictSame(await listed(`after=${cursor}`), before.reverse(), `downwards from ${gone}`);
+  }
+  t.strictSame(await listed(`order=asc&after=${all[0]}&before=${all[6]}`), [all[3], all[5]]);
+  await refused(t, get(`${path}?after=${unknown}`), 400, { param: 'after' });
+});
+
+t.test('an item that was deleted and added again is where it is now', async (t) => {
+  const { id } = await read<{ id: string }>(await service.call('POST', '/conversations'));
+  const path = `/conversations/${id}/items`;
+  const items = [user('one'), user('two')];
+  const { data } = await read<ItemList>(await service.call('POST', path, { items }));
+  const [first, second] = data;
+  await read(await service.call('DELETE', `${path}/${first?.id}`));
+  await read(await service.call('POST', path, { items: [first] }));
+  t.strictSame(
+    (await itemsOf(`${path}?order=asc`)).data.map((item) => item.id),
+    [second?.id, first?.id],
+  );
+  t.strictSame((await itemsOf(`${path}?order=asc&after=${first?.id}`)).data, []);
+});
+
 t.test('a long input is kept and gone on from', async (t) => {
   const text = 'harbour '.repeat(12_000);
   const long = await responseOf(service, { model: 'svc-v1-128k', input: [user(text), user('Hi')] });
