@@ -135,7 +135,9 @@ export function cacheTransition(
     return { next, reply: next, save: 'now', effects: effectsOf(state, next) };
   }
   const changed = change(aged, message, nowMs);
-  const next = age(changed, nowMs, keepMs);
+  const old = age(changed, nowMs, keepMs);
+  // As of a creation: an update goes through `pending`, and the next message ages it.
+  const next = message.type === 'update' && old !== null ? changed : old;
   const reply = message.type === 'delete' ? aged : next;
   // A change of counts alone may be lost in a crash.
   const countsOnly = message.type === 'use' && next !== null && sameLife(state, next);

@@ -275,6 +275,8 @@ class History {
     const done = await this.#try(`update ${model.id} ${JSON.stringify(change)}`, () =>
       this.world.caches.update(model.owner, model.id, change),
     );
+    if (done !== null && done.record.status !== 'pending')
+      this.broken.push(`${model.id} was told as ${done.record.status} by its update`);
     // Nothing else begins a new attempt without being asked.
     const now = this.#stored(model.id);
     if (done === null && now?.generation === before) return;

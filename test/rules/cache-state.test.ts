@@ -263,6 +263,20 @@ const created = (expiry: CacheExpiry, nowMs = NOW_MS): CacheRecord => {
   return next;
 };
 
+t.test('an update goes through pending also where the time stays in the past', async (t) => {
+  const describe: CacheMessage = { type: 'update', metadata: [['b', 'c']], expiry: null };
+  for (const name of ['inactive', 'pending, expired', 'ready, expired'] as const) {
+    const { next, reply, save, effects } = step(states[name], describe);
+    t.match(reply, { status: 'pending', metadata: [['b', 'c']] }, name);
+    t.strictSame([save, effects.map(effectText)], ['now', ['prefill 4']], name);
+    t.equal(reply, next, name);
+    const after = step(next, messages.read);
+    t.match(after.next, { status: 'inactive', metadata: [['b', 'c']] }, name);
+    t.strictSame(after.effects.map(effectText), ['forget'], 'its tokens count no longer');
+  }
+  t.equal(step(states['inactive, gone'], describe).reply, null);
+});
+
 t.test('the expiry is what was asked for, in whole seconds', async (t) => {
   t.equal(created({ type: 'default' }, NOW_MS + 999).expiredAtS, NOW_S + HOUR_S);
   t.equal(created({ type: 'ttl', ttlS: 5 }).expiredAtS, NOW_S + 5);

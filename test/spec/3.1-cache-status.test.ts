@@ -78,6 +78,10 @@ t.test('pending, ready, inactive, and by PUT through pending to ready again', as
   t.equal(inactive.expired_at, short.expired_at);
   const tag = { tag: 'late', cache_id: created.id };
   t.match(await server.call('POST', '/refs/tags', tag), tag, 'it can be tagged still');
+  const described = await server.call('PUT', `/${created.id}`, { metadata: { a: 'b' } });
+  t.equal(described.status, 'pending', 'also where its time stays in the past');
+  t.equal(described.expired_at, short.expired_at);
+  t.match(await server.until(created.id, 'inactive'), { metadata: { a: 'b' } });
   const put = await server.call('PUT', `/${created.id}`, { ttl: 600 });
   t.equal(put.status, 'pending');
   t.notOk('error' in (await server.until(created.id, 'ready')));
