@@ -12,7 +12,7 @@ import {
 } from './cache-metadata.js';
 import { refuse } from './chat-faults.js';
 import { quoted, shown } from './field.js';
-import { type ChatMessage, checkToolResults, readMessages } from './message.js';
+import { type ChatMessage, checkToolResults, readMessages, withImageFields } from './message.js';
 import { messageSchema, toolSchema, type WireMessage, type WireTool } from './message-schema.js';
 import { type PageQuery, parsePageQuery } from './page-query.js';
 import { absent, compile, isObject, type JsonObject, type Static, Type } from './schema.js';
@@ -256,9 +256,24 @@ export function parseCacheDerive(value: unknown, base: CacheBase): CacheCreation
   }
   readMessages(value.messages);
   const all = { messages: wireMessages as WireMessage[], tools: base.tools as WireTool[] };
-  const [messages, tools] = [readMessages(all.messages), readTools(all.tools)];
+  const read = readMessages(all.messages);
+  const messages = withImageFields(read, imageFields(read, base.messages.length));
+  const tools = readTools(all.tools);
   const content = { messages, tools, wireMessages, wireTools: base.tools };
   return { family: base.family, ...content, ...readFacts(value, messages, tools), base: base.id };
+}
+
+/** As the client numbers the messages, which are those behind the base. */
+function imageFields(messages: readonly ChatMessage[], inBase: number): string[] {
+  return messages.flatMap(({ content }, position) =>
+    typeof content === 'string'
+      ? []
+      : content.flatMap(({ type }, at) => {
+          if (type === 'text') return [];
+          const sent = position - inBase;
+          return sent < 0 ? 'base' : `messages[${sent}].content[${at}].image_url.url`;
+        }),
+  );
 }
 
 /** @throws ApiError as above. */

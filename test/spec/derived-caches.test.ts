@@ -19,6 +19,17 @@ t.setTimeout(120_000);
 const service = await openService(t);
 const handbook = { role: 'system', content: 'The harbour opens at six. Room 7 has the red key.' };
 const tool = { type: 'function', function: { name: 'f', parameters: { type: 'object' } } };
+const picture = {
+  role: 'user',
+  content: [
+    {
+      type: 'image_url',
+      image_url: {
+        url: 'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
+      },
+    },
+  ],
+};
 const called = {
   role: 'assistant',
   content: null,
@@ -93,6 +104,14 @@ t.test('refusals name the field', async (t) => {
     [id, { model: 'other' }, 400, 'model', "model must be 'svc-v1', the family of the base"],
     [id, { messages: [{ role: 'user' }] }, 400, 'messages[0].content', 'content is required'],
     [id, { messages: [said('a'), { role: 'x', content: 'b' }] }, 400, 'messages[1].role', ''],
+    [id, { messages: [picture] }, 400, 'messages[0].content[0].image_url.url', 'is an image, and'],
+    [
+      id,
+      { messages: [said('a'), picture] },
+      400,
+      'messages[1].content[0].image_url.url',
+      'is an image, and',
+    ],
     [7, {}, 400, 'base', 'base must be a string'],
     [id, { ttl: 0 }, 400, 'ttl', 'ttl must'],
   ] as const) {
