@@ -16,6 +16,7 @@ import { copyDurably, synced, writeDurably } from '../store/durable.js';
 import { copyDatabase, RESTORING } from '../store/lmdb-open.js';
 import { LmdbStore } from '../store/lmdb-store.js';
 import type { Store } from '../store/store.js';
+import { assertRecordsHere } from '../store/store-folder.js';
 import { type BucketLook, lookAtBucket } from './bucket.js';
 
 /** Written last: a folder without it is no complete backup. */
@@ -57,6 +58,7 @@ export async function backUp(
   assertOwnRecords(config);
   const { dataDir, blobs } = config;
   const folder = resolve(target);
+  assertRecordsHere(dataDir);
   if (!existsSync(join(dataDir, 'records.mdb'))) {
     throw new Error(`the data folder ${dataDir} holds nothing: set the one that the service uses`);
   }

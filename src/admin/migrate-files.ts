@@ -24,6 +24,7 @@ import { Reserve } from '../store/reserve.js';
 import { S3Blobs } from '../store/s3-blobs.js';
 import { scan } from '../store/scan.js';
 import type { Store } from '../store/store.js';
+import { assertRecordsHere } from '../store/store-folder.js';
 import { bucketOf, markOf, readBucket } from './bucket.js';
 import { inParallel } from './in-parallel.js';
 import { assertOneShard, withShards } from './open-shards.js';
@@ -125,6 +126,7 @@ async function using<Result>(
 }
 
 function openFolder(folder: string): LmdbStore {
+  assertRecordsHere(folder);
   const path = join(folder, 'records.mdb');
   const bytes = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
   if (bytes === 0) throw new Error(`the data folder ${folder} has no records`);

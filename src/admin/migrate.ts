@@ -13,7 +13,7 @@ import { LmdbStore } from '../store/lmdb-store.js';
 import { PostgresShared } from '../store/postgres-shared.js';
 import { pages, scanWithPauses } from '../store/scan.js';
 import type { Store, StoreChange } from '../store/store.js';
-import { bindFolder } from '../store/store-folder.js';
+import { bindFolder, unbindFolder } from '../store/store-folder.js';
 import { assertOneShard, type LedShards, leadShards } from './open-shards.js';
 import { withTemporaryFolder } from './temporary-folder.js';
 
@@ -58,6 +58,7 @@ export async function migrateToFolder(config: Config): Promise<MigrationNote> {
   });
   const { note } = await verified(config, part);
   for (const name of FILES.toReversed()) await rename(join(part, name), join(folder, name));
+  unbindFolder(folder);
   await synced(folder);
   await rm(part, { recursive: true });
   return note;

@@ -19,6 +19,7 @@ import { type Walls, wallsText } from '../pool/walls.js';
 import { pluginName } from '../settings/built-in-plugins.js';
 import type { Config, ModelConfig, WeightsConfig } from '../settings/config.js';
 import { s3Text } from '../settings/s3-address.js';
+import { assertRecordsHere } from '../store/store-folder.js';
 import { inspectWeights } from '../weights/checksum.js';
 import { readChoice } from '../weights/converted.js';
 import { namedWeightsPath, partsOf, weightsPath } from '../weights/index.js';
@@ -352,6 +353,11 @@ async function recordFindings(config: Config, checkData: boolean): Promise<Findi
     return checkData && answers.state === 'ok'
       ? [answers, ...(await dataFindings(config))]
       : [answers];
+  }
+  try {
+    assertRecordsHere(config.dataDir);
+  } catch (cause) {
+    return [bad('data', (cause as Error).message, 'set PREFACE_STORE')];
   }
   return checkData ? await dataFindings(config) : [await dataFinding(config)];
 }

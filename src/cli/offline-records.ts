@@ -13,6 +13,7 @@ import { assertNoLoss } from '../store/data-loss.js';
 import { LmdbStore } from '../store/lmdb-store.js';
 import { PostgresShared } from '../store/postgres-shared.js';
 import type { Store } from '../store/store.js';
+import { assertRecordsHere } from '../store/store-folder.js';
 import { UnionStore } from '../store/union-store.js';
 
 /** @param shards in how many the records lie. */
@@ -24,6 +25,7 @@ export async function withOfflineRecords<Result>(
   act: Act<Result>,
 ): Promise<Result> {
   if (url !== null) return await withPostgres(url, folder, act);
+  assertRecordsHere(folder);
   assertNoLoss(folder, 'records.mdb');
   const bytes = statSync(join(folder, 'records.mdb'), { throwIfNoEntry: false })?.size ?? 0;
   if (bytes === 0) return await act(NOTHING, 1);

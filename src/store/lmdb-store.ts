@@ -20,6 +20,7 @@ import type {
   StoreKey,
   StoreRange,
 } from './store.js';
+import { assertRecordsHere } from './store-folder.js';
 
 /** With `separateFlushed`, the promise of a commit has the promise of its flush as a property. */
 type CommitPromise = Promise<boolean> & { readonly flushed?: Promise<unknown> };
@@ -65,6 +66,7 @@ export class LmdbStore implements Store {
   /** @throws Error that names the folder and the remedy: not writable, damaged, or in use by another process. */
   static open(options: LmdbStoreOptions): LmdbStore {
     const { folder, name = 'records', acceptLoss = false } = options;
+    assertRecordsHere(folder);
     makeFolder(folder);
     if (!acceptLoss) assertNoLoss(folder, `${name}.mdb`);
     for (;;) {
@@ -88,6 +90,7 @@ export class LmdbStore implements Store {
 
   /** For who only looks, also while a service has it open; a commit is refused. @throws Error as `open`. */
   static openReadOnly(folder: string, name = 'records'): LmdbStore {
+    assertRecordsHere(folder);
     const db = openReadable(folder, `${name}.mdb`, true);
     return new LmdbStore(db, async () => {}, { folder }, true);
   }

@@ -4,13 +4,14 @@
  */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readdirSync, utimesSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, rmSync, utimesSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
+import { contentOf, upload } from '../support/file-client.js';
 import { skipPostgres, TestPostgres } from '../support/postgres.js';
 import { openService, serviceEnv, temporaryFolder } from '../support/service.js';
 import { until } from '../support/until.js';
@@ -24,9 +25,10 @@ const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
 async function preface(dataDir: string, store: string, ...args: string[]): Promise<string> {
   const own = { PATH: process.env.PATH, TMPDIR: '/proc/none', PREFACE_STORE: store };
   const env = Object.assign(serviceEnv(dataDir), own);
-  const { stdout, stderr } = await run(process.execPath, [cli, ...args], { env }).catch(
-    (cause: unknown) => cause as { stdout: string; stderr: string },
-  );
+  const { stdout, stderr } = await run(process.execPath, [cli, ...args], {
+    env,
+    timeout: 60_000,
+  }).catch((cause: unknown) => cause as { stdout: string; stderr: string });
   return stdout.trim() || stderr.trim();
 }
 
@@ -51,6 +53,8 @@ async function thereAndBack(t: Test, server: TestPostgres): Promise<void> {
   };
   const made = await first.call('POST', '/caching', body);
   const { id } = (await made.json()) as { id: string };
+  const file = await upload(first, 'some words');
+  await contentOf(first, file.id);
   await first.close();
   const none = 'postgres://nobody@127.0.0.1:1/none';
   t.match(await preface(folder, none, 'migrate', 'postgres'), /does not answer/);
@@ -60,6 +64,7 @@ async function thereAndBack(t: Test, server: TestPostgres): Promise<void> {
   t.notOk(existsSync(join(folder, 'records.mdb')));
   t.same(rests(folder), []);
   t.match(await preface(folder, store, 'migrate', 'postgres'), /has no records/);
+  await wantsDatabase(t, folder);
   await there(t, folder, { PREFACE_STORE: store }, id);
 
   const back = temporaryFolder(t);
@@ -68,6 +73,33 @@ async function thereAndBack(t: Test, server: TestPostgres): Promise<void> {
   t.same(rests(back), []);
   t.match(await preface(back, store, 'migrate', 'folder'), /has records already/);
   await there(t, back, {}, id);
+
+  t.match(await preface(folder, store, 'migrate', 'folder'), /^copied and compared: \d+ records/);
+  await there(t, folder, {}, id);
+  const again = await openService(t, { PREFACE_DATA_DIR: folder });
+  t.equal((await contentOf(again, file.id)).content, 'some words', 'in the folder that it left');
+  await again.close();
+  rmSync(join(folder, 'records.mdb'));
+  t.match(await preface(folder, '', 'caches', 'list'), /has lost its records/, 'its own now');
+}
+
+/** Where it is not named, nothing is begun: no key that it does not know, and no file that its records name is taken away. */
+async function wantsDatabase(t: Test, folder: string): Promise<void> {
+  const before = readdirSync(folder, { recursive: true });
+  const commands = [
+    ['serve', '--api-keys', ''],
+    ['serve', '--api-keys', '', '--accept-data-loss'],
+    ['keys', 'create', '--user', 'bob'],
+    ['users', 'list'],
+    ['caches', 'list'],
+    ['backup', `${folder}-copy`],
+    ['migrate', 'disk'],
+    ['doctor', '--check-data'],
+  ];
+  const wanted =
+    /are in PostgreSQL: name the database as PREFACE_STORE .* `preface migrate folder --store/;
+  for (const args of commands) t.match(await preface(folder, '', ...args), wanted, args.join(' '));
+  t.same(readdirSync(folder, { recursive: true }), before);
 }
 
 /** A database with records of its own, and one that another process serves. */
