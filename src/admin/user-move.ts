@@ -59,7 +59,7 @@ export async function pack(config: Config, user: string, target: string): Promis
   assertMovable(config);
   const folder = resolve(target);
   await mkdir(join(folder, FILES), { recursive: true, mode: PRIVATE.folder });
-  if (existsSync(join(folder, MANIFEST))) return noteOf(await readManifest(folder, user));
+  if (existsSync(join(folder, MANIFEST))) return await packedBefore(config, user, folder);
   await assertKnown(config, user);
   await assertAlone(config, user);
   const state = await drain(config, user, folder);
@@ -80,6 +80,16 @@ export async function pack(config: Config, user: string, target: string): Promis
   } finally {
     await stores.close();
   }
+}
+
+/** @throws Error where the bundle may lack what the user did since it was made. */
+async function packedBefore(config: Config, user: string, folder: string): Promise<MoveNote> {
+  const manifest = await readManifest(folder, user);
+  const state = await withSharedFile(config, ({ grants }) => grants.of(user).state);
+  if (state === 'suspended') return noteOf(manifest);
+  throw new Error(
+    `${folder} is an earlier bundle of ${user}, who is ${state} here again: it lacks what came since; pack into another folder, and use the earlier one no more`,
+  );
 }
 
 /** @throws Error while the service runs, for what is another user's, and for ids that another user of this node has. */

@@ -292,6 +292,8 @@ t.test('what came after the bundle is never removed', async (t) => {
   );
   await fill(from, key);
   await from.stop();
+  const again = pack(from.config, 'alice', bundle);
+  await t.rejects(again, /who is active here again: it lacks what came since; pack into another/);
   await t.rejects(
     remove(from.config, 'alice', bundle),
     /which .* does not have: nothing was removed/,
@@ -299,4 +301,7 @@ t.test('what came after the bundle is never removed', async (t) => {
   await from.start();
   t.equal((await settled(from, key)).caches.length, 6);
   await from.stop();
+  const later = `${bundle}-later`;
+  const packed = await pack(from.config, 'alice', later);
+  t.same(await pack(from.config, 'alice', later), packed, 'suspended, as it was packed');
 });
