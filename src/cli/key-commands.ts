@@ -1,11 +1,11 @@
 /**
  * Owns the commands about API keys, with or without a running service.
- * It must never print a key later than when it is made.
+ * It must never print a key later than when it is made, nor leave one that nobody saw.
  */
 import { withSharedFile } from '../admin/open-accounts.js';
 import type { Config } from '../settings/config.js';
 import type { KeyInfo } from '../store/keys.js';
-import { note, print, printRows } from './print.js';
+import { note, print, printed, printRows } from './print.js';
 
 /** Whose an admin key is: no user has this name. */
 const OPERATOR = '(operator)';
@@ -14,11 +14,12 @@ const OPERATOR = '(operator)';
 export async function makeFirstKeys(config: Config, user: string): Promise<void> {
   await withSharedFile(config, async ({ keys, adminKeys }) => {
     if (keys.list().length > 0) return;
-    const { key } = await keys.create(user);
-    print(`API key of the first user, shown only now: ${key}`);
+    const { key, keyId } = await keys.create(user);
+    await shownOnce(`API key of the first user, shown only now: ${key}`, keys, keyId);
     if (config.adminKey !== null || adminKeys.exist) return;
     const admin = await adminKeys.create();
-    print(`admin key of the console, shown only now: ${admin.key}`);
+    const line = `admin key of the console, shown only now: ${admin.key}`;
+    await shownOnce(line, adminKeys, admin.keyId);
   });
 }
 
@@ -26,7 +27,7 @@ export async function createAdminKey(config: Config): Promise<void> {
   await withSharedFile(config, async ({ adminKeys }) => {
     const { key, keyId } = await adminKeys.create();
     note(`admin key ${keyId}, shown only now; it opens /console and /admin/v1:`);
-    print(key);
+    await shownOnce(key, adminKeys, keyId);
   });
 }
 
@@ -34,8 +35,21 @@ export async function createKey(config: Config, owner: string): Promise<void> {
   await withSharedFile(config, async ({ keys }) => {
     const { key, keyId, user } = await keys.create(owner);
     note(`key ${keyId} of user ${user}, shown only now:`);
-    print(key);
+    await shownOnce(key, keys, keyId);
   });
+}
+
+interface Revokes {
+  revoke(keyId: string): Promise<boolean>;
+}
+
+async function shownOnce(line: string, keys: Revokes, keyId: string): Promise<void> {
+  try {
+    await printed(line);
+  } catch (cause) {
+    await keys.revoke(keyId);
+    throw cause;
+  }
 }
 
 export async function listKeys(config: Config, flags: { readonly json?: unknown }): Promise<void> {

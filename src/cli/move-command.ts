@@ -4,7 +4,7 @@
  */
 import type { Command } from 'commander';
 import { print } from './print.js';
-import { command, configOf, type Flags } from './settings.js';
+import { command, configOf, type Flags, UsageError } from './settings.js';
 
 const steps = {
   out: { verb: 'pack', done: 'packed; suspended here' },
@@ -34,7 +34,7 @@ async function moveUser(user: string, flags: Flags): Promise<void> {
   const given = Object.keys(steps).filter((name) => flags[name] !== undefined);
   const [name] = given as (keyof typeof steps)[];
   if (name === undefined || given.length > 1) {
-    throw new Error('one of --out, --in and --gone is needed, with the folder of the bundle');
+    throw new UsageError('one of --out, --in and --gone is needed, with the folder of the bundle');
   }
   const step = steps[name];
   const { [step.verb]: act } = await import('../admin/user-move.js');

@@ -2,6 +2,7 @@
  * Owns the output of the command line: results on standard output, notes on standard error, tables as text or JSON.
  * It must never know what it prints, nor let a terminal obey what users wrote into a row, a record or a document.
  */
+import { getSystemErrorMap } from 'node:util';
 
 /** A terminal obeys control characters, and shows a text in the wrong order after some of the others. */
 const OBEYED = /[\p{Cc}\p{Cf}]/gu;
@@ -37,11 +38,32 @@ function escapedUnits(character: string): string {
 
 export const printJson = (value: unknown) => print(jsonText(value, 2));
 
+/** Whose writer tells of them. */
+const told = new WeakSet<Error>();
+
+/** What is shown only once. @throws Error where nobody can have seen it. */
+export async function printed(line: string): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    process.stdout.write(`${line}\n`, (fault) => {
+      if (!fault) return resolve();
+      told.add(fault);
+      reject(new Error(unwritten(fault), { cause: fault }));
+    });
+  });
+}
+
 /** Who reads only the first lines, as `head` does, has had enough: that is no fault of the command. */
 export function letReadersLeave(): void {
   process.stdout.on('error', (fault: NodeJS.ErrnoException) => {
-    if (fault.code !== 'EPIPE') throw fault;
+    if (fault.code === 'EPIPE' || told.has(fault)) return;
+    note(`preface: ${unwritten(fault)}`);
+    process.exit(1);
   });
+}
+
+function unwritten({ errno, message }: NodeJS.ErrnoException): string {
+  const [, words] = getSystemErrorMap().get(errno ?? 0) ?? ['', message];
+  return `cannot write to standard output: ${words}`;
 }
 
 /** Columns for people, JSON for programs. */

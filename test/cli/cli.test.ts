@@ -2,10 +2,18 @@
  * Owns the proof that the command line does, prints and exits as its help says, in real processes.
  * It must never touch the folders of the user who runs it.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -68,10 +76,15 @@ class Machine {
     return join(this.#folder, name);
   }
 
-  start(args: readonly string[], env: Record<string, string> = {}): Program {
+  start(
+    args: readonly string[],
+    env: Record<string, string> = {},
+    out: 'pipe' | number = 'pipe',
+  ): Program {
     const { PATH = '' } = process.env;
     const own = { PATH, HOME: this.#folder, PREFACE_DATA_DIR: this.path('data') };
-    return new Program(spawn(process.execPath, [cli, ...args], { env: { ...own, ...env } }));
+    const stdio: StdioOptions = ['ignore', out, 'pipe'];
+    return new Program(spawn(process.execPath, [cli, ...args], { env: { ...own, ...env }, stdio }));
   }
 
   run(args: readonly string[], env: Record<string, string> = {}): Promise<Ended> {
@@ -141,6 +154,25 @@ t.test('a reader may leave before the end', async (t) => {
     program.child.stdout?.destroy();
     t.match(await program.ended, { code: 0, err: /^(?!.*EPIPE)/s }, args.join(' '));
   }
+});
+
+t.test('where standard output takes nothing, one line says so, and no key is left', async (t) => {
+  const machine = new Machine(t);
+  const full = openSync('/dev/full', 'w');
+  t.teardown(() => closeSync(full));
+  for (const args of [
+    ['models', 'list'],
+    ['users', 'list', '--json'],
+    ['keys', 'create', '--user', 'bob'],
+    ['keys', 'create', '--admin'],
+    ['serve', '--engine', 'echo', '--port', '0'],
+  ]) {
+    const { code, err } = await machine.start(args, {}, full).ended;
+    t.equal(code, 1, args.join(' '));
+    t.match(err, /^preface: cannot write to standard output: no space left on device\n$/m);
+    t.notMatch(err, /\n +at |ENOSPC/);
+  }
+  t.equal((await machine.run(['keys', 'list', '--json'])).out, '[]\n');
 });
 
 t.test('the help names every setting', async (t) => {

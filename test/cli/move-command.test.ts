@@ -137,15 +137,16 @@ t.test('out, in and gone: three commands move a user with all their data', async
 
 t.test('what cannot be done is refused in one line, and changes nothing', async (t) => {
   const { from, to, bundle, key, on, serve } = await openNodes(t);
-  const refused = async (dataDir: string, args: readonly string[], why: RegExp) => {
+  const refused = async (dataDir: string, args: readonly string[], why: RegExp, code = 1) => {
     const found = await on(dataDir, 'users', 'move', ...args);
-    t.equal(found.code, 1, args.join(' '));
+    t.equal(found.code, code, args.join(' '));
     t.equal(found.out, '');
     t.match(found.err, why);
     t.match(found.err, /^preface: [^\n]+\n$/);
   };
-  await refused(from, ['carol'], /one of --out, --in and --gone is needed/);
-  await refused(from, ['carol', '--out', bundle, '--in', bundle], /one of --out, --in and --gone/);
+  await refused(from, ['carol'], /one of --out, --in and --gone is needed/, 2);
+  const two = ['carol', '--out', bundle, '--in', bundle];
+  await refused(from, two, /one of --out, --in and --gone/, 2);
   await refused(to, ['carol', '--in', bundle], /is not a complete bundle/);
   t.equal((await on(from, 'users', 'move')).code, 2, 'a user is needed');
   await refused(from, ['caroll', '--out', `${bundle}-of-nobody`], /there is no user "caroll"/);
