@@ -65,7 +65,7 @@ export async function backUp(
   if (!relative(dataDir, folder).startsWith('..')) {
     throw new Error(`${folder} is inside the data folder: choose another place`);
   }
-  await mkdir(folder, { recursive: true, mode: PRIVATE.folder });
+  await makeFolder(folder);
   await claimEmpty(folder, UNFINISHED);
   try {
     await chmod(folder, PRIVATE.folder);
@@ -94,7 +94,7 @@ export async function restore(
   const { dataDir } = config;
   const folder = resolve(source);
   const note = await readManifest(folder);
-  await mkdir(dataDir, { recursive: true, mode: PRIVATE.folder });
+  await makeFolder(dataDir);
   // The service does not start while this folder exists.
   const part = join(dataDir, RESTORING);
   let look: BucketLook | string | null = null;
@@ -267,6 +267,15 @@ async function withCopy<Result>(
 
 // ------------------------------------------------------------------ folders
 
+async function makeFolder(folder: string): Promise<void> {
+  try {
+    await mkdir(folder, { recursive: true, mode: PRIVATE.folder });
+  } catch (cause) {
+    if (codeOf(cause) !== 'EEXIST') throw cause;
+    throw new Error(`${folder} is a file, not a folder: choose another place`, { cause });
+  }
+}
+
 /** Of two processes that want the same folder, the first gets it. */
 async function claimEmpty(folder: string, mark: string): Promise<void> {
   try {
@@ -293,7 +302,9 @@ async function readManifest(folder: string): Promise<BackupNote> {
     const reason = codeOf(cause) === 'ENOENT' ? `it has no ${MANIFEST}` : (cause as Error).message;
     throw new Error(`${folder} is no complete backup: ${reason}`, { cause });
   }
-  const { format, ...note } = JSON.parse(text) as BackupNote & { readonly format: number };
+  const manifest = manifestOf(text);
+  if (manifest === null) throw new Error(`${folder} is no complete backup: ${MANIFEST} is damaged`);
+  const { format, ...note } = manifest;
   const { files, bytes } = note;
   assertReadable(folder, Buffer.from(String(format)));
   const found = await readdir(join(folder, FILES));
@@ -301,6 +312,17 @@ async function readManifest(folder: string): Promise<BackupNote> {
     throw new Error(`${folder} is no complete backup: its files have changed since it was made`);
   }
   return note;
+}
+
+/** @returns null for what was cut off. */
+function manifestOf(text: string): (BackupNote & { readonly format: number }) | null {
+  try {
+    const manifest: unknown = JSON.parse(text);
+    const isObject = typeof manifest === 'object' && manifest !== null && 'format' in manifest;
+    return isObject ? (manifest as BackupNote & { readonly format: number }) : null;
+  } catch {
+    return null;
+  }
 }
 
 async function bytesOf(folder: string, files: readonly string[]): Promise<number> {

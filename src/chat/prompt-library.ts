@@ -6,6 +6,7 @@
 import type { TokenizerInfo } from '../plugin/contract.js';
 import type { TokenizerRef } from '../pool/messages.js';
 import type { TokenCounter } from '../pool/token-counter.js';
+import { BrokenTemplateError } from '../rules/chat-template.js';
 import type { ModelConfig } from '../settings/types.js';
 import { PromptRenderer } from './prompts.js';
 
@@ -39,7 +40,11 @@ export class PromptLibrary {
   }
 
   of(model: ModelConfig): Promise<PromptRenderer> {
-    return this.#open(this.#tokenizerOf(model), model.template, model.remote === null);
+    const { id, template, remote } = model;
+    return this.#open(this.#tokenizerOf(model), template, remote === null).catch((cause) => {
+      if (template === null || !(cause instanceof BrokenTemplateError)) throw cause;
+      throw new Error(`setting models.${id}.template: ${cause.message}`, { cause });
+    });
   }
 
   /** Of a model that is not asked in prompts. */

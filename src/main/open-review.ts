@@ -14,7 +14,12 @@ export async function openReview(context: Context): Promise<Review | null> {
   const open: { name: string; filter: Filter }[] = [];
   for (const { module, file } of filters) {
     const plugin = await loadPlugin(module, 'filter');
-    const filter = await plugin.open({ file });
+    const filter = await plugin.open({ file }).catch((cause: unknown) => {
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      throw new Error(`setting PREFACE_FILTERS (flag --filters): ${plugin.name}: ${reason}`, {
+        cause,
+      });
+    });
     open.push({ name: plugin.name, filter: opened.add(filter, (part) => part.close()) });
   }
   if (open.length === 0) return null;

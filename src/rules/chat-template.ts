@@ -30,6 +30,9 @@ export interface TemplateSource {
 export const IMAGE_ID = 0xff_ff_ff_ff;
 const IMAGE_TOKENS = ['<|image|>', '<|image_pad|>', '<|media_pad|>'];
 
+/** It is no text of the template language. */
+export class BrokenTemplateError extends Error {}
+
 export class ChatTemplate {
   readonly #template: Template;
   readonly #lookAlikes: LookAlikes;
@@ -50,7 +53,7 @@ export class ChatTemplate {
       throw new Error('its file has no chat template; name one as `template` of the model');
     }
     const specials = Object.keys(source.special);
-    this.#template = new Template(source.template);
+    this.#template = parsed(source.template);
     this.#lookAlikes = new LookAlikes(specials);
     this.#specials = specialPattern(specials);
     const imageToken = IMAGE_TOKENS.find((text) => Object.hasOwn(source.special, text)) ?? '';
@@ -188,6 +191,15 @@ export class ChatTemplate {
       }
     }
     return '';
+  }
+}
+
+function parsed(template: string): Template {
+  try {
+    return new Template(template);
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new BrokenTemplateError(`the chat template cannot be read: ${reason}`, { cause });
   }
 }
 

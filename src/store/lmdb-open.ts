@@ -67,6 +67,8 @@ export function makeFolder(folder: string): void {
     makePrivate(folder, 'folder');
     accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch (cause) {
+    if (codeOf(cause) === 'EEXIST')
+      throw new Error(`${folder} is a file, not a folder: set another data folder`, { cause });
     throw new Error(
       `the data folder ${folder} is not writable (${codeOf(cause) ?? cause}): give this user write access, or set another data folder`,
       { cause },

@@ -279,11 +279,17 @@ t.test('a reader who leaves while a filter thinks leaves nothing behind', async 
   );
 });
 
+t.test('a chat template that cannot be read is named at start', async (t) => {
+  const models = { m: { engine: 'echo', template: '{% for %}', window: 8_192 } };
+  const message = /^setting models\.m\.template: the chat template cannot be read: Unexpected/;
+  await t.rejects(openWithSettings(t, { models }), { message });
+});
+
 t.test('a filter that cannot be opened is named at start', async (t) => {
   const rejected = (filters: unknown, message: RegExp) =>
     t.rejects(openWithSettings(t, { filters }), { message });
-  await rejected('words', /words=FILE/);
-  await rejected('words=/nowhere/terms.txt', /nowhere/);
+  await rejected('words', /PREFACE_FILTERS.*words=FILE/);
+  await rejected('words=/nowhere/terms.txt', /PREFACE_FILTERS.* words: .*nowhere/);
   await rejected('nonesuch', /PREFACE_FILTERS.*nonesuch.*that exists/);
   await rejected([slowFilter.replace('filter-slow', 'engine-probe')], /is of kind "engine"/);
 });

@@ -1,7 +1,7 @@
 /**
  * A backup taken while others write, and the service that is made of it: all that was acknowledged before it began.
  */
-import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { askWith, createCache, getCache, said, untilCache } from '../support/cache-client.js';
@@ -168,6 +168,20 @@ t.test('what is in the way, or no backup, is refused, and nothing changes', asyn
   await refused(service.dataDir, ['restore', twice], /is not empty/);
   const fresh = join(root, 'fresh');
   await refused(fresh, ['restore', used], /no complete backup/);
+  const file = join(used, 'mine');
+  await refused(service.dataDir, ['backup', file], /mine is a file, not a folder/);
+  await refused(file, ['restore', twice], /mine is a file, not a folder/);
+  const manifest = join(twice, 'backup.json');
+  const whole = readFileSync(manifest, 'utf8');
+  for (const cut of ['', whole.slice(0, 9), 'null']) {
+    writeFileSync(manifest, cut);
+    await refused(
+      fresh,
+      ['restore', twice],
+      /twice is no complete backup: backup\.json is damaged/,
+    );
+  }
+  writeFileSync(manifest, whole);
   writeFileSync(join(twice, 'files', 'more'), 'x');
   await refused(fresh, ['restore', twice], /files have changed/);
   t.same(

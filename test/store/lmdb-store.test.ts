@@ -189,6 +189,8 @@ t.test('a folder that cannot be written is named with the cure', async (t) => {
     () => LmdbStore.open({ folder: inside }),
     new RegExp(`${inside} is not writable \\(ENOTDIR\\): give this user write access`),
   );
+  const file = join(folder, 'file');
+  t.throws(() => LmdbStore.open({ folder: file }), /file is a file, not a folder: set another/);
 });
 
 t.test('a damaged file is refused before it can end the process', async (t) => {
