@@ -1,10 +1,10 @@
 /**
  * Owns the commands about single files of weights: adding one, removing one, telling what is in one.
- * It must never remove a file that is in use, unless it is told to.
+ * It must never remove a file that is in use, unless it is told to, nor one outside the models folder.
  */
 import { existsSync } from 'node:fs';
-import { readdir, readFile, rm, stat } from 'node:fs/promises';
-import { basename, isAbsolute, join, resolve } from 'node:path';
+import { readdir, readFile, realpath, rm, stat } from 'node:fs/promises';
+import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { systemClock } from '../clock.js';
 import type { WeightsReport } from '../plugin/contract.js';
 import { partNames } from '../plugin/part-names.js';
@@ -47,6 +47,11 @@ export async function addModel(
 /** @returns the path of the file that is gone. */
 export async function removeModel(config: Config, name: string, force: boolean): Promise<string> {
   const path = await fileNamed(config, name);
+  if (!(await isKept(path, config))) {
+    throw new Error(
+      `${path} is not a file in the models folder ${config.modelsDir}, and \`preface models rm\` removes no other`,
+    );
+  }
   const users = force ? [] : await usersOf(config, path);
   if (users.length > 0) {
     throw new Error(`${path} is in use by ${users.join(' and ')}; --force removes it all the same`);
@@ -55,6 +60,14 @@ export async function removeModel(config: Config, name: string, force: boolean):
     for (const end of ['', '.verified', '.part', '.part.etag', '.part.bytes', '.lock'])
       await rm(part + end, { force: true });
   return path;
+}
+
+/** A name may lead out of the folder, by `..` or by a linked folder. */
+async function isKept(path: string, { modelsDir }: Config): Promise<boolean> {
+  const folder = await realpath(modelsDir).catch(() => null);
+  if (folder === null || !(await stat(path)).isFile()) return false;
+  const way = relative(folder, await realpath(dirname(path)));
+  return !isAbsolute(way) && way.split(sep)[0] !== '..';
 }
 
 async function usersOf(config: Config, path: string): Promise<string[]> {

@@ -4,7 +4,15 @@
  */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -136,6 +144,32 @@ t.test('a file is copied in, told of, and removed', async (t) => {
     code: 1,
     err: /there is no file of weights tiny/,
   });
+});
+
+t.test('only what lies in the models folder is removed', async (t) => {
+  const { folder, path } = await tinyModel(t);
+  writeFileSync(join(folder, 'notes.txt'), 'x');
+  await run(folder, ['add', 'tiny.gguf']);
+  t.equal((await run(folder, ['rm', 'tiny.gguf'])).code, 0);
+  mkdirSync(join(folder, 'models', 'converted'));
+  symlinkSync(folder, join(folder, 'models', 'linked'));
+  const table: [string, string[], string[]][] = [
+    ['the original, after the copy', ['tiny.gguf'], []],
+    ['another file', ['notes.txt'], []],
+    ['a path', [path], []],
+    ['a way out of the folder', ['../tiny.gguf'], []],
+    ['a linked folder', ['linked/tiny.gguf'], []],
+    ['the file of a model, elsewhere', ['tiny', '--force'], ['--weights', path]],
+    ['a folder', ['converted'], []],
+    ['the folder of all', ['.'], []],
+  ];
+  for (const [name, args, flags] of table) {
+    const { code, err } = await run(folder, ['rm', ...args, ...flags]);
+    t.equal(code, 1, name);
+    t.match(err, /is not a file in the models folder/, name);
+  }
+  t.match(readdirSync(folder).sort(), ['models', 'notes.txt', 'tiny.gguf']);
+  t.ok(existsSync(join(folder, 'models', 'converted')));
 });
 
 t.test('a running service keeps its file', { skip: process.platform !== 'linux' }, async (t) => {
