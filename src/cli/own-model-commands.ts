@@ -40,7 +40,8 @@ export async function addModel(
     const look = await lookAtWeights(part, config);
     return look.report === null ? look.refusal : null;
   };
-  const path = await ensureWeights(spec, config.modelsDir, progress, { force, from, verify });
+  const options = { force, from, compares: true, verify };
+  const path = await ensureWeights(spec, config.modelsDir, progress, options);
   return { path, refusal: (await lookAtWeights(path, config)).refusal };
 }
 

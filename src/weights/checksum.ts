@@ -80,6 +80,24 @@ export async function verifyFile(
   return sha256 === wanted.sha256 ? null : `its SHA-256 is ${sha256}, expected ${wanted.sha256}`;
 }
 
+/** @returns what tells the file at the path from the other one, or null. */
+export async function difference(
+  path: string,
+  other: string,
+  progress: Progress,
+): Promise<string | null> {
+  const [there, given] = await Promise.all([stat(path), stat(other)]);
+  if (there.dev === given.dev && there.ino === given.ino && there.ino !== 0) return null;
+  return await verifyFile(
+    path,
+    // Two files of different sizes need no reading.
+    there.size === given.size
+      ? { bytes: null, sha256: await hashOf(other, given.size, progress) }
+      : { bytes: given.size, sha256: null },
+    progress,
+  );
+}
+
 async function hashOf(path: string, bytes: number, progress: Progress): Promise<string> {
   const hash = createHash('sha256');
   const meter = progress.start('checking', 0, bytes);

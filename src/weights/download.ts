@@ -23,6 +23,21 @@ export async function download(address: string, context: SourceContext): Promise
   }
 }
 
+/** What the server says of the file, without its content. */
+export async function announcedBy(address: string, context: SourceContext): Promise<Announced> {
+  const watch = new Watch(context.limits.hubStallMsMax);
+  const announced: Announced = { bytes: null, sha256: null };
+  try {
+    // Not every server answers HEAD. The body is not read: the watch ends the connection.
+    const response = await request(address, {}, watch, { ...context, announced });
+    startOf(response, 0);
+    announced.bytes ??= Number(response.headers.get('content-length')) || null;
+    return announced;
+  } finally {
+    watch.stop();
+  }
+}
+
 async function sizeOf(path: string): Promise<number> {
   return (await stat(path).catch(() => ({ size: 0 }))).size;
 }

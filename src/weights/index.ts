@@ -10,8 +10,8 @@ import { limits } from '../limits/index.js';
 import { partNames } from '../plugin/part-names.js';
 import type { Config, WeightsConfig } from '../settings/types.js';
 import { settled } from '../store/durable.js';
-import { inspectWeights, noteGood, verifyFile } from './checksum.js';
-import { download } from './download.js';
+import { difference, inspectWeights, noteGood, verifyFile } from './checksum.js';
+import { announcedBy, download } from './download.js';
 import { holdLock } from './lock.js';
 import { type Progress, sizeText } from './progress.js';
 import { checkRoom } from './room.js';
@@ -72,7 +72,7 @@ async function ensureFile(
 
 function usualOptions(): WeightsOptions {
   const usual = { env: process.env, clock: systemClock, python: 'python3', force: false, limits };
-  return { ...usual, from: null, verify: null };
+  return { ...usual, from: null, compares: false, verify: null };
 }
 
 /** @param name of an entry of `weights`. @returns null for none. */
@@ -93,12 +93,35 @@ export function weightsPath(spec: WeightsConfig, modelsDir: string): string {
   return isName ? kept : file;
 }
 
-async function isThere({ path, spec, progress }: SourceContext): Promise<boolean> {
+async function isThere(context: SourceContext): Promise<boolean> {
+  const { path, spec, progress, compares } = context;
+  if (compares) return existsSync(path) && (await isSame(context));
   const found = await inspectWeights(path, spec, progress);
   if (found.state !== 'damaged') return found.state === 'good';
   throw new Error(
     `the weights ${path} are damaged: ${found.reason}; \`preface models pull --force\` fetches them again`,
   );
+}
+
+/** @throws Error where the file that is there is not the one that was asked for, or nobody can tell. */
+async function isSame(context: SourceContext): Promise<true> {
+  const other = await otherwise(context).catch((cause) => `no word of it: ${reasonOf(cause)}`);
+  if (other === null) return true;
+  const { path, spec } = context;
+  throw new Error(
+    `another file of the name ${basename(spec.file)} is there: ${path} (${other}); --force replaces it`,
+  );
+}
+
+async function otherwise(context: SourceContext): Promise<string | null> {
+  const { path, spec, from, env, progress } = context;
+  const found = await inspectWeights(path, spec, progress);
+  if (found.state === 'damaged') return found.reason;
+  if (from !== null) return await difference(path, from, progress);
+  // A checksum tells enough, without a connection.
+  if (spec.url === null || spec.sha256 !== null) return null;
+  const announced = await announcedBy(hubAddress(spec.url, env.HF_ENDPOINT), context);
+  return await verifyFile(path, announced, progress);
 }
 
 interface Source {

@@ -146,6 +146,55 @@ t.test('a file is copied in, told of, and removed', async (t) => {
   });
 });
 
+t.test('another file of the same name is told of, and replaced by force', async (t) => {
+  const { folder, bytes } = await tinyModel(t);
+  const models = join(folder, 'models');
+  mkdirSync(join(folder, 'other'));
+  await writeTinyModel(join(folder, 'other', 'tiny.gguf'), 'llama', {
+    facts: [TINY_TEMPLATE, ['general.name', 'longer']],
+  });
+  const longer = readFileSync(join(folder, 'other', 'tiny.gguf'));
+  const changed = Buffer.from(bytes);
+  changed[changed.length - 1] = (changed.at(-1) ?? 0) ^ 1;
+  let answer = bytes;
+  const { url } = await serve(t, (request, response) => {
+    if (request.url !== '/tiny.gguf') response.writeHead(404).end();
+    else response.writeHead(200, { 'content-length': answer.length }).end(answer);
+  });
+  t.equal((await run(folder, ['add', 'tiny.gguf'])).code, 0);
+  const kept = () => readFileSync(join(models, 'tiny.gguf'));
+  const same = [
+    ['tiny.gguf'],
+    ['models/tiny.gguf'],
+    [`${url}/tiny.gguf`],
+    [`${url}/tiny.gguf`, '--sha256', sha256Of(bytes)],
+  ];
+  for (const args of same)
+    t.match(await run(folder, ['add', ...args]), { code: 0 }, args.join(' '));
+  mkdirSync(join(folder, 'third'));
+  writeFileSync(join(folder, 'third', 'tiny.gguf'), changed);
+  answer = longer;
+  const others = [
+    ['other/tiny.gguf'],
+    ['other/tiny.gguf', '--sha256', sha256Of(longer)],
+    ['third/tiny.gguf'],
+    [`${url}/tiny.gguf`],
+    [`${url}/tiny.gguf`, '--sha256', sha256Of(longer)],
+  ];
+  for (const args of others) {
+    const { code, err } = await run(folder, ['add', ...args]);
+    t.equal(code, 1, args.join(' '));
+    t.match(err, /another file of the name tiny\.gguf is there: .*; --force replaces it/);
+    t.notMatch(err, 'damaged');
+    t.same(kept(), bytes);
+  }
+  const gone = await run(folder, ['add', `${url}/gone/tiny.gguf`]);
+  t.match(gone, { code: 1, err: /answered 404.*--force/ });
+  const forced = await run(folder, ['add', 'other/tiny.gguf', '--force']);
+  t.match(forced, { code: 0 }, forced.err);
+  t.same(kept(), longer);
+});
+
 t.test('only what lies in the models folder is removed', async (t) => {
   const { folder, path } = await tinyModel(t);
   writeFileSync(join(folder, 'notes.txt'), 'x');
