@@ -2,8 +2,9 @@
  * Owns the proof that single files of weights are added, told of and removed as the help says, from servers that misbehave.
  * It must never reach beyond this machine.
  */
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import {
   existsSync,
   mkdirSync,
@@ -15,6 +16,7 @@ import {
 } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { listen } from '../support/listen.js';
@@ -321,6 +323,32 @@ t.test('what is not the announced file is not kept', async (t) => {
     t.match(err, reason, name);
     t.notOk(existsSync(join(folder, 'models', 'm.gguf')), name);
   }
+});
+
+t.test('a download that a signal ends leaves no lock, and nobody waits for the dead', async (t) => {
+  const { folder, bytes } = await tinyModel(t);
+  const { url } = await serve(t, (_, response, count) => {
+    response.writeHead(200, { etag: '"v1"', 'content-length': bytes.length });
+    // The first two are never finished.
+    if (count > 2) response.end(bytes);
+    else response.write(bytes.subarray(0, 1_000));
+  });
+  const lock = join(folder, 'models', 'm.gguf.lock');
+  const env = { PATH: process.env.PATH, HOME: folder, PREFACE_MODELS_DIR: join(folder, 'models') };
+  for (const signal of ['SIGINT', 'SIGKILL'] as const) {
+    const child = spawn(process.execPath, [cli, 'models', 'add', `${url}/m.gguf`], { env });
+    const ended = once(child, 'exit');
+    // The lock is there before the first byte is asked for.
+    const part = join(folder, 'models', 'm.gguf.part.bytes');
+    rmSync(part, { force: true });
+    while (!existsSync(part)) await sleep(20);
+    child.kill(signal);
+    t.same(await ended, [null, signal]);
+    t.equal(existsSync(lock), signal === 'SIGKILL', signal);
+  }
+  const { code, err } = await run(folder, ['add', `${url}/m.gguf`]);
+  t.equal(code, 0, err);
+  t.notMatch(err, 'waiting for another process');
 });
 
 t.test('a file that changes under way is fetched anew', async (t) => {
