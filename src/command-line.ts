@@ -18,6 +18,7 @@ import { wipeSecrets } from './cli/wiped-environment.js';
 import type { Service, StandsBy } from './main.js';
 import { addGrantFlags, balanceKind, readUserFlags } from './settings/accounts.js';
 import type { Config } from './settings/config.js';
+import { readOwnWeight } from './settings/own-weights.js';
 import { type SettingName, secretSettings, settingNames } from './settings/table.js';
 import type { ServiceLog } from './telemetry/log.js';
 import type { GpuKind } from './weights/gpu-library.js';
@@ -362,9 +363,10 @@ async function addModel(file: string, flags: Flags): Promise<void> {
   const sha256 = flags.sha256?.toLowerCase();
   if (sha256 !== undefined && !/^[0-9a-f]{64}$/.test(sha256))
     throw new UsageError(`--sha256: got ${flags.sha256}, allowed: 64 hexadecimal digits`);
-  const config = configOf({ ...flags, weights: file });
+  const config = configOf(flags);
+  const spec = rightly(() => readOwnWeight(file));
   const { addModel: add } = await import('./cli/own-model-commands.js');
-  const { path, refusal } = await add(config, { sha256, force: Boolean(flags.force) });
+  const { path, refusal } = await add(config, file, spec, { sha256, force: Boolean(flags.force) });
   print(path);
   if (refusal !== null) throw new Error(`it was added, but cannot be served: ${refusal}`);
   note(`serve it: preface serve --weights ${path}`);

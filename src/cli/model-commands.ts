@@ -7,7 +7,7 @@ import { basename, join } from 'node:path';
 import { systemClock } from '../clock.js';
 import type { Config, WeightsConfig } from '../settings/config.js';
 import { inspectWeights } from '../weights/checksum.js';
-import { ensureWeights, weightsPath } from '../weights/index.js';
+import { ensureWeights, reasonOf, weightsPath } from '../weights/index.js';
 import { type Progress, progressOn, sizeText } from '../weights/progress.js';
 
 export async function listedModels(config: Config): Promise<Record<string, string>[]> {
@@ -65,20 +65,18 @@ export function usedWeights({ models, weights }: Config): [name: string, spec: W
 export async function fetchWeights(config: Config): Promise<void> {
   const progress = progressOn(process.stderr, systemClock);
   const own = new Set(config.weightFiles.map(({ id }) => id));
-  const failures: Error[] = [];
+  const failures: string[] = [];
   const used = usedWeights(config);
   for (const [name, spec] of used) {
     try {
       await ensureWeights(spec, config.modelsDir, progress);
     } catch (cause) {
-      const failure = cause instanceof Error ? cause : new Error(String(cause));
-      if (!own.has(name)) throw failure;
-      failures.push(failure);
-      progress.line(failure.message);
+      if (!own.has(name)) throw cause;
+      failures.push(`setting PREFACE_WEIGHTS (flag --weights): ${reasonOf(cause)}`);
     }
   }
-  const [failure] = failures;
-  if (failure !== undefined && failures.length === used.length) throw failure;
+  if (failures.length > 0 && failures.length === used.length) throw new Error(failures.join('\n'));
+  for (const failure of failures) progress.line(failure);
 }
 
 /** @returns the paths of all weights. */

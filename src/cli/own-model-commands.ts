@@ -10,7 +10,7 @@ import type { WeightsReport } from '../plugin/contract.js';
 import { partNames } from '../plugin/part-names.js';
 import type { Config, WeightsConfig } from '../settings/config.js';
 import { readChoice } from '../weights/converted.js';
-import { ensureWeights, weightsPath } from '../weights/index.js';
+import { ensureWeights, hasSource, weightsPath } from '../weights/index.js';
 import { progressOn, sizeText } from '../weights/progress.js';
 import { compareTypes } from './conversion.js';
 import { usedWeights } from './model-commands.js';
@@ -22,15 +22,13 @@ export interface AddFlags {
   readonly force?: boolean;
 }
 
-/** @returns the path, and why it cannot be served where it cannot. @throws Error when it could not be had or is damaged. */
+/** @param source as it was given. @returns the path, and why it cannot be served where it cannot. @throws Error when it could not be had or is damaged. */
 export async function addModel(
   config: Config,
+  source: string,
+  given: WeightsConfig,
   { sha256, force = false }: AddFlags,
 ): Promise<{ path: string; refusal: string | null }> {
-  const [own] = config.weightFiles;
-  if (own === undefined)
-    throw new Error('name a file: a path, an https address or hf:owner/repo/file.gguf');
-  const given = own.weights;
   const from = given.url === null ? given.file : null;
   const lost = partNames(from ?? '').find((part) => from !== null && !existsSync(part));
   if (lost !== undefined) throw new Error(`${lost} is not there`);
@@ -38,9 +36,10 @@ export async function addModel(
   const progress = progressOn(process.stderr, systemClock);
   const verify = async (part: string) => {
     const look = await lookAtWeights(part, config);
-    return look.report === null ? look.refusal : null;
+    if (look.report !== null) return null;
+    return look.refusal?.replace(`The weights file ${part}`, 'it').replaceAll(part, source) ?? null;
   };
-  const options = { force, from, compares: true, verify };
+  const options = { force, from, adds: source, verify };
   const path = await ensureWeights(spec, config.modelsDir, progress, options);
   return { path, refusal: (await lookAtWeights(path, config)).refusal };
 }
@@ -106,6 +105,10 @@ async function fileNamed(config: Config, name: string): Promise<string> {
   ];
   const path = places.find((place) => existsSync(place));
   if (path !== undefined) return path;
+  if (spec !== undefined) {
+    const cure = hasSource(spec) ? '; `preface models pull` brings it' : '';
+    throw new Error(`the file of ${name} is missing: ${pathOf(spec, config)}${cure}`);
+  }
   throw new Error(
     `there is no file of weights ${name}; \`preface models list\` shows those that are there`,
   );

@@ -2,9 +2,11 @@
  * Owns the reading of `--weights`: files of a person's own, by path, by address or by their place on the public model hub.
  * It must never look whether a file is there.
  */
+import { homedir } from 'node:os';
 import { basename } from 'node:path';
 import { path, words } from './kinds.js';
-import type { Kind, SettingPath } from './setting-path.js';
+import { pluginFinder } from './plugins.js';
+import { type Kind, SettingPath } from './setting-path.js';
 import type { WeightsConfig } from './weights-table.js';
 
 /** One file, under the id of the model that it becomes. */
@@ -35,6 +37,16 @@ export function ownWeight(): Kind<WeightsConfig> {
     allowed: 'a GGUF file: a path, an https address or hf:owner/repo/file.gguf',
     read: (raw, at) => (typeof raw === 'string' ? weightsOf(raw, at) : undefined),
   };
+}
+
+/** What a command is given, in no setting. @throws Error where it is none of the forms. */
+export function readOwnWeight(source: string): WeightsConfig {
+  const folders = { folder: process.cwd(), homeDir: homedir() };
+  const origin = { name: 'argument', ...folders, plugins: pluginFinder, readFile: () => '' };
+  const kind = ownWeight();
+  const spec = kind.read(source, new SettingPath('file', origin));
+  if (spec === undefined) throw new Error(`got ${source}, allowed: ${kind.allowed}`);
+  return spec;
 }
 
 /** @param source as a person writes it. @returns undefined where it is none of the forms. */

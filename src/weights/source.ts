@@ -17,8 +17,8 @@ export interface WeightsOptions {
   readonly limits: WeightsLimits;
   /** A file of this machine that is copied, in place of the sources of the settings. */
   readonly from: string | null;
-  /** Another file under the name of this one is refused, where any file that is there is taken otherwise. */
-  readonly compares: boolean;
+  /** As a person gave the file that is to be added: another one under its name is refused, where it is taken otherwise. */
+  readonly adds: string | null;
   /** Looks into what came, before it gets its name. @returns what is wrong with it, or null. */
   readonly verify: ((path: string) => Promise<string | null>) | null;
 }

@@ -296,7 +296,7 @@ t.test('what is not the announced file is not kept', async (t) => {
         response.writeHead(200, { 'content-length': bytes.length, etag: '"v1"' });
         response.write(cut, () => setImmediate(() => response.destroy()));
       },
-      /no source gave the weights/,
+      /m\.gguf was not added: /,
       [],
     ],
     [
@@ -351,6 +351,34 @@ t.test('a download that a signal ends leaves no lock, and nobody waits for the d
   t.notMatch(err, 'waiting for another process');
 });
 
+t.test('what cannot be had is named as it was given, with no advice for other files', async (t) => {
+  const { folder, bytes } = await tinyModel(t);
+  writeFileSync(join(folder, 'text.gguf'), 'hello, this is a text and no weights');
+  writeFileSync(join(folder, 'cut.gguf'), bytes.subarray(0, bytes.length - 4_096));
+  const table: [string[], number, RegExp][] = [
+    [['models', 'add', 'text.gguf'], 1, /^preface: text\.gguf was not added: it is no GGUF/m],
+    [['models', 'add', 'cut.gguf'], 1, /^preface: cut\.gguf was not added: .*lack its end/m],
+    [['models', 'add', 'README.md'], 2, /^preface: got README\.md, allowed: a GGUF file/m],
+    [['models', 'pull', '--weights', 'gone.gguf'], 1, /gone\.gguf is missing/],
+    [
+      ['serve', '--port', '0', '--weights', 'gone.gguf'],
+      1,
+      /^preface: setting PREFACE_WEIGHTS \(flag --weights\): [^\n]*gone\.gguf is missing\n$/,
+    ],
+  ];
+  for (const [args, code, reason] of table) {
+    const ended = await run(folder, args, { PREFACE_DATA_DIR: join(folder, 'data') }, []);
+    t.equal(ended.code, code, args.join(' '));
+    t.match(ended.err, reason, args.join(' '));
+    t.notMatch(ended.err, /models pull|PREFACE_ENGINE|\.part/, args.join(' '));
+  }
+  const told = await run(folder, ['info', 'svc-v1-8k']);
+  t.match(told, {
+    code: 1,
+    err: /the file of svc-v1-8k is missing: .*`preface models pull` brings it/,
+  });
+});
+
 t.test('a file that changes under way is fetched anew', async (t) => {
   const { folder, bytes } = await tinyModel(t);
   const { url } = await serve(t, (request, response, count) => {
@@ -382,7 +410,10 @@ t.test('what is whole and cannot be served is kept, and named', async (t) => {
   writeFileSync(join(folder, 'x.gguf'), '');
   t.match(await run(folder, ['add', 'x.gguf']), { code: 1, err: /it is empty/ });
   t.match(await run(folder, ['add', 'gone.gguf']), { code: 1, err: /gone\.gguf is not there/ });
-  t.match(await run(folder, ['add', 'm.bin']), { code: 2, err: /allowed: at most 64 GGUF files/ });
+  t.match(await run(folder, ['add', 'm.bin']), {
+    code: 2,
+    err: /got m\.bin, allowed: a GGUF file/,
+  });
   const wrong = await run(folder, ['add', 'tiny.gguf', '--sha256', 'abc']);
   t.match(wrong, { code: 2, err: /--sha256: got abc, allowed: 64 hexadecimal digits/ });
 });

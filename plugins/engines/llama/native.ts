@@ -85,6 +85,8 @@ async function found<Value>(path: string, act: Promise<Value>): Promise<Value> {
   }
 }
 
+const NO_GGUF = 'its header is not that of a GGUF';
+
 /** The library's own reader takes any count it finds and reads on, for minutes, past the end of the file. */
 async function checkHeader(path: string): Promise<void> {
   const file = await open(path);
@@ -94,8 +96,7 @@ async function checkHeader(path: string): Promise<void> {
     const counts = buffer.readBigUInt64LE(8) + buffer.readBigUInt64LE(16);
     const known = buffer.toString('latin1', 0, 4) === 'GGUF' && buffer.readUInt32LE(4) <= 3;
     // No tensor and no setting takes less than a byte; a GGUF of any model has far fewer of them than this.
-    if (bytesRead < 24 || !known || counts > BigInt(size))
-      throw new Error('its header is not that of a GGUF');
+    if (bytesRead < 24 || !known || counts > BigInt(size)) throw new Error(NO_GGUF);
   } finally {
     await file.close();
   }
@@ -104,11 +105,14 @@ async function checkHeader(path: string): Promise<void> {
 function weightsError(path: string, cause: unknown, log: string): Error {
   const message = cause instanceof Error ? cause.message : String(cause);
   const missing = cause instanceof Error && 'code' in cause && cause.code === 'ENOENT';
-  const why = missing ? 'is missing' : `cannot be loaded (${log || message}); it may be damaged`;
-  return new Error(
-    `The weights file ${path} ${why}. Delete it if it is there and fetch it again with "preface models pull".`,
-    { cause },
-  );
+  const reason = log || message;
+  // Where it came from, and so what helps, is not known here.
+  const why = missing
+    ? 'is missing'
+    : reason === NO_GGUF
+      ? `is no GGUF: ${NO_GGUF}`
+      : `cannot be loaded (${reason}); it may be damaged, or lack its end`;
+  return new Error(`The weights file ${path} ${why}.`, { cause });
 }
 
 export interface Guest {
