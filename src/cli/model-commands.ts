@@ -11,6 +11,7 @@ import { ensureWeights, reasonOf, weightsPath } from '../weights/index.js';
 import { type Progress, progressOn, sizeText } from '../weights/progress.js';
 
 export async function listedModels(config: Config): Promise<Record<string, string>[]> {
+  await assertFolder(config);
   const progress = progressOn(process.stderr, systemClock);
   const states = new Map<string | null, string>([[null, 'needs none']]);
   for (const [name, spec] of usedWeights(config)) {
@@ -24,6 +25,16 @@ export async function listedModels(config: Config): Promise<Record<string, strin
     weights: states.get(weights) ?? '',
   }));
   return [...rows, ...(await unusedFiles(config))];
+}
+
+/** The system's own error tells neither setting. @throws Error where a file has the place of the folder. */
+export async function assertFolder({ modelsDir }: Config): Promise<void> {
+  const found = await stat(modelsDir).catch(() => null);
+  if (found !== null && !found.isDirectory()) {
+    throw new Error(
+      `setting PREFACE_MODELS_DIR (flag --models-dir): ${modelsDir} is a file, not a folder`,
+    );
+  }
 }
 
 /** Files of the models folder that no model of the settings names: `--weights` does. */

@@ -13,7 +13,7 @@ import { readChoice } from '../weights/converted.js';
 import { ensureWeights, hasSource, weightsPath } from '../weights/index.js';
 import { progressOn, sizeText } from '../weights/progress.js';
 import { compareTypes } from './conversion.js';
-import { usedWeights } from './model-commands.js';
+import { assertFolder, usedWeights } from './model-commands.js';
 import { speedRows } from './type-speeds.js';
 import { lookAtWeights } from './weights-look.js';
 
@@ -29,6 +29,7 @@ export async function addModel(
   given: WeightsConfig,
   { sha256, force = false }: AddFlags,
 ): Promise<{ path: string; refusal: string | null }> {
+  await assertFolder(config);
   const from = given.url === null ? given.file : null;
   const lost = partNames(from ?? '').find((part) => from !== null && !existsSync(part));
   if (lost !== undefined) throw new Error(`${lost} is not there`);

@@ -379,6 +379,14 @@ t.test('what cannot be had is named as it was given, with no advice for other fi
   });
 });
 
+t.test('a file in place of the models folder is named with its setting', async (t) => {
+  const { folder, path } = await tinyModel(t);
+  for (const args of [['list'], ['add', 'tiny.gguf']]) {
+    const ended = await run(folder, args, { PREFACE_MODELS_DIR: path });
+    t.match(ended, { code: 1, err: /PREFACE_MODELS_DIR \(flag --models-dir\): .* is a file/ });
+  }
+});
+
 t.test('a file that changes under way is fetched anew', async (t) => {
   const { folder, bytes } = await tinyModel(t);
   const { url } = await serve(t, (request, response, count) => {
