@@ -333,8 +333,9 @@ async function revokeKey(id: string, flags: Flags): Promise<void> {
 }
 
 async function listUsers(flags: Flags): Promise<void> {
-  const { listedUsers } = await import('./cli/user-commands.js');
-  printRows(await listedUsers(configOf(flags)), flags, 'no users; `preface keys create` makes one');
+  const { listedUsers, noUsers } = await import('./cli/user-commands.js');
+  const config = configOf(flags);
+  printRows(await listedUsers(config), flags, noUsers(config));
 }
 
 async function showUser(user: string, flags: Flags): Promise<void> {

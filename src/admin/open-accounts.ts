@@ -2,16 +2,20 @@
  * Owns the opening of what the command line and every server share: keys and grants.
  * It must never open the records, which only one process may have.
  */
+import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { systemClock, systemRandom } from '../clock.js';
 import type { Config } from '../settings/config.js';
 import { AccountGrants } from '../store/account-grants.js';
 import { AdminKeys } from '../store/admin-keys.js';
 import { ApiKeys } from '../store/keys.js';
 import { isFull, LmdbStore } from '../store/lmdb-store.js';
+import { MemoryStore } from '../store/memory-store.js';
 import { PostgresShared } from '../store/postgres-shared.js';
 import { Reserve } from '../store/reserve.js';
 import type { Store } from '../store/store.js';
+import { assertRecordsHere } from '../store/store-folder.js';
 import { removeLeftFolders, withTemporaryFolder } from './temporary-folder.js';
 
 export interface SharedFile {
@@ -71,6 +75,21 @@ export async function withSharedFile<Result>(
   return await withTemporaryFolder(tmpdir(), async (folder) =>
     withStore(await openShared(url, folder, false), (store) => act(sharedFile(config, store))),
   );
+}
+
+/** Of a data folder that nothing was made in there is nothing to open. */
+export function hasShared({ dataDir, store }: Config): boolean {
+  return store !== null || existsSync(join(dataDir, 'keys.mdb'));
+}
+
+/** For who only looks, and makes nothing. */
+export async function lookAtShared<Result>(
+  config: Config,
+  act: (file: SharedFile) => Promise<Result> | Result,
+): Promise<Result> {
+  if (hasShared(config)) return await withSharedFile(config, act);
+  assertRecordsHere(config.dataDir);
+  return await withStore(new MemoryStore(), (store) => act(sharedFile(config, store)));
 }
 
 async function withStore<Result>(

@@ -2,10 +2,11 @@
  * Owns the commands about API keys, with or without a running service.
  * It must never print a key later than when it is made, nor leave one that nobody saw.
  */
-import { withSharedFile } from '../admin/open-accounts.js';
+import { hasShared, lookAtShared, withSharedFile } from '../admin/open-accounts.js';
 import type { Config } from '../settings/config.js';
-import type { KeyInfo } from '../store/keys.js';
+import { assertOwner, type KeyInfo } from '../store/keys.js';
 import { note, print, printed, printRows } from './print.js';
+import { rightly } from './settings.js';
 
 /** Whose an admin key is: no user has this name. */
 const OPERATOR = '(operator)';
@@ -32,6 +33,7 @@ export async function createAdminKey(config: Config): Promise<void> {
 }
 
 export async function createKey(config: Config, owner: string): Promise<void> {
+  rightly(() => assertOwner(owner));
   await withSharedFile(config, async ({ keys }) => {
     const { key, keyId, user } = await keys.create(owner);
     note(`key ${keyId} of user ${user}, shown only now:`);
@@ -53,10 +55,11 @@ async function shownOnce(line: string, keys: Revokes, keyId: string): Promise<vo
 }
 
 export async function listKeys(config: Config, flags: { readonly json?: unknown }): Promise<void> {
-  await withSharedFile(config, ({ keys, adminKeys }) => {
+  await lookAtShared(config, ({ keys, adminKeys }) => {
     const admins = adminKeys.list().map((info) => ({ ...info, user: OPERATOR }));
     const rows = [...keys.list(), ...admins].map(keyRow);
-    printRows(rows, flags, 'no stored keys; `preface keys create --user NAME` makes one');
+    const none = 'no stored keys; `preface keys create --user NAME` makes one';
+    printRows(rows, flags, hasShared(config) ? none : `there is no data in ${config.dataDir}`);
   });
 }
 

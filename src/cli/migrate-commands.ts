@@ -52,6 +52,8 @@ async function migrateRecordsToShards(count: number, config: Config): Promise<vo
 }
 
 async function migrateRecords(to: 'postgres' | 'folder', config: Config): Promise<void> {
+  if (config.store === null)
+    throw new UsageError('--store or PREFACE_STORE must name the database');
   const { migrateToFolder, migrateToPostgres } = await import('../admin/migrate.js');
   const act = to === 'postgres' ? migrateToPostgres : migrateToFolder;
   const { records, keys } = await act(config);
@@ -59,6 +61,7 @@ async function migrateRecords(to: 'postgres' | 'folder', config: Config): Promis
 }
 
 async function migrateFiles(to: 'bucket' | 'disk', config: Config): Promise<void> {
+  if (config.blobs === null) throw new UsageError('--blobs or PREFACE_BLOBS must name the bucket');
   const { migrateToBucket, migrateToDisk } = await import('../admin/migrate-files.js');
   const done = await (to === 'bucket' ? migrateToBucket : migrateToDisk)(config);
   for (const fault of shown(done.faults)) note(fault);

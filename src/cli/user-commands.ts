@@ -3,7 +3,7 @@
  * It must never write what accounts have used: the service counts that, and only it.
  */
 
-import { withSharedFile } from '../admin/open-accounts.js';
+import { hasShared, lookAtShared, withSharedFile } from '../admin/open-accounts.js';
 import { UserBook } from '../admin/user-book.js';
 import { countTags } from '../caches/tag-records.js';
 import { systemClock } from '../clock.js';
@@ -23,8 +23,15 @@ type Row = Record<string, string>;
 /** What one user alone is shown with: a list would be too wide. */
 const KEPT = /^(?:file|response|conversation|batch)/;
 
+/** Why a list of them is empty. */
+export function noUsers(config: Config): string {
+  return hasShared(config)
+    ? 'no users; `preface keys create` makes one'
+    : `there is no data in ${config.dataDir}`;
+}
+
 export async function listedUsers(config: Config): Promise<Row[]> {
-  return await withBook(config, async (book) =>
+  return await withBook(config, lookAtShared, async (book) =>
     [...(await book.list())].map(([user, keys]) => {
       const { credit, ...policy } = book.policyOf(user);
       const shown = grantNames.filter((name) => !KEPT.test(name));
@@ -40,7 +47,7 @@ export async function listedUsers(config: Config): Promise<Row[]> {
 }
 
 export async function shownUser(config: Config, user: string): Promise<object> {
-  return await withBook(config, async (book) => {
+  return await withBook(config, lookAtShared, async (book) => {
     const keys = await book.keysOf(user);
     const kept = await keptBy(config, user);
     const { credit, ...policy } = book.policyOf(user);
@@ -68,16 +75,17 @@ async function keptBy(config: Config, user: string): Promise<object> {
 }
 
 export async function setUser(config: Config, user: string, change: UserChange): Promise<void> {
-  await withBook(config, (book) => book.change(user, change));
+  await withBook(config, withSharedFile, (book) => book.change(user, change));
 }
 
 async function withBook<Result>(
   config: Config,
+  open: typeof withSharedFile,
   act: (book: UserBook) => Promise<Result>,
 ): Promise<Result> {
   const { apiKeys } = config;
   try {
-    return await withSharedFile(config, (file) =>
+    return await open(config, (file) =>
       act(new UserBook({ file, apiKeys, clock: systemClock, recorded: NO_RECORDS })),
     );
   } catch (cause) {

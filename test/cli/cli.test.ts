@@ -98,7 +98,9 @@ t.test('keys are made, listed and revoked', async (t) => {
   const machine = new Machine(t);
   const none = await machine.run(['keys', 'list']);
   t.match(none, { code: 0, out: '' });
-  t.match(none.err, 'no stored keys');
+  t.match(none.err, 'there is no data in ');
+  t.match(await machine.run(['users', 'list']), { code: 0, out: '', err: /there is no data in / });
+  t.notOk(existsSync(machine.path('data')), 'a list makes nothing');
 
   const made = await machine.run(['keys', 'create', '--user', 'alice']);
   t.equal(made.code, 0);
@@ -124,6 +126,9 @@ t.test('wrong use is one clear line and exit code 2, a failure 1', async (t) => 
     [['nonsense'], {}, "unknown command 'nonsense'"],
     [['serve', '--nonsense'], {}, "unknown option '--nonsense'"],
     [['keys', 'create'], {}, '--user'],
+    [['keys', 'create', '--user', 'al ice'], {}, 'the user name "al ice" is not allowed'],
+    [['migrate', 'postgres'], {}, '--store or PREFACE_STORE must name the database'],
+    [['migrate', 'bucket'], {}, '--blobs or PREFACE_BLOBS must name the bucket'],
     [['keys', 'revoke'], {}, "missing required argument 'id'"],
     [['serve', '--port', '70000'], {}, 'setting PREFACE_PORT (flag --port): got "70000"'],
     [['models', 'list'], { PREFACE_PROT: '1' }, 'the closest is PREFACE_PORT'],
@@ -136,10 +141,10 @@ t.test('wrong use is one clear line and exit code 2, a failure 1', async (t) => 
     t.match(err, text);
     t.notMatch(err, /\n +at /);
   }
-  const failed = await machine.run(['keys', 'create', '--user', 'a/b']);
+  const failed = await machine.run(['keys', 'revoke', 'ak-none']);
   t.equal(failed.code, 1);
-  t.match(failed.err, /^preface: the user name "a\/b" is not allowed.*\n$/);
-  const stack = await machine.run(['keys', 'create', '--user', 'a/b'], { PREFACE_DEBUG: '1' });
+  t.match(failed.err, /^preface: there is no stored key ak-none.*\n$/);
+  const stack = await machine.run(['keys', 'revoke', 'ak-none'], { PREFACE_DEBUG: '1' });
   t.match(stack.err, /\n +at /);
 });
 
