@@ -168,7 +168,16 @@ t.test('the command says what it can do', { skip }, async (t) => {
 
 t.test('a stack names the sources, of which the command is bundled', { skip }, async (t) => {
   const env = { ...process.env, PREFACE_DEBUG: '1' };
-  const args = ['--no-install', 'preface', 'keys', 'list', '--data-dir', 'package.json'];
+  const args = [
+    '--no-install',
+    'preface',
+    'keys',
+    'create',
+    '--user',
+    'a',
+    '--data-dir',
+    'package.json',
+  ];
   const asked = run('npx', args, { cwd: user, timeout: COMMAND_MS_MAX, env });
   const { stderr } = await asked.catch((cause: unknown) => cause as { stderr: string });
   t.match(stderr, /^ +at .*\/src\/store\/lmdb-open\.ts:\d+:\d+\)$/m);

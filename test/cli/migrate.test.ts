@@ -93,7 +93,6 @@ async function wantsDatabase(t: Test, folder: string): Promise<void> {
     ['users', 'list'],
     ['caches', 'list'],
     ['backup', `${folder}-copy`],
-    ['migrate', 'disk'],
     ['doctor', '--check-data'],
   ];
   const wanted =
