@@ -24,6 +24,7 @@ import {
   type CacheState,
   type CacheUseNote,
   cacheTransition,
+  endsCache,
   holdsSnapshot,
 } from '../rules/cache-state.js';
 import type { PrefixHash } from '../rules/prefix.js';
@@ -485,9 +486,8 @@ export class Caches {
 const PROMOTED: CacheMetadata = [['promoted', 'true']];
 
 /** Whether a cache that is changed so asks for a prefill. */
-function isPrefilled({ contentFault }: CacheRecord, { expiry }: CacheUpdate): boolean {
-  const ends = expiry?.type === 'ttl' && expiry.ttlS === 0;
-  return contentFault === null && !ends;
+function isPrefilled({ contentFault }: CacheRecord, update: CacheUpdate): boolean {
+  return contentFault === null && !endsCache(update);
 }
 
 function readBase(stored: () => Uint8Array): Uint8Array {

@@ -137,12 +137,18 @@ export function cacheTransition(
   const changed = change(aged, message, nowMs);
   const old = age(changed, nowMs, keepMs);
   // As of a creation: an update goes through `pending`, and the next message ages it.
-  const next = message.type === 'update' && old !== null ? changed : old;
+  const isAwaited = message.type === 'update' && !endsCache(message) && old !== null;
+  const next = isAwaited ? changed : old;
   const reply = message.type === 'delete' ? aged : next;
   // A change of counts alone may be lost in a crash.
   const countsOnly = message.type === 'use' && next !== null && sameLife(state, next);
   const save = next === state ? 'no' : countsOnly ? 'later' : 'now';
   return { next, reply, save, effects: effectsOf(state, next) };
+}
+
+/** An operator ends a cache by a time that no client can give. */
+export function endsCache({ expiry }: { readonly expiry: CacheExpiry | null }): boolean {
+  return expiry?.type === 'ttl' && expiry.ttlS === 0;
 }
 
 /** The effects that a state read from the store still waits for. */
