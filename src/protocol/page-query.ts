@@ -42,6 +42,8 @@ export interface PageKind {
   readonly metadata?: false;
   /** Fields that the list reads itself. */
   readonly others?: readonly string[];
+  /** Fields that ask for more of each item, and make no list shorter. */
+  readonly more?: readonly string[];
 }
 
 /**
@@ -73,6 +75,7 @@ function readFields(query: string, kind: PageKind): ReadonlyMap<string, string> 
   const fields = new Map<string, string>();
   const names = [...NAMES, ...(kind.others ?? [])];
   for (const [name, value] of new URLSearchParams(query)) {
+    if (kind.more?.includes(name)) continue;
     const known = names.includes(name) || (kind.metadata !== false && METADATA.test(name));
     if (!known && !isLikeFilter(name, kind.item)) continue;
     if (!known) throw unknownFilter(name, value, kind);

@@ -92,9 +92,12 @@ function withoutReferences<Item extends JsonObject>(items: readonly Item[]): rea
   return items;
 }
 
+/** Items are shown with all that is kept of them, so that an `include` adds nothing. SDKs write lists with brackets. */
+const INCLUDES = ['include', 'include[]'];
+
 /** @throws ApiError that names the field. */
 export function parseItemQuery(query: string): PageQuery {
-  return parsePageQuery(query, { item: itemSchema, metadata: false });
+  return parsePageQuery(query, { item: itemSchema, metadata: false, more: INCLUDES });
 }
 
 /**

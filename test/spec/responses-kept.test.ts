@@ -209,6 +209,15 @@ t.test('a dry run keeps nothing, and says so', async (t) => {
   await refused(t, get(`/responses/${response.id}`), 404);
 });
 
+t.test('lists of items take what SDKs ask for of each item', async (t) => {
+  const response = await responseOf(service, { input: 'Hi' });
+  const path = `/responses/${response.id}/input_items`;
+  for (const query of ['include[]=message.input_image.image_url', 'include=reasoning.encrypted_content']) {
+    t.equal((await itemsOf(`${path}?${query}`)).data.length, 1, query);
+  }
+  await refused(t, get(`${path}?role=user`), 400, { param: 'role' });
+});
+
 t.test('an item that was deleted stays a cursor', async (t) => {
   const { id } = await read<{ id: string }>(await service.call('POST', '/conversations'));
   const path = `/conversations/${id}/items`;
