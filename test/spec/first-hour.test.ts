@@ -104,7 +104,7 @@ t.test(
     t.equal(await numberIn(cache.locator('td').nth(7)), 11, 'hits');
 
     await page.getByRole('link', { name: 'Requests' }).click();
-    await page.getByRole('searchbox').fill('chat/completions hit');
+    await page.locator('#requests-view').getByRole('searchbox').fill('chat/completions hit');
     const rows = page.locator('#requests-view tbody tr');
     await page.getByText(/^11 of the newest \d+ requests/).waitFor();
     const shown = await Promise.all(
