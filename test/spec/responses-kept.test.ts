@@ -212,7 +212,10 @@ t.test('a dry run keeps nothing, and says so', async (t) => {
 t.test('lists of items take what SDKs ask for of each item', async (t) => {
   const response = await responseOf(service, { input: 'Hi' });
   const path = `/responses/${response.id}/input_items`;
-  for (const query of ['include[]=message.input_image.image_url', 'include=reasoning.encrypted_content']) {
+  for (const query of [
+    'include[]=message.input_image.image_url',
+    'include=reasoning.encrypted_content',
+  ]) {
     t.equal((await itemsOf(`${path}?${query}`)).data.length, 1, query);
   }
   await refused(t, get(`${path}?role=user`), 400, { param: 'role' });
