@@ -78,8 +78,13 @@ export async function withSharedFile<Result>(
 }
 
 /** Of a data folder that nothing was made in there is nothing to open. */
-export function hasShared({ dataDir, store }: Config): boolean {
+function hasShared({ dataDir, store }: Config): boolean {
   return store !== null || existsSync(join(dataDir, 'keys.mdb'));
+}
+
+/** Why a list is empty. @param otherwise where there is a data folder. */
+export function emptyReason(config: Config, otherwise: string): string {
+  return hasShared(config) ? otherwise : `there is no data in ${config.dataDir}`;
 }
 
 /** For who only looks, and makes nothing. */

@@ -11,6 +11,7 @@ import type { CachedChat, GoingOnChat, Parser } from '../parsing/parser.js';
 import type { Talk } from '../parsing/talk.js';
 import {
   type CacheOptions,
+  type ReadHeader,
   readCacheHeaders,
   readVolatileHeader,
   withUseHeaders,
@@ -60,9 +61,6 @@ export interface ChatServiceOptions {
   /** Lines that change with every request go to its end, unless the request says otherwise. */
   readonly movesVolatile: boolean;
 }
-
-/** A header's value by its lower-case name. */
-export type ReadHeader = (name: string) => string | undefined;
 
 /** What the client sent, and who counts what of it is held. */
 export interface ChatBody {

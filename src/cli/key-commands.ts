@@ -2,7 +2,7 @@
  * Owns the commands about API keys, with or without a running service.
  * It must never print a key later than when it is made, nor leave one that nobody saw.
  */
-import { hasShared, lookAtShared, withSharedFile } from '../admin/open-accounts.js';
+import { emptyReason, lookAtShared, withSharedFile } from '../admin/open-accounts.js';
 import type { Config } from '../settings/config.js';
 import { assertOwner, type KeyInfo } from '../store/keys.js';
 import { note, print, printed, printRows } from './print.js';
@@ -59,7 +59,7 @@ export async function listKeys(config: Config, flags: { readonly json?: unknown 
     const admins = adminKeys.list().map((info) => ({ ...info, user: OPERATOR }));
     const rows = [...keys.list(), ...admins].map(keyRow);
     const none = 'no stored keys; `preface keys create --user NAME` makes one';
-    printRows(rows, flags, hasShared(config) ? none : `there is no data in ${config.dataDir}`);
+    printRows(rows, flags, emptyReason(config, none));
   });
 }
 

@@ -3,7 +3,7 @@
  * It must never write what accounts have used: the service counts that, and only it.
  */
 
-import { hasShared, lookAtShared, withSharedFile } from '../admin/open-accounts.js';
+import { emptyReason, lookAtShared, withSharedFile } from '../admin/open-accounts.js';
 import { UserBook } from '../admin/user-book.js';
 import { countTags } from '../caches/tag-records.js';
 import { systemClock } from '../clock.js';
@@ -25,9 +25,7 @@ const KEPT = /^(?:file|response|conversation|batch)/;
 
 /** Why a list of them is empty. */
 export function noUsers(config: Config): string {
-  return hasShared(config)
-    ? 'no users; `preface keys create` makes one'
-    : `there is no data in ${config.dataDir}`;
+  return emptyReason(config, 'no users; `preface keys create` makes one');
 }
 
 export async function listedUsers(config: Config): Promise<Row[]> {

@@ -38,7 +38,8 @@ const lower = {
   volatile: VOLATILE.toLowerCase(),
 };
 
-type ReadHeader = (name: string) => string | undefined;
+/** The value of a header by its lower-case name. */
+export type ReadHeader = (name: string) => string | undefined;
 
 /** @param header value of a header by its lower-case name. @returns null when no cache is wanted. */
 export function readCacheHeaders(header: ReadHeader): CacheOptions | null {
