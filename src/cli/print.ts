@@ -38,7 +38,7 @@ function escapedUnits(character: string): string {
 
 export const printJson = (value: unknown) => print(jsonText(value, 2));
 
-/** Whose writer tells of them. */
+/** Faults that `printed` has thrown: nobody tells of them twice. */
 const told = new WeakSet<Error>();
 
 /** What is shown only once. @throws Error where nobody can have seen it. */

@@ -103,7 +103,7 @@ function isFixed({ anyOf, enum: values, const: only }: Node): boolean {
   return anyOf?.every(isFixed) ?? (values !== undefined || only !== undefined);
 }
 
-/** Of lists, those whose items fit the longest beginning of the value. */
+/** The lists whose items fit the most of the value, from its beginning on. */
 function longestFitting(lists: readonly Node[], value: readonly unknown[]): readonly Node[] {
   const fitting = lists.map(({ items }) => {
     const index = items === undefined ? -1 : firstUnfit(items, value);

@@ -160,7 +160,7 @@ export function keptPlaces(kept: KeptItems, part = 0): ItemPlace[] {
   return places;
 }
 
-/** The part without an item, whose place is kept; null where the part does not hold it. */
+/** Takes an item out and keeps its place. @returns null where the part has no such item. */
 export function withoutItem(kept: KeptItems, part: number, id: string): KeptItems | null {
   const left: JsonObject[] = [];
   const gone: GoneItem[] = [];

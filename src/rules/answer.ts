@@ -72,7 +72,7 @@ export class ChoiceAnswer {
   readonly #mayStop: boolean;
   /** UTF-16 units of text so far, whatever became of them. */
   #length = 0;
-  /** Log-probabilities of tokens whose text is held back, and where that begins: those of a stop string are never shown. */
+  /** Log-probabilities of tokens whose text is held back, and where that text begins. Those of a stop string are never told. */
   #held: { readonly logprob: AnswerLogprob; readonly at: number }[] = [];
   #finish: FinishReason | null = null;
   #stopString: string | null = null;
@@ -203,7 +203,7 @@ export class ChoiceAnswer {
     return this.#withShown(deltas);
   }
 
-  /** With the log-probabilities whose text is not held back any more. */
+  /** Adds the log-probabilities whose text may be shown now. */
   #withShown(deltas: readonly AnswerDelta[]): readonly AnswerDelta[] {
     const hidden = this.#finish === null ? this.#stops.heldLength : this.#cutLength;
     const end = hidden === 0 ? Number.POSITIVE_INFINITY : this.#length - hidden;

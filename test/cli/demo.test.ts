@@ -68,7 +68,7 @@ t.test('on a service of its own, which leaves nothing', async (t) => {
   );
 });
 
-/** Processes whose arguments name the folder. */
+/** Numbers of the processes that were started with the folder among their arguments. */
 function runningIn(folder: string): string[] {
   return readdirSync('/proc').filter((pid) => {
     try {
